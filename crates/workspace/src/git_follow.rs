@@ -229,7 +229,7 @@ fn outside_pointer(folder: &Path, text: &[u8], prefix: &[u8]) -> Option<Pointer>
 }
 
 /// A file of the host outside of the tree.
-fn outside_text(path: &Path) -> Option<Vec<u8>> {
+pub(super) fn outside_text(path: &Path) -> Option<Vec<u8>> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
     let file =
         fs::OpenOptions::new().read(true).custom_flags(i32::try_from(nonblocking).ok()?).open(path).ok()?;
@@ -346,7 +346,7 @@ fn words(command: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.windows(3).any(|part| part == b"://"))
 }
 
-fn expanded(path: &[u8], home: Option<&Path>) -> PathBuf {
+pub(super) fn expanded(path: &[u8], home: Option<&Path>) -> PathBuf {
     let text = Path::new(OsStr::from_bytes(path));
     match (text.strip_prefix("~"), home) {
         (Ok(rest), Some(home)) => home.join(rest),

@@ -326,7 +326,7 @@ pub(super) struct Protected {
 pub(super) fn protected(protection: &Protection, folder: &Path, entries: &[(OsString, Kind)]) -> Protected {
     let is_repository = protection.has_defaults() && looks_like_repository(folder, entries);
     let is_gits_own = is_repository
-        || (protection.has_defaults() && folder.components().any(|part| part.as_os_str() == ".git"));
+        || (protection.has_defaults() && protection.is_gits_own(folder));
     let role = |name: &OsStr, kind: Kind| {
         let of_repository = is_repository.then(|| role_in_repository(name)).flatten();
         of_repository

@@ -7,6 +7,7 @@ use super::error::WorkspaceError;
 use super::mount::Mount;
 use super::tampered::TamperedPath;
 use super::watch::Watch;
+use super::worktrees;
 
 /// The mounts of a running execution, as far as the host has to be kept safe from it.
 #[derive(Debug)]
@@ -30,7 +31,9 @@ impl WorkspaceGuard {
                 Some(tree.and_then(|_| WorkspaceCopy::take(mount.host_path(), folder)))
             });
             let copies = copies.collect::<Result<_, _>>()?;
-            let (mounts, watch) = Watch::begin(mounts, quarantine)?;
+            let stand_ins = worktrees::stand_ins(&mounts);
+            let (mut mounts, watch) = Watch::begin(mounts, quarantine)?;
+            mounts.extend(stand_ins);
             Ok((mounts, Self { watch, copies }))
         })
         .await?

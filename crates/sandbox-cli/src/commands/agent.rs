@@ -188,6 +188,7 @@ async fn attempt(
     printer: Printer,
 ) -> Result<(Option<Result<ExecutionResult, SandboxError>>, Option<ExitStatus>), Failure> {
     let mut spec = spec(stage, settings, agent);
+    spec = spec.git_identity(settings.git_identity.clone());
     if let Some(ssh) = &settings.ssh {
         spec = spec.ssh_signer(ssh.signer().await?);
     }

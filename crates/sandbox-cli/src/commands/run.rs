@@ -48,6 +48,7 @@ async fn execute(
     for mount in &settings.mounts {
         spec = spec.mount(mount.clone());
     }
+    spec = spec.git_identity(settings.git_identity.clone());
     if let Some(ssh) = &settings.ssh {
         spec = spec.ssh_signer(ssh.signer().await?);
     }

@@ -14,7 +14,6 @@ use super::super::names::Names;
 use super::super::protection::Protection;
 use super::super::sparse::same_content;
 use super::change::{Change, ChangeKind, EntryKind, HeldBack};
-use super::repository::hold_together;
 use super::xattr;
 
 /// What lies deeper is no work on a tree, and too deep for other programs too.
@@ -25,6 +24,8 @@ const LONGEST: usize = 3800;
 /// The two trees, and what is known of the moment when they were the same.
 #[derive(Debug)]
 pub(super) struct Comparison {
+    /// Where the tree is, seen from the work tree: only a repository outside of that is not it.
+    pub(super) place: &'static str,
     pub(super) upper: Tree,
     pub(super) host: Tree,
     pub(super) names: Names,
@@ -44,6 +45,7 @@ pub(super) struct Judge<'a> {
 type Pending = (PathBuf, Option<HeldBack>);
 
 impl Comparison {
+    /// Without regard to what belongs together.
     pub(super) fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
         let judge = &Judge { protection, follows: HostFollows::find(&self.host, protection, &self.names) };
         let mut changes = Vec::new();
@@ -52,7 +54,6 @@ impl Comparison {
             self.folder(judge, &folder, held, &mut changes, &mut pending)?;
         }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
-        hold_together(&mut changes);
         Ok(changes)
     }
 

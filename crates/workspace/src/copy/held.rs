@@ -38,7 +38,7 @@ impl Comparison {
                     })
                 };
                 text(&self.upper, path)
-                    .is_some_and(|text| judge::is_harmless_pointer(&self.host, path, &text, configuration))
+                    .is_some_and(|text| judge::is_harmless_pointer(&self.host, path, &text, judge.protection, configuration))
             }
             (Role::Listed, Some(kind)) => self.is_copy_of_the_hosts(judge, path, kind),
             (Role::Steps | Role::Modules, Some(Kind::File)) => {

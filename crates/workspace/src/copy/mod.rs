@@ -31,5 +31,5 @@ pub use change::{Change, ChangeKind, EntryKind, HeldBack};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::workspace_copy;
 pub use notes::overlay_folders;
-pub(crate) use state::CopyInUse;
+pub(crate) use state::{CopyInUse, git_folder};
 pub use state::{Versions, WorkspaceCopy};
