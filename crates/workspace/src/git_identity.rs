@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::git_config::{self, Setting};
 use super::git_follow::{expanded, outside_text};
 
-/// As deep as git follows includes.
-const DEEPEST: usize = 10;
+/// Far more than anybody has.
+const MOST_FILES: usize = 64;
 
 /// Who commits, as far as the user's configuration says so.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,9 +24,9 @@ impl GitIdentity {
     /// the ones for a folder (`gitdir:~/work/`). What a repository says itself git in the task reads there.
     #[must_use]
     pub fn of(files: &[PathBuf], home: Option<&Path>, tree: &Path) -> Self {
-        let mut reader = Reader { identity: Self::default(), home, git: tree.join(".git") };
+        let mut reader = Reader { identity: Self::default(), home, git: tree.join(".git"), left: MOST_FILES, open: Vec::new() };
         for file in files {
-            reader.read(file, 0);
+            reader.read(file);
         }
         reader.identity
     }
@@ -42,10 +42,19 @@ struct Reader<'a> {
     identity: GitIdentity,
     home: Option<&'a Path>,
     git: PathBuf,
+    /// Files that may still be read.
+    left: usize,
+    /// Files that are being read, which may include themselves.
+    open: Vec<PathBuf>,
 }
 
 impl Reader<'_> {
-    fn read(&mut self, file: &Path, depth: usize) {
+    fn read(&mut self, file: &Path) {
+        let Some(left) = self.left.checked_sub(1).filter(|_| !self.open.iter().any(|open| open == file)) else {
+            return;
+        };
+        self.left = left;
+        self.open.push(file.to_owned());
         let settings = outside_text(file).and_then(|text| git_config::settings(&text)).unwrap_or_default();
         for setting in settings {
             let value = || {
@@ -56,11 +65,12 @@ impl Reader<'_> {
                 self.identity.name = value();
             } else if setting.is("user", "email") {
                 self.identity.email = value();
-            } else if depth < DEEPEST && self.includes(&setting) {
+            } else if self.includes(&setting) {
                 let path = expanded(&setting.value, self.home);
-                self.read(&file.parent().unwrap_or(Path::new("/")).join(path), depth + 1);
+                self.read(&file.parent().unwrap_or(Path::new("/")).join(path));
             }
         }
+        self.open.pop();
     }
 
     fn includes(&self, setting: &Setting) -> bool {
@@ -109,7 +119,7 @@ mod tests {
             "[user]\n name = Ann \"B\"\n email = a@home.test\n[include]\n path = more\n[includeIf \"gitdir:~/work/\"]\n path = ~/work.inc\n\
              [includeIf \"onbranch:x\"]\n path = other.inc\n[includeIf \"gitdir:~/w*/\"]\n path = other.inc\n",
         );
-        write("more", "[user]\n email = more@home.test\n[include]\n path = .gitconfig\n");
+        write("more", "[user]\n email = more@home.test\n[include]\n path = more\n path = more\n");
         write("work.inc", "[user]\n email = a@work.test\n");
         write("other.inc", "[user]\n email = wrong\n");
         let of = |tree: &str| {

@@ -6,7 +6,7 @@ use std::path::Path;
 use sandbox_files::tree::{Kind, Tree};
 
 use super::git_config;
-use super::git_follow::{Pointer, is_work_tree, pointer};
+use super::git_follow::{Pointer, is_work_tree, pointer, repository_of};
 use super::inventory::{Content, Inventory, Leaf};
 use super::protection::Protection;
 use super::role::{Role, text as read};
@@ -76,6 +76,11 @@ pub(super) fn is_harmless_pointer(
             protection.is_gits_own(&git_dir)
                 || git_config::is_harmless(&text, &[], |_| false)
         }),
+        // A further work tree of the repository that this one has outside of the tree.
+        Some(Pointer::Outside(git_dir)) if is_git_file => {
+            matches!(repository_of(tree, Path::new("")), Some(Pointer::Outside(own))
+                if own.parent().is_some_and(|all| all.ends_with("worktrees") && git_dir.parent() == Some(all)))
+        }
         Some(Pointer::Outside(_)) | None => false,
     }
 }

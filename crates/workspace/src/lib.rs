@@ -9,6 +9,7 @@ pub mod fuzzing;
 mod git_config;
 mod git_follow;
 mod git_identity;
+mod git_index;
 mod guards;
 mod host_follow;
 mod invalid;

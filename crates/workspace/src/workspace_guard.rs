@@ -7,13 +7,14 @@ use super::error::WorkspaceError;
 use super::mount::Mount;
 use super::tampered::TamperedPath;
 use super::watch::Watch;
-use super::worktrees;
+use super::worktrees::{self, Changed};
 
 /// The mounts of a running execution, as far as the host has to be kept safe from it.
 #[derive(Debug)]
 pub struct WorkspaceGuard {
     watch: Watch,
     copies: Vec<CopyInUse>,
+    changed: Vec<Changed>,
 }
 
 impl WorkspaceGuard {
@@ -31,10 +32,11 @@ impl WorkspaceGuard {
                 Some(tree.and_then(|_| WorkspaceCopy::take(mount.host_path(), folder)))
             });
             let copies = copies.collect::<Result<_, _>>()?;
+            let changed = mounts.iter().filter_map(Changed::of).collect();
             let stand_ins = worktrees::stand_ins(&mounts);
             let (mut mounts, watch) = Watch::begin(mounts, quarantine)?;
             mounts.extend(stand_ins);
-            Ok((mounts, Self { watch, copies }))
+            Ok((mounts, Self { watch, copies, changed }))
         })
         .await?
     }
@@ -64,10 +66,16 @@ impl WorkspaceGuard {
     /// again; `is_gone` says whether the container was seen to go.
     pub async fn release(self, is_gone: bool) -> Vec<TamperedPath> {
         let unseen = self.unseen("looking through it failed");
-        if is_gone {
-            self.copies.into_iter().for_each(CopyInUse::give_back);
-        }
-        match blocking(move || self.watch.end()).await {
+        let Self { watch, copies, changed } = self;
+        let ended = blocking(move || {
+            let tampered = watch.end();
+            if is_gone {
+                worktrees::settle(&changed);
+                copies.into_iter().for_each(CopyInUse::give_back);
+            }
+            tampered
+        });
+        match ended.await {
             Ok(tampered) => tampered,
             Err(error) => {
                 tracing::error!(%error, "the mounts were not searched for tampered paths");

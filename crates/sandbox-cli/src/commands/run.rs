@@ -110,7 +110,13 @@ fn ended(
         printer.warning("a process of the command was killed for want of memory");
         printer.hint("raise `resource_limits.memory` in .sandbox/sandbox.yaml");
     }
-    Ok(ExitStatus::of_command(result.exit_code))
+    match tamper_report::not_written(&result.tampered, &settings.root) {
+        Some(failure) if result.exit_code == 0 => Err(failure),
+        failure => {
+            failure.iter().for_each(|failure| printer.failure(failure));
+            Ok(ExitStatus::of_command(result.exit_code))
+        }
+    }
 }
 
 /// One of our streams, until its reader is gone.

@@ -26,6 +26,8 @@ const LONGEST: usize = 3800;
 pub(super) struct Comparison {
     /// Where the tree is, seen from the work tree: only a repository outside of that is not it.
     pub(super) place: &'static str,
+    /// The work tree, where the tree is the repository outside of it.
+    pub(super) work_tree: Option<PathBuf>,
     pub(super) upper: Tree,
     pub(super) host: Tree,
     pub(super) names: Names,

@@ -1,6 +1,8 @@
 //! Why a change is held back: what programs of the host follow on their own, and links that lead out.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use sandbox_files::tree::{Facts, Kind, Tree};
@@ -8,6 +10,7 @@ use sandbox_files::tree::{Facts, Kind, Tree};
 use super::super::inventory::{content, protected};
 use super::super::judge;
 use super::super::role::{Role, text};
+use super::super::worktrees::trimmed;
 use super::change::HeldBack;
 use super::changes::{Comparison, Judge, target};
 use super::xattr;
@@ -30,6 +33,7 @@ impl Comparison {
                         .any(|tree| judge::is_harmless_configuration(tree, path, &text, &known))
                 })
             }
+            (Role::Pointer, Some(Kind::File)) if self.names_the_work_tree(path) => true,
             (Role::Pointer, Some(Kind::File)) if !judge.follows.is_configured => {
                 let configuration = |folder: &Path| {
                     [&self.upper, &self.host].iter().find_map(|tree| {
@@ -46,6 +50,16 @@ impl Comparison {
             }
             _ => false,
         }
+    }
+
+    /// Whether the repository outside says of a work tree that it lies in the one that the copy is of.
+    fn names_the_work_tree(&self, path: &Path) -> bool {
+        let Some(work_tree) = self.work_tree.as_ref().filter(|_| path.ends_with("gitdir")) else {
+            return false;
+        };
+        let named = text(&self.upper, path).unwrap_or_default();
+        let inner = Path::new(OsStr::from_bytes(trimmed(&named))).strip_prefix(work_tree);
+        inner.is_ok_and(|inner| inner.components().all(|part| matches!(part, Component::Normal(_))))
     }
 
     /// Whether all that is new at `top` is also at a protected path of the same name further up, as in a second work tree. What lies at

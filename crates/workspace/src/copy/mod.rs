@@ -20,6 +20,7 @@ mod repository;
 mod room;
 mod stage;
 mod state;
+mod step;
 mod sync;
 mod trash;
 #[cfg(test)]

@@ -22,6 +22,7 @@ use super::notes::{
 };
 use super::path_text::PathText;
 use super::repository::{OUTSIDE, hold_together};
+use super::step::hold_steps;
 use super::{apply, journal, trash};
 
 /// A copy-on-write view of a work tree, in a folder of its own. [`Mount::copy_on_write`](crate::Mount::copy_on_write) makes one
@@ -171,15 +172,18 @@ impl WorkspaceCopy {
     ///
     /// When copy or tree cannot be read; [`WorkspaceError::Unreadable`] where the task made folders deeper than 200.
     pub fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
-        let mut changes = self.comparison()?.changes(protection)?;
-        if let Some(git) = &self.git {
-            let of_git = git.git_comparison()?.changes(&Protection::default().of_git_folder())?;
+        let ours = self.comparison()?;
+        let git = self.git.as_ref().map(|git| git.git_comparison(self.tree())).transpose()?;
+        let mut changes = ours.changes(protection)?;
+        if let Some(git) = &git {
+            let of_git = git.changes(&Protection::default().of_git_folder())?;
             changes.extend(of_git.into_iter().map(|change| Change {
                 path: Path::new(OUTSIDE).join(&change.path),
                 ..change
             }));
             changes.sort_by(|a, b| a.path.cmp(&b.path));
         }
+        hold_steps(&mut changes, &ours, git.as_ref());
         hold_together(&mut changes);
         Ok(changes)
     }
@@ -203,7 +207,7 @@ impl WorkspaceCopy {
         let of_git: Vec<Change> = of_git.into_iter().map(without_place).collect();
         // All that can be refused is refused before anything is applied. What is left when the first succeeds and the second fails is
         // still in the copy.
-        let (ours, gits) = (self.comparison()?, git.git_comparison()?);
+        let (ours, gits) = (self.comparison()?, git.git_comparison(self.tree())?);
         apply::check(&ours, changes.clone(), options)?;
         apply::check(&gits, of_git.clone(), options)?;
         let applied_of_git = apply::apply(&gits, of_git, &git.folder, options, &mut |_| true)?;
@@ -244,7 +248,7 @@ impl WorkspaceCopy {
         let (comparison, inner);
         let path = match &self.git {
             Some(git) if is_outside(path) => {
-                comparison = git.git_comparison()?;
+                comparison = git.git_comparison(self.tree())?;
                 inner = path.strip_prefix(OUTSIDE).unwrap_or(path);
                 inner
             }
@@ -266,15 +270,19 @@ impl WorkspaceCopy {
     }
 
     pub(super) fn comparison(&self) -> Result<Comparison, WorkspaceError> {
-        self.compared("")
+        self.compared("", None)
     }
 
     /// Of a copy of a repository that is kept outside of the work tree.
-    fn git_comparison(&self) -> Result<Comparison, WorkspaceError> {
-        self.compared(OUTSIDE)
+    fn git_comparison(&self, work_tree: &Path) -> Result<Comparison, WorkspaceError> {
+        self.compared(OUTSIDE, Some(work_tree.to_owned()))
     }
 
-    fn compared(&self, place: &'static str) -> Result<Comparison, WorkspaceError> {
+    fn compared(
+        &self,
+        place: &'static str,
+        work_tree: Option<PathBuf>,
+    ) -> Result<Comparison, WorkspaceError> {
         let upper = self.folder.join(UPPER);
         if !upper.exists() {
             return Err(WorkspaceError::unreadable(
@@ -284,6 +292,7 @@ impl WorkspaceCopy {
         }
         Ok(Comparison {
             place,
+            work_tree,
             upper: Tree::open(&upper).map_err(|source| WorkspaceError::new("open", &upper, source))?,
             host: Tree::open(self.tree())
                 .map_err(|source| WorkspaceError::new("open", self.tree(), source))?,
