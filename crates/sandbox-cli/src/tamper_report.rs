@@ -12,8 +12,10 @@ const MOST_SHOWN: usize = 10;
 
 /// Reports `tampered`, the newest first.
 pub(crate) fn report(tampered: &[TamperedPath], root: &Path, printer: Printer) {
-    let (left, moved): (Vec<&TamperedPath>, Vec<&TamperedPath>) =
-        tampered.iter().filter(|thing| thing.kind != TamperKind::NotWritten).partition(|thing| thing.is_left_in_place());
+    let (left, moved): (Vec<&TamperedPath>, Vec<&TamperedPath>) = tampered
+        .iter()
+        .filter(|thing| thing.kind != TamperKind::NotWritten)
+        .partition(|thing| thing.is_left_in_place());
     for thing in moved.iter().take(MOST_SHOWN) {
         printer.warning(line(thing, root));
     }

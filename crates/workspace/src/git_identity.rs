@@ -24,7 +24,13 @@ impl GitIdentity {
     /// the ones for a folder (`gitdir:~/work/`). What a repository says itself git in the task reads there.
     #[must_use]
     pub fn of(files: &[PathBuf], home: Option<&Path>, tree: &Path) -> Self {
-        let mut reader = Reader { identity: Self::default(), home, git: tree.join(".git"), left: MOST_FILES, open: Vec::new() };
+        let mut reader = Reader {
+            identity: Self::default(),
+            home,
+            git: tree.join(".git"),
+            left: MOST_FILES,
+            open: Vec::new(),
+        };
         for file in files {
             reader.read(file);
         }
@@ -50,7 +56,8 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&mut self, file: &Path) {
-        let Some(left) = self.left.checked_sub(1).filter(|_| !self.open.iter().any(|open| open == file)) else {
+        let Some(left) = self.left.checked_sub(1).filter(|_| !self.open.iter().any(|open| open == file))
+        else {
             return;
         };
         self.left = left;
@@ -82,7 +89,9 @@ impl Reader<'_> {
         let is_meant = folder.is_some_and(|folder| {
             let folder = expanded(folder, self.home);
             let text = folder.as_os_str().as_bytes();
-            folder.is_absolute() && !text.iter().any(|byte| b"*?[".contains(byte)) && self.git.starts_with(&folder)
+            folder.is_absolute()
+                && !text.iter().any(|byte| b"*?[".contains(byte))
+                && self.git.starts_with(&folder)
         });
         setting.section == "includeif" && setting.key == "path" && is_meant
     }

@@ -165,7 +165,10 @@ mod tests {
             std::fs::write(root.join(".vscode/tasks.json"), "x").unwrap();
             git(root, &["add", "-A"]);
             let settings = |path: &Path| path.starts_with(".vscode");
-            let (now, then) = (versions(&tree, index, settings).unwrap(), parse(&std::fs::read(root.join(index)).unwrap(), settings));
+            let (now, then) = (
+                versions(&tree, index, settings).unwrap(),
+                parse(&std::fs::read(root.join(index)).unwrap(), settings),
+            );
             assert_eq!(Some(&now), then.as_ref());
             assert_ne!(now[Path::new(".vscode/tasks.json")], before[Path::new(".vscode/tasks.json")]);
             assert_eq!(now[Path::new(".vscode/settings.json")], before[Path::new(".vscode/settings.json")]);

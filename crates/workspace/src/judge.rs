@@ -73,8 +73,7 @@ pub(super) fn is_harmless_pointer(
         Some(Pointer::Inside(_)) if path.file_name() == Some(OsStr::new("gitdir")) => true,
         Some(Pointer::Inside(git_dir)) => configuration(&git_dir).is_some_and(|text| {
             // What came with the tree as files may be a repository that only a pointer makes git take for one.
-            protection.is_gits_own(&git_dir)
-                || git_config::is_harmless(&text, &[], |_| false)
+            protection.is_gits_own(&git_dir) || git_config::is_harmless(&text, &[], |_| false)
         }),
         // A further work tree of the repository that this one has outside of the tree.
         Some(Pointer::Outside(git_dir)) if is_git_file => {

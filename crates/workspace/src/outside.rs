@@ -118,7 +118,8 @@ impl OutsideRepository {
     /// The same, where nothing can be changed.
     #[must_use]
     pub fn mount_read_only(&self) -> Mount {
-        Mount::read_only_at(&self.folder, &self.container_path).protected(Protection::default().of_git_folder())
+        Mount::read_only_at(&self.folder, &self.container_path)
+            .protected(Protection::default().of_git_folder())
     }
 
     /// A copy of it, kept in `copy_dir` of the copy of its work tree.
@@ -193,7 +194,8 @@ impl Named<'_> {
         }
         self.check_owner(tree, &[&own_tree, &common])?;
         let place = place(tree, container_path, &self.path);
-        let place = place.and_then(|place| place.ancestors().nth(2).and_then(Path::to_str).map(str::to_owned));
+        let place =
+            place.and_then(|place| place.ancestors().nth(2).and_then(Path::to_str).map(str::to_owned));
         let Some(place) = place.filter(|place| !place.contains([':', ',', '\0']) && place != "/") else {
             return Err(self.refused("a path that cannot be mounted", "rename it: no `:` and no `,`"));
         };
@@ -210,8 +212,8 @@ impl Named<'_> {
         let work_tree = Tree::open(tree).ok().and_then(|tree| owner(&tree));
         let user = geteuid();
         let is_callers = |uid: u32| uid == user.as_raw() || user.is_root();
-        let is_good = work_tree.is_some_and(is_callers)
-            && folders.iter().all(|folder| owner(folder) == work_tree);
+        let is_good =
+            work_tree.is_some_and(is_callers) && folders.iter().all(|folder| owner(folder) == work_tree);
         if is_good {
             return Ok(());
         }

@@ -180,7 +180,14 @@ impl WatchedMount {
                 !is_the_hosts
                     && !self.is_known(path, leaf)
                     && !self.is_copy(&copies, path, leaf)
-                    && !judge::is_harmless(&self.tree, now, self.before.leaves.get(*path), path, leaf, &self.protection)
+                    && !judge::is_harmless(
+                        &self.tree,
+                        now,
+                        self.before.leaves.get(*path),
+                        path,
+                        leaf,
+                        &self.protection,
+                    )
             })
             .map(|(path, leaf)| (leaf.facts.stamp.changed, self.remove(quarantine, path)))
             .collect()

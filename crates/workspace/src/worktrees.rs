@@ -40,7 +40,8 @@ pub(super) fn stand_ins(mounts: &[Mount]) -> Vec<Mount> {
             for name in names(&tree, git) {
                 let place = place(&tree, mount, &git.join("worktrees").join(name));
                 let is_free = |place: &String| {
-                    !places.contains(place) && mounts.iter().all(|mount| is_apart(place, mount.container_path()))
+                    !places.contains(place)
+                        && mounts.iter().all(|mount| is_apart(place, mount.container_path()))
                 };
                 match place.filter(is_free) {
                     Some(_) if places.len() >= MOST => {
@@ -93,12 +94,7 @@ pub(super) fn settle(changed: &[Changed]) {
 }
 
 /// The same of the work tree whose part of the repository is `own`; `None` where that names none in `changed` which names it.
-fn settle_one(
-    changed: &[Changed],
-    repository: &Changed,
-    tree: &Tree,
-    own: &Path,
-) -> Option<io::Result<()>> {
+fn settle_one(changed: &[Changed], repository: &Changed, tree: &Tree, own: &Path) -> Option<io::Result<()>> {
     let back = own.join("gitdir");
     let named = text(tree, &back)?;
     let named = Path::new(OsStr::from_bytes(trimmed(&named)));

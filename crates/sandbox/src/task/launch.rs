@@ -12,7 +12,8 @@ use crate::error::SandboxError;
 use crate::network_log::LogSink;
 use crate::reap::Role;
 use crate::spec::{
-    ByteSize, ContainerEnv, Cpus, Launch, Mount, Network, ObjectId, SYSTEM, SYSTEM_FILE, SshSigner, with_git_settings,
+    ByteSize, ContainerEnv, Cpus, Launch, Mount, Network, ObjectId, SYSTEM, SYSTEM_FILE, SshSigner,
+    with_git_settings,
 };
 use crate::ssh::{self, RunningAgent};
 use sandbox_podman::EngineError;

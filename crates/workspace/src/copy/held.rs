@@ -41,8 +41,9 @@ impl Comparison {
                         Some(text(tree, &folder.join("config")).unwrap_or_default())
                     })
                 };
-                text(&self.upper, path)
-                    .is_some_and(|text| judge::is_harmless_pointer(&self.host, path, &text, judge.protection, configuration))
+                text(&self.upper, path).is_some_and(|text| {
+                    judge::is_harmless_pointer(&self.host, path, &text, judge.protection, configuration)
+                })
             }
             (Role::Listed, Some(kind)) => self.is_copy_of_the_hosts(judge, path, kind),
             (Role::Steps | Role::Modules, Some(Kind::File)) => {
@@ -52,9 +53,10 @@ impl Comparison {
         }
     }
 
-    /// Whether the repository outside says of a work tree that it lies in the one that the copy is of.
+    /// Whether the repository outside says of a new work tree that it lies in the one that the copy is of.
     fn names_the_work_tree(&self, path: &Path) -> bool {
-        let Some(work_tree) = self.work_tree.as_ref().filter(|_| path.ends_with("gitdir")) else {
+        let is_new = || path.ends_with("gitdir") && matches!(self.host.facts(path), Ok(None));
+        let Some(work_tree) = self.work_tree.as_ref().filter(|_| is_new()) else {
             return false;
         };
         let named = text(&self.upper, path).unwrap_or_default();

@@ -177,10 +177,11 @@ impl WorkspaceCopy {
         let mut changes = ours.changes(protection)?;
         if let Some(git) = &git {
             let of_git = git.changes(&Protection::default().of_git_folder())?;
-            changes.extend(of_git.into_iter().map(|change| Change {
-                path: Path::new(OUTSIDE).join(&change.path),
-                ..change
-            }));
+            changes.extend(
+                of_git
+                    .into_iter()
+                    .map(|change| Change { path: Path::new(OUTSIDE).join(&change.path), ..change }),
+            );
             changes.sort_by(|a, b| a.path.cmp(&b.path));
         }
         hold_steps(&mut changes, &ours, git.as_ref());
