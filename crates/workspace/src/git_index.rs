@@ -89,11 +89,11 @@ impl<'a> Reader<'a> {
                 versions.entry(path.to_owned()).or_default().push(entry);
             }
         }
-        self.is_complete().then_some(versions)
+        self.ends_well().then_some(versions)
     }
 
     /// Whether nothing follows but extensions that change no entry, and the checksum.
-    fn is_complete(mut self) -> bool {
+    fn ends_well(mut self) -> bool {
         while self.rest.len() > self.length {
             let (Some(name), Some(size)) = (self.take(4), self.number()) else {
                 return false;

@@ -203,6 +203,10 @@ impl Named<'_> {
             let problem = format!("and the container has the work tree there, at `{container_path}`");
             return Err(self.refused(problem, "move the repository or the work tree to another folder"));
         }
+        if tree.starts_with(folder) {
+            let problem = "which the work tree itself lies in, with all that is beside it";
+            return Err(self.refused(problem, "`git worktree move` it out of the repository's folder"));
+        }
         let own_part = own.path().strip_prefix(folder).unwrap_or(Path::new("")).to_owned();
         Ok(OutsideRepository { folder: folder.to_owned(), container_path: place, own: own_part })
     }
@@ -243,5 +247,108 @@ fn place(tree: &Path, container_path: &str, named: &Path) -> Option<PathBuf> {
         // A relative path begins in the work tree there too.
         Ok(relative) => plain(&Path::new(container_path).join(relative)),
         Err(_) => plain(named),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Work trees of a repository, as git makes them.
+    struct Bed(tempfile::TempDir);
+
+    impl Bed {
+        fn new() -> Self {
+            let bed = Self(tempfile::tempdir().unwrap());
+            for repository in ["m/.git", "other/.git", "bare"] {
+                bed.write(&format!("{repository}/HEAD"), "ref: refs/heads/main\n");
+                fs::create_dir_all(bed.at(repository).join("refs")).unwrap();
+                fs::create_dir_all(bed.at(repository).join("objects")).unwrap();
+            }
+            bed.linked("m/.git", "w");
+            bed
+        }
+
+        fn at(&self, path: &str) -> PathBuf {
+            self.0.path().canonicalize().unwrap().join(path)
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.at(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn linked(&self, repository: &str, tree: &str) {
+            let name = Path::new(tree).file_name().unwrap().display();
+            let own = format!("{repository}/worktrees/{name}");
+            self.write(&format!("{tree}/.git"), &format!("gitdir: {}\n", self.at(&own).display()));
+            self.write(&format!("{own}/commondir"), "../..\n");
+            self.write(&format!("{own}/gitdir"), &format!("{}\n", self.at(tree).join(".git").display()));
+        }
+
+        fn of(&self, tree: &str) -> Result<Option<OutsideRepository>, OutsideRepositoryError> {
+            let tree = self.at(tree);
+            OutsideRepository::of(&tree, "/workspace", &Resolver::new([&tree]))
+        }
+    }
+
+    #[test]
+    fn the_repository_of_a_linked_work_tree_is_mounted_where_git_looks_for_it() {
+        let bed = Bed::new();
+        let found = bed.of("w").unwrap().unwrap();
+        let place = bed.at("m/.git").display().to_string();
+        assert_eq!((found.folder(), found.container_path()), (bed.at("m/.git").as_path(), place.as_str()));
+        assert!(!found.mount().read_only() && found.mount_read_only().read_only());
+        bed.write("w/.git", "gitdir: ../m/.git/worktrees/w\n");
+        assert_eq!(bed.of("w").unwrap().unwrap().container_path(), "/m/.git", "relative to /workspace");
+        let place = OutsideRepository::place(&bed.at("w"), "/workspace");
+        assert_eq!(place.as_deref(), Some(Path::new("/m/.git/worktrees/w")));
+    }
+
+    #[test]
+    fn where_git_needs_nothing_outside_or_finds_nothing_there_is_none() {
+        let bed = Bed::new();
+        fs::create_dir_all(bed.at("plain/.git")).unwrap();
+        fs::create_dir_all(bed.at("none")).unwrap();
+        bed.write("inside/.git", "gitdir: sub/repository\n");
+        bed.write("gone/.git", &format!("gitdir: {}\n", bed.at("m/.git/worktrees/gone").display()));
+        bed.write("odd/.git", "what\n");
+        for tree in ["plain", "none", "inside", "gone", "odd"] {
+            assert_eq!(bed.of(tree).unwrap(), None, "{tree}");
+        }
+    }
+
+    #[test]
+    fn what_a_task_could_have_written_leads_to_no_other_repository() {
+        let bed = Bed::new();
+        bed.linked("other/.git", "others");
+        let own = |path: &str| format!("gitdir: {}\n", bed.at(path).display());
+        let refused = |what: &str, text: &str, why: &str| {
+            bed.write("w/.git", text);
+            let error = bed.of("w").unwrap_err();
+            assert!(error.to_string().contains(why) && !error.hint().is_empty(), "{what}: {error}");
+        };
+        refused("another's", &own("other/.git/worktrees/others"), "which belongs to");
+        refused("a main work tree's", &own("other/.git"), "which is no linked work tree's");
+        bed.write("m/.git/modules/s/config", "[core]\n worktree = ../../../s\n");
+        refused("a submodule's", &own("m/.git/modules/s"), "which is no linked work tree's");
+        // A repository that is none, in a folder that only looks like one.
+        for (path, text) in [("commondir", "../..\n".to_owned()), ("gitdir", own("w/.git")[8..].to_owned())] {
+            bed.write(&format!("home/worktrees/w/{path}"), &text);
+        }
+        refused("no repository", &own("home/worktrees/w"), "which is in no repository");
+        bed.write("m/.git/worktrees/w/commondir", &bed.at("other/.git").display().to_string());
+        refused("another's objects", &own("m/.git/worktrees/w"), "which is not `worktrees/NAME`");
+        bed.write("m/.git/worktrees/w/commondir", "../..\n");
+        std::os::unix::fs::symlink(bed.at("m"), bed.at("w/link")).unwrap();
+        refused("a link of the task's", "gitdir: ../w/link/.git/worktrees/w\n", "which is not opened");
+        bed.write("w/.git", &own("m/.git/worktrees/w"));
+        assert!(bed.of("w").unwrap().is_some(), "the control");
+        bed.linked("bare", "bare/inner");
+        let error = bed.of("bare/inner").unwrap_err().to_string();
+        assert!(error.contains("which the work tree itself lies in"), "{error}");
     }
 }

@@ -105,8 +105,8 @@ fn settle_one(changed: &[Changed], repository: &Changed, tree: &Tree, own: &Path
     let work_tree = git_file.parent().filter(|folder| !folder.as_os_str().is_empty() && is_plain(folder))?;
     let its_tree = Tree::open(&around.written).ok()?;
     let text = text(&its_tree, git_file)?;
-    let names = Path::new(OsStr::from_bytes(trimmed(text.strip_prefix(b"gitdir: ")?)));
-    if git_file.file_name() != Some(OsStr::new(".git")) || names != repository.container.join(own) {
+    let forth = Path::new(OsStr::from_bytes(trimmed(text.strip_prefix(b"gitdir: ")?)));
+    if git_file.file_name() != Some(OsStr::new(".git")) || forth != repository.container.join(own) {
         return None;
     }
     // Relative where that is the same inside and outside.
