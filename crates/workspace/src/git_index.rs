@@ -136,6 +136,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::disallowed_methods, reason = "git itself writes the indexes that are read")]
     fn git(folder: &Path, arguments: &[&str]) {
         let done = Command::new("git").arg("-C").arg(folder).args(arguments).output().unwrap();
         assert!(done.status.success(), "{arguments:?}: {done:?}");

@@ -104,11 +104,6 @@ impl Mount {
         !self.read_only && self.copy_dir.is_none() && self.host_path.is_dir()
     }
 
-    /// Whether a task can change what it sees in it, be that a copy.
-    pub(crate) fn is_folder_to_change(&self) -> bool {
-        !self.read_only && self.host_path.is_dir()
-    }
-
     /// Whether something is held for the host while a container has it, and done when that has ended.
     #[must_use]
     pub fn is_guarded(&self) -> bool {

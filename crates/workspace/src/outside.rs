@@ -9,11 +9,10 @@ use rustix::process::geteuid;
 use sandbox_files::host_path::{Found, Resolver};
 use sandbox_files::tree::{Kind, Tree};
 
-use super::git_follow::{Pointer, pointer};
+use super::git_follow::{Pointer, plain, pointer, trimmed};
 use super::mount::Mount;
 use super::protection::Protection;
 use super::role::text;
-use super::worktrees::{plain, trimmed};
 
 /// What all work trees of a repository share, where it lies outside of the one that a task works on.
 ///

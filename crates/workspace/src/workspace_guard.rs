@@ -68,10 +68,16 @@ impl WorkspaceGuard {
         let unseen = self.unseen("looking through it failed");
         let Self { watch, copies, changed } = self;
         let ended = blocking(move || {
-            let tampered = watch.end();
+            let (copied, direct): (Vec<Changed>, Vec<Changed>) =
+                changed.into_iter().partition(Changed::is_of_copy);
             if is_gone {
-                worktrees::settle(&changed);
+                worktrees::settle(&copied);
                 copies.into_iter().for_each(CopyInUse::give_back);
+            }
+            let tampered = watch.end();
+            // What is not what git writes is moved away by now.
+            if is_gone {
+                worktrees::settle(&direct);
             }
             tampered
         });

@@ -6,26 +6,22 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
-
-use rustix::fs::OFlags;
 
 use sandbox_files::Replacement;
 use sandbox_files::host_path::Identity;
 use sandbox_files::tree::{Kind, Tree};
 
 use super::copy::overlay_folders;
+use super::git_follow::{outside_text, plain, trimmed};
 use super::guards::NOTHING;
 use super::mount::Mount;
 use super::role::text;
 
 /// What is beyond is left to `git worktree lock`.
 const MOST: usize = 100;
-/// Far more than a path.
-const LONGEST: u64 = 64 * 1024;
 
 /// What lies in the container where linked work trees have their `.git`, as the repositories of `mounts` say: an empty device, which git
 /// neither follows nor replaces.
@@ -34,7 +30,7 @@ pub(super) fn stand_ins(mounts: &[Mount]) -> Vec<Mount> {
         return Vec::new();
     };
     let mut places: Vec<String> = Vec::new();
-    for mount in mounts.iter().filter(|mount| mount.is_folder_to_change()) {
+    for mount in mounts.iter().filter(|mount| !mount.read_only()) {
         let Ok(tree) = mount.tree() else { continue };
         for git in [Path::new(".git"), Path::new("")] {
             for name in names(&tree, git) {
@@ -69,11 +65,15 @@ pub(super) struct Changed {
 impl Changed {
     pub(super) fn of(mount: &Mount) -> Option<Self> {
         let upper = mount.copy_dir().map(|dir| overlay_folders(dir).0);
-        mount.is_folder_to_change().then(|| Self {
+        (!mount.read_only()).then(|| Self {
             written: upper.unwrap_or_else(|| mount.host_path().to_owned()),
             host: mount.host_path().to_owned(),
             container: mount.container_path().into(),
         })
+    }
+
+    pub(super) fn is_of_copy(&self) -> bool {
+        self.written != self.host
     }
 }
 
@@ -144,7 +144,7 @@ fn place(tree: &Tree, mount: &Mount, own: &Path) -> Option<String> {
     }
     let host = tree.path().join(own);
     let git_file = plain(&host.join(named))?;
-    let back = host_text(&git_file)?;
+    let back = outside_text(&git_file)?;
     let back = Path::new(OsStr::from_bytes(trimmed(back.strip_prefix(b"gitdir: ")?)));
     let is_its_own = git_file.parent()?.join(back).canonicalize().ok()? == host.canonicalize().ok()?;
     let place = plain(&Path::new(mount.container_path()).join(own).join(named))?;
@@ -154,40 +154,6 @@ fn place(tree: &Tree, mount: &Mount, own: &Path) -> Option<String> {
 
 fn is_apart(place: &str, other: &str) -> bool {
     !Path::new(place).starts_with(other) && !Path::new(other).starts_with(place)
-}
-
-/// A short regular file of the host, opened without waiting.
-fn host_text(path: &Path) -> Option<Vec<u8>> {
-    let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits()).ok()?;
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut text = Vec::new();
-    file.take(LONGEST).read_to_end(&mut text).ok()?;
-    Some(text)
-}
-
-/// Without the ends of lines that git ignores.
-pub(super) fn trimmed(text: &[u8]) -> &[u8] {
-    let mut text = text;
-    while let [rest @ .., b'\n' | b'\r'] = text {
-        text = rest;
-    }
-    text
-}
-
-/// `path` without `.` and `..`; `None` where it is not absolute.
-pub(super) fn plain(path: &Path) -> Option<PathBuf> {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(plain.pop()),
-            Component::CurDir => {}
-            part => plain.push(part),
-        }
-    }
-    plain.is_absolute().then_some(plain)
 }
 
 #[cfg(test)]
@@ -224,7 +190,7 @@ mod tests {
             places
         };
         let tree = Mount::read_write(at("tree"), "/workspace");
-        assert_eq!(places(&[tree.clone()]), [at("good/.git"), at("tree/inner/.git")]);
+        assert_eq!(places(std::slice::from_ref(&tree)), [at("good/.git"), at("tree/inner/.git")]);
         let covering = Mount::read_only_at(at("good"), at("good"));
         assert_eq!(places(&[tree, covering]), [at("tree/inner/.git")]);
         assert_eq!(places(&[Mount::read_only_at(at("tree"), "/workspace")]), [""; 0]);

@@ -112,10 +112,11 @@ fn ended(
     }
     match tamper_report::not_written(&result.tampered, &settings.root) {
         Some(failure) if result.exit_code == 0 => Err(failure),
-        failure => {
-            failure.iter().for_each(|failure| printer.failure(failure));
+        Some(failure) => {
+            printer.failure(&failure);
             Ok(ExitStatus::of_command(result.exit_code))
         }
+        None => Ok(ExitStatus::of_command(result.exit_code)),
     }
 }
 

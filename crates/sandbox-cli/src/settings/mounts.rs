@@ -82,7 +82,7 @@ impl Project {
         workspace::protection(&self.file.workspace, unprotected)
             .with_paths(self.trusted_paths.iter().cloned())
             // It says which folder the next run mounts.
-            .with_paths(self.root.join(".git").is_file().then(|| ".git".into()))
+            .with_paths(OutsideRepository::place(&self.root, WORKSPACE).map(|_| ".git".into()))
     }
 
     /// Opens what paths name, where a task with `mounts` can write, too.

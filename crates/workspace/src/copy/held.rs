@@ -7,10 +7,10 @@ use std::path::{Component, Path, PathBuf};
 
 use sandbox_files::tree::{Facts, Kind, Tree};
 
+use super::super::git_follow::trimmed;
 use super::super::inventory::{content, protected};
 use super::super::judge;
 use super::super::role::{Role, text};
-use super::super::worktrees::trimmed;
 use super::change::HeldBack;
 use super::changes::{Comparison, Judge, target};
 use super::xattr;

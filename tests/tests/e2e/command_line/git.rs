@@ -168,12 +168,12 @@ impl Bed {
     fn day(&self, mode: &str, kind: Kind) -> Ended {
         let mut script = "branch=$(git branch --show-current)\n".to_owned();
         for (number, case) in CASES.iter().enumerate() {
-            script += &format!(
-                "git reset -q --hard start; git clean -qfd; (set -e; {}) > /tmp/out 2> /tmp/err; echo \"{number} $? $(tr '\\n' ' ' < /tmp/err)\"\n\
-                 [ {number} = {} ] || {{ git switch -q $branch; rm -f .git/*_HEAD; }} 2> /dev/null\n",
-                case.script,
-                CASES.len() - 1
-            );
+            let begin = "git reset -q --hard start; git clean -qfd";
+            // The last one may leave its traces.
+            let end = if number + 1 == CASES.len() { "" } else { "git switch -q $branch 2> /dev/null" };
+            let report = format!("echo \"{number} $? $(tr '\\n' ' ' < /tmp/err)\"");
+            let lines = [begin, &format!("(set -e; {}) > /tmp/out 2> /tmp/err", case.script), &report, end];
+            script += &(lines.join("\n") + "\n");
         }
         let ended = self.run(mode, &script);
         let lines: Vec<&str> = ended.stdout.lines().collect();
