@@ -6,7 +6,10 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use sandbox_files::tree::Tree;
+use sha2::{Digest as _, Sha256};
 
 /// Some hundred thousand files.
 const LARGEST: u64 = 128 * 1024 * 1024;
@@ -24,17 +27,41 @@ pub(super) fn versions(tree: &Tree, path: &Path, wanted: impl Fn(&Path) -> bool)
     if tree.facts(path).ok()?.is_none() {
         return Some(Versions::new());
     }
+    parse(&read(tree, path)?, wanted)
+}
+
+/// A digest of all that the index at `path` of `tree` says of versions: what it keeps of times and numbers of files git corrects whenever
+/// it looks. `None` where it cannot be read.
+pub(super) fn digest(tree: &Tree, path: &Path) -> Option<String> {
+    let text = read(tree, path)?;
+    LENGTHS.into_iter().find_map(|length| {
+        let mut hash = Sha256::new();
+        Reader { rest: &text, length }.walk(|path, entry| {
+            hash.update(path.as_os_str().as_bytes());
+            hash.update([0]);
+            hash.update(entry);
+        })?;
+        Some(BASE64_STANDARD.encode(hash.finalize()))
+    })
+}
+
+fn read(tree: &Tree, path: &Path) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     tree.file(path).ok()?.take(LARGEST + 1).read_to_end(&mut text).ok()?;
-    if text.len() as u64 > LARGEST {
-        return None;
-    }
-    parse(&text, wanted)
+    (text.len() as u64 <= LARGEST).then_some(text)
 }
 
 /// The same of what an index holds. The index does not say how long the names of its objects are.
 pub(super) fn parse(text: &[u8], wanted: impl Fn(&Path) -> bool) -> Option<Versions> {
-    LENGTHS.into_iter().find_map(|length| Reader { rest: text, length }.versions(&wanted))
+    LENGTHS.into_iter().find_map(|length| {
+        let mut versions = Versions::new();
+        Reader { rest: text, length }.walk(|path, entry| {
+            if wanted(path) {
+                versions.entry(path.to_owned()).or_default().push(entry.to_vec());
+            }
+        })?;
+        Some(versions)
+    })
 }
 
 struct Reader<'a> {
@@ -43,7 +70,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn versions(mut self, wanted: &impl Fn(&Path) -> bool) -> Option<Versions> {
+    /// Gives each entry's path, and its mode, stage and object. `None` where it turns out that the text is none.
+    fn walk(mut self, mut each: impl FnMut(&Path, &[u8])) -> Option<()> {
         if self.take(4)? != b"DIRC" {
             return None;
         }
@@ -51,7 +79,6 @@ impl<'a> Reader<'a> {
         if !(2..=4).contains(&version) {
             return None;
         }
-        let mut versions = Versions::new();
         let mut name: Vec<u8> = Vec::new();
         for _ in 0..count {
             let before = self.rest.len();
@@ -82,14 +109,10 @@ impl<'a> Reader<'a> {
             if mode == [0, 0, 0x40, 0] {
                 return None;
             }
-            let path = Path::new(OsStr::from_bytes(&name));
-            if wanted(path) {
-                let stage = flags.first()? & 0x30;
-                let entry = [mode, &[stage], object].concat();
-                versions.entry(path.to_owned()).or_default().push(entry);
-            }
+            let stage = flags.first()? & 0x30;
+            each(Path::new(OsStr::from_bytes(&name)), &[mode, &[stage], object].concat());
         }
-        self.ends_well().then_some(versions)
+        self.ends_well().then_some(())
     }
 
     /// Whether nothing follows but extensions that change no entry, and the checksum.
@@ -158,13 +181,19 @@ mod tests {
             let index = Path::new(".git/index");
             let all = || versions(&tree, index, |_| true);
             let before = all().unwrap();
+            let same = digest(&tree, index).unwrap();
             assert_eq!(before.len(), 4, "{before:?}");
             git(root, &["update-index", "--index-version", "4"]);
             assert_eq!(all().unwrap(), before);
             git(root, &["update-index", "--skip-worktree", "a"]);
             assert_eq!(all().unwrap(), before, "extended flags");
+            std::fs::write(root.join("a"), "b").unwrap();
+            std::fs::write(root.join("a"), "a").unwrap();
+            git(root, &["update-index", "--refresh", "--no-skip-worktree", "a"]);
+            assert_eq!(digest(&tree, index), Some(same.clone()), "other times");
             std::fs::write(root.join(".vscode/tasks.json"), "x").unwrap();
             git(root, &["add", "-A"]);
+            assert_ne!(digest(&tree, index), Some(same));
             let settings = |path: &Path| path.starts_with(".vscode");
             let (now, then) = (
                 versions(&tree, index, settings).unwrap(),

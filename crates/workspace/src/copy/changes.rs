@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use sandbox_files::tree::{Facts, Kind, Tree};
 
 use super::super::error::WorkspaceError;
+use super::super::git_index::digest;
 use super::super::host_follow::HostFollows;
 use super::super::inventory::protected;
 use super::super::names::Names;
@@ -34,6 +35,8 @@ pub(super) struct Comparison {
     pub(super) since: (i64, u32),
     /// What had changed on both sides already when the last task took the copy up.
     pub(super) conflicts: BTreeSet<PathBuf>,
+    /// What git's indexes said at that moment: looking at a work tree is enough for git to write its index again.
+    pub(super) indexes: BTreeMap<PathBuf, String>,
 }
 
 /// What is held back.
@@ -231,7 +234,12 @@ impl Comparison {
                         (inner, facts)
                     }));
                 }
-                (true, Some(facts)) if facts.stamp.changed > self.since => return true,
+                (true, Some(facts)) if facts.stamp.changed > self.since => {
+                    let before = self.indexes.get(&path);
+                    if before.is_none() || before != digest(&self.host, &path).as_ref() {
+                        return true;
+                    }
+                }
                 (false, None) | (true, Some(_)) => {}
             }
         }

@@ -300,6 +300,12 @@ impl WorkspaceCopy {
             names: Names::read(&self.folder)?,
             since: self.begun.since,
             conflicts: self.begun.conflicts.iter().map(|path| path.0.clone()).collect(),
+            indexes: self
+                .begun
+                .indexes
+                .iter()
+                .map(|(path, digest)| (path.0.clone(), digest.clone()))
+                .collect(),
         })
     }
 }

@@ -83,6 +83,14 @@ enum Kind {
     Submodule,
     /// A clone of a repository that tracks protected files.
     Guarded,
+    /// A linked work tree of such a one.
+    GuardedLinked,
+}
+
+impl Kind {
+    fn is_guarded(self) -> bool {
+        matches!(self, Self::Guarded | Self::GuardedLinked)
+    }
 }
 
 /// Repositories of the host, of which one work tree is the project.
@@ -102,7 +110,9 @@ impl Bed {
         let root = folder.path().canonicalize().expect("a folder");
         let (work_tree, clone) = match kind {
             Kind::Clone | Kind::Guarded => ("w", "git clone -q origin w; cd w"),
-            Kind::Linked => ("w", "git clone -q origin m; cd m; git worktree add -q ../w -b work; cd ../w"),
+            Kind::Linked | Kind::GuardedLinked => {
+                ("w", "git clone -q origin m; cd m; git worktree add -q ../w -b work; cd ../w")
+            }
             Kind::Submodule => (
                 "super/w",
                 "git init -q super; cd super; git submodule -q add ../origin w; git commit -qm w; cd w",
@@ -111,7 +121,7 @@ impl Bed {
         let guarded = |version: u32| {
             let write =
                 format!("mkdir -p .vscode; echo {version} | tee .vscode/settings.json .mcp.json > one;");
-            if kind == Kind::Guarded { write } else { String::new() }
+            if kind.is_guarded() { write } else { String::new() }
         };
         let (one, two) = (guarded(1), guarded(2));
         let bed = Self { project: Project::new(), work_tree: root.join(work_tree), folder, home };
@@ -143,12 +153,7 @@ impl Bed {
     #[track_caller]
     fn host(&self, folder: &Path, script: &str) -> String {
         let mut command = Command::new("bash");
-        // A status that refreshes the index would be a change on the host.
-        command
-            .args(["-ec", script])
-            .current_dir(folder)
-            .env("HOME", self.home.path())
-            .env("GIT_OPTIONAL_LOCKS", "0");
+        command.args(["-ec", script]).current_dir(folder).env("HOME", self.home.path());
         let done = command.env_remove("XDG_CONFIG_HOME").output().expect("a shell");
         assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8_lossy(&done.stdout).into_owned()
@@ -181,7 +186,7 @@ impl Bed {
         for (case, line) in CASES.iter().zip(lines) {
             let (expected, ended) = match (mode, kind) {
                 ("copy", _) => (Well, line),
-                (_, Kind::Guarded) => (case.guarded, line),
+                _ if kind.is_guarded() => (case.guarded, line),
                 _ => (case.direct, line),
             };
             let mut words = ended.splitn(3, ' ').skip(1);
@@ -235,24 +240,28 @@ async fn a_day_of_git_in_clones_and_linked_work_trees() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_day_of_git_where_protected_files_are_tracked() {
-    let bed = Bed::new(Kind::Guarded);
-    let ended = bed.day("direct", Kind::Guarded);
-    ended.fails(
-        125,
-        "could not write them, so they stayed as they were: `.mcp.json`, `.vscode/settings.json`",
-    );
-    bed.assert_whole(" M .mcp.json\n M .vscode/settings.json\n");
-    bed.host(&bed.work_tree, "git restore .mcp.json .vscode; [ $(cat .mcp.json) = 2 ]");
+    for kind in [Kind::Guarded, Kind::GuardedLinked] {
+        let bed = Bed::new(kind);
+        let ended = bed.day("direct", kind);
+        ended.fails(
+            125,
+            "could not write them, so they stayed as they were: `.mcp.json`, `.vscode/settings.json`",
+        );
+        bed.assert_whole(" M .mcp.json\n M .vscode/settings.json\n");
+        bed.host(&bed.work_tree, "git restore .mcp.json .vscode; [ $(cat .mcp.json) = 2 ]");
 
-    let bed = Bed::new(Kind::Guarded);
-    assert_eq!(bed.day("copy", Kind::Guarded).code, Some(0));
-    let held = bed.sandbox(&["apply"]);
-    assert!(held.code == Some(0) && held.stdout.is_empty(), "{held:?}");
-    assert!(held.stderr.contains("hint: what git changes in one step is not split"), "{held:?}");
-    assert_eq!(bed.host(&bed.work_tree, "git branch --show-current; git status --porcelain"), "main\n");
-    let applied = bed.sandbox(&["apply", "--include-protected"]);
-    assert_eq!(applied.code, Some(0), "{applied:?}");
-    bed.assert_whole("");
+        let bed = Bed::new(kind);
+        let before = bed.host(&bed.work_tree, "git branch --show-current; git show-ref");
+        assert_eq!(bed.day("copy", kind).code, Some(0));
+        let held = bed.sandbox(&["apply"]);
+        assert!(held.code == Some(0) && held.stdout.is_empty(), "{held:?}");
+        assert!(held.stderr.contains("hint: what git changes in one step is not split"), "{held:?}");
+        assert_eq!(bed.host(&bed.work_tree, "git branch --show-current; git show-ref"), before);
+        assert_eq!(bed.host(&bed.work_tree, "git status --porcelain"), "");
+        let applied = bed.sandbox(&["apply", "--include-protected"]);
+        assert_eq!(applied.code, Some(0), "{applied:?}");
+        bed.assert_whole("");
+    }
 }
 
 /// What git did not record is no part of a step: only that waits.
@@ -296,6 +305,29 @@ async fn in_a_submodule_the_command_says_where_to_run_instead() {
             "{mode}"
         );
         bed.host(&around, "git reset -q --hard HEAD~1; git submodule -q update --init");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_trees_of_the_host_survive_a_prune_unless_something_else_is_in_their_place() {
+    for kind in [Kind::Clone, Kind::Linked] {
+        for mode in ["direct", "copy"] {
+            let bed = Bed::new(kind);
+            let elsewhere = bed.root().join("elsewhere").display().to_string();
+            let prune = "git worktree prune && git gc -q && git worktree list";
+            let ended = bed.run(mode, prune);
+            assert!(ended.code == Some(0) && ended.stdout.contains(&elsewhere), "{kind:?} {mode}: {ended:?}");
+            let remove = bed.run(mode, &format!("git worktree remove --force {elsewhere}"));
+            assert!(remove.code != Some(0), "{kind:?} {mode}: {remove:?}");
+            let empty = tempfile::tempdir().expect("a folder");
+            let mount = format!("{}:{elsewhere}", empty.path().display());
+            let run = ["run", "--workspace", mode, "--mount", &mount, "--", "bash", "-c", prune];
+            let control = bed.sandbox(&run);
+            assert!(
+                control.code == Some(0) && !control.stdout.contains(&elsewhere),
+                "the control: {control:?}"
+            );
+        }
     }
 }
 
