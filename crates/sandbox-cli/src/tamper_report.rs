@@ -4,6 +4,7 @@ use std::path::Path;
 
 use sandbox::workspace::{TamperKind, TamperedPath};
 
+use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
 
 /// Lines, and names in a line; the rest is counted.
@@ -11,8 +12,10 @@ const MOST_SHOWN: usize = 10;
 
 /// Reports `tampered`, the newest first.
 pub(crate) fn report(tampered: &[TamperedPath], root: &Path, printer: Printer) {
-    let (left, moved): (Vec<&TamperedPath>, Vec<&TamperedPath>) =
-        tampered.iter().partition(|thing| thing.is_left_in_place());
+    let (left, moved): (Vec<&TamperedPath>, Vec<&TamperedPath>) = tampered
+        .iter()
+        .filter(|thing| thing.kind != TamperKind::NotWritten)
+        .partition(|thing| thing.is_left_in_place());
     for thing in moved.iter().take(MOST_SHOWN) {
         printer.warning(line(thing, root));
     }
@@ -28,6 +31,21 @@ pub(crate) fn report(tampered: &[TamperedPath], root: &Path, printer: Printer) {
         printer.hint("look at it before you put it back; --unprotected lets a task write there");
     }
     group(&left, root, printer);
+}
+
+/// Why a run in which git could not write protected files is no success: git itself ends with 0 then.
+pub(crate) fn not_written(tampered: &[TamperedPath], root: &Path) -> Option<Failure> {
+    let kept: Vec<&TamperedPath> =
+        tampered.iter().filter(|thing| thing.kind == TamperKind::NotWritten).collect();
+    (!kept.is_empty()).then(|| {
+        Failure::new(format!(
+            "git in the task has other versions of protected files in its index, and could not write them, so they stayed as they were: {}",
+            names(&kept, root)
+        ))
+        .with_hint(
+            "`git restore FILE` on this machine takes them over once you have looked at `git diff -R`; with --workspace copy, git changes all files and you decide at the end",
+        )
+    })
 }
 
 /// What was left in place: a line for files, and one for sockets.

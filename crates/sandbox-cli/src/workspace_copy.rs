@@ -329,6 +329,9 @@ pub(crate) fn report_held_back(held: &[Change], printer: Printer) {
     if held.len() > LISTED {
         printer.message(format_args!("… and {} more", held.len() - LISTED));
     }
+    if held.iter().any(|change| change.held_back == Some(sandbox::workspace::HeldBack::Repository)) {
+        printer.hint("what git changes in one step is not split: these wait for the protected ones among them; `sandbox apply --include-protected` applies all");
+    }
     if held.iter().any(|change| !is_special(change)) {
         printer.hint("`sandbox diff --patch` shows them, `sandbox apply --include-protected` applies them, `sandbox discard` throws them away");
     }

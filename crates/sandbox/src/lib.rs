@@ -122,8 +122,9 @@ pub mod session {
 /// Work trees that a task may change: their protection, and copies of them.
 pub mod workspace {
     pub use sandbox_workspace::{
-        Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Protection, TamperKind, TamperedPath,
-        Versions, WorkspaceCopy, WorkspaceError,
+        Applied, ApplyOptions, Change, ChangeKind, EntryKind, GitIdentity, HeldBack, OutsideRepository,
+        OutsideRepositoryError, Protection, TamperKind, TamperedPath, Versions, WorkspaceCopy,
+        WorkspaceError, git_configurations,
     };
 }
 

@@ -44,7 +44,7 @@ pub fn git_files(data: &[u8]) {
     assert!(before == again, "the same files are seen in two ways");
     let now = before.take_again(&tree, &Protection::default());
     for (path, leaf) in &now.leaves {
-        let is_harmless = judge::is_harmless(&tree, &now, None, path, leaf);
+        let is_harmless = judge::is_harmless(&tree, &now, None, path, leaf, &Protection::default());
         assert!(
             !(is_ours && is_harmless && path == Path::new(".git/config")),
             "a configuration that includes another is called harmless"

@@ -70,10 +70,7 @@ pub(super) enum Pointer {
 
 /// Reads what `text`, which git reads from a file in `folder`, names. `prefix` is what it has to begin with.
 pub(super) fn pointer(tree: &Tree, folder: &Path, text: &[u8], prefix: &[u8]) -> Option<Pointer> {
-    let mut named = text.strip_prefix(prefix)?;
-    while let [rest @ .., b'\n' | b'\r'] = named {
-        named = rest;
-    }
+    let named = trimmed(text.strip_prefix(prefix)?);
     if named.is_empty() || named.contains(&0) {
         return None;
     }
@@ -86,6 +83,28 @@ pub(super) fn pointer(tree: &Tree, folder: &Path, text: &[u8], prefix: &[u8]) ->
         return Some(Pointer::Dangling);
     }
     Some(Pointer::Outside(path))
+}
+
+/// Without the ends of lines that git ignores in pointers.
+pub(super) fn trimmed(text: &[u8]) -> &[u8] {
+    let mut text = text;
+    while let [rest @ .., b'\n' | b'\r'] = text {
+        text = rest;
+    }
+    text
+}
+
+/// `path` without `.` and `..`; `None` where it is not absolute.
+pub(super) fn plain(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain.is_absolute().then_some(plain)
 }
 
 /// Whether the host has the first folder of `path`.
@@ -221,15 +240,12 @@ fn source_at(pointer: Pointer) -> Option<Source> {
 
 /// A pointer in a file that lies outside of the tree.
 fn outside_pointer(folder: &Path, text: &[u8], prefix: &[u8]) -> Option<Pointer> {
-    let mut named = text.strip_prefix(prefix)?;
-    while let [rest @ .., b'\n' | b'\r'] = named {
-        named = rest;
-    }
+    let named = trimmed(text.strip_prefix(prefix)?);
     Some(Pointer::Outside(folder.join(Path::new(OsStr::from_bytes(named)))))
 }
 
 /// A file of the host outside of the tree.
-fn outside_text(path: &Path) -> Option<Vec<u8>> {
+pub(super) fn outside_text(path: &Path) -> Option<Vec<u8>> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
     let file =
         fs::OpenOptions::new().read(true).custom_flags(i32::try_from(nonblocking).ok()?).open(path).ok()?;
@@ -302,14 +318,7 @@ impl Rule {
 
 /// `path` of the host, which need not exist, as a path in the tree.
 fn in_tree(tree: &Tree, path: &Path) -> Option<PathBuf> {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(plain.pop()),
-            Component::CurDir => {}
-            part => plain.push(part),
-        }
-    }
+    let plain = plain(path)?;
     let inner = plain.strip_prefix(tree.path()).map(Path::to_owned).ok();
     // By another name of the tree, as through a link above it.
     inner.or_else(|| path.canonicalize().ok()?.strip_prefix(tree.path()).map(Path::to_owned).ok())
@@ -346,7 +355,7 @@ fn words(command: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.windows(3).any(|part| part == b"://"))
 }
 
-fn expanded(path: &[u8], home: Option<&Path>) -> PathBuf {
+pub(super) fn expanded(path: &[u8], home: Option<&Path>) -> PathBuf {
     let text = Path::new(OsStr::from_bytes(path));
     match (text.strip_prefix("~"), home) {
         (Ok(rest), Some(home)) => home.join(rest),

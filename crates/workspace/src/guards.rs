@@ -19,7 +19,7 @@ use super::role::Role;
 /// An engine mounts each one by one; what is beyond is compared after the run.
 const MOST_GUARDS: usize = 100;
 /// What is mounted over a socket: connecting to it fails.
-const NOTHING: &str = "/dev/null";
+pub(super) const NOTHING: &str = "/dev/null";
 
 /// Something that is mounted read-only over itself.
 #[derive(Debug)]
@@ -156,7 +156,8 @@ fn by_importance<'a>(before: &'a Inventory, protection: &Protection) -> Vec<&'a 
 /// What lies deep in a tree is often made and removed as a whole, by package managers for one, and a mount would keep it there.
 fn importance(before: &Inventory, protection: &Protection, path: &Path, role: Role) -> Option<u8> {
     let mut parts = path.components();
-    let is_in_own_git = parts.next() == Some(Component::Normal(".git".as_ref()));
+    let is_in_own_git =
+        parts.next() == Some(Component::Normal(".git".as_ref())) || protection.is_git_folder();
     let is_at_the_top = parts.next().is_none();
     let is_rules = path.file_name().is_some_and(|name| name == ".sandbox" || name == ".airut");
     // Linked work trees and submodules come and go.

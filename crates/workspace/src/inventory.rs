@@ -325,11 +325,13 @@ pub(super) struct Protected {
 /// Judges the entries of `folder`.
 pub(super) fn protected(protection: &Protection, folder: &Path, entries: &[(OsString, Kind)]) -> Protected {
     let is_repository = protection.has_defaults() && looks_like_repository(folder, entries);
-    let is_gits_own = is_repository
-        || (protection.has_defaults() && folder.components().any(|part| part.as_os_str() == ".git"));
+    let is_gits_own = is_repository || (protection.has_defaults() && protection.is_gits_own(folder));
     let role = |name: &OsStr, kind: Kind| {
-        let of_repository = is_repository.then(|| role_in_repository(name)).flatten();
-        of_repository
+        // Not what every repository may have there, but what the caller knows is there.
+        let by_its_path = protection.is_path(&folder.join(name)).then_some(Role::Listed);
+        let of_repository = || is_repository.then(|| role_in_repository(name)).flatten();
+        by_its_path
+            .or_else(of_repository)
             .or_else(|| is_gits_own.then(|| role_in_git(folder, name, kind)).flatten())
             .or_else(|| protection.has_defaults().then(|| role_in_work_tree(name, kind)).flatten())
             .or_else(|| {

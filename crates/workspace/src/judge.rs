@@ -6,8 +6,9 @@ use std::path::Path;
 use sandbox_files::tree::{Kind, Tree};
 
 use super::git_config;
-use super::git_follow::{Pointer, is_work_tree, pointer};
+use super::git_follow::{Pointer, is_work_tree, pointer, repository_of};
 use super::inventory::{Content, Inventory, Leaf};
+use super::protection::Protection;
 use super::role::{Role, text as read};
 
 /// Judges `leaf` at `path` of `tree`, of which `now` is the inventory. `before` is what was there before the run.
@@ -17,6 +18,7 @@ pub(super) fn is_harmless(
     before: Option<&Leaf>,
     path: &Path,
     leaf: &Leaf,
+    protection: &Protection,
 ) -> bool {
     if leaf.facts.kind != Kind::File {
         return false;
@@ -27,7 +29,7 @@ pub(super) fn is_harmless(
     };
     let is_harmless = |text: Vec<u8>| match leaf.role {
         Role::Configuration => is_harmless_configuration(tree, path, &text, known),
-        Role::Pointer => is_harmless_pointer(tree, path, &text, |folder| {
+        Role::Pointer => is_harmless_pointer(tree, path, &text, protection, |folder| {
             let configuration = || read(tree, &folder.join("config")).unwrap_or_default();
             now.repositories.contains(folder).then(configuration)
         }),
@@ -59,6 +61,7 @@ pub(super) fn is_harmless_pointer(
     tree: &Tree,
     path: &Path,
     pointing: &[u8],
+    protection: &Protection,
     configuration: impl Fn(&Path) -> Option<Vec<u8>>,
 ) -> bool {
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -70,9 +73,13 @@ pub(super) fn is_harmless_pointer(
         Some(Pointer::Inside(_)) if path.file_name() == Some(OsStr::new("gitdir")) => true,
         Some(Pointer::Inside(git_dir)) => configuration(&git_dir).is_some_and(|text| {
             // What came with the tree as files may be a repository that only a pointer makes git take for one.
-            git_dir.components().any(|part| part.as_os_str() == ".git")
-                || git_config::is_harmless(&text, &[], |_| false)
+            protection.is_gits_own(&git_dir) || git_config::is_harmless(&text, &[], |_| false)
         }),
+        // A further work tree of the repository that this one has outside of the tree.
+        Some(Pointer::Outside(git_dir)) if is_git_file => {
+            matches!(repository_of(tree, Path::new("")), Some(Pointer::Outside(own))
+                if own.parent().is_some_and(|all| all.ends_with("worktrees") && git_dir.parent() == Some(all)))
+        }
         Some(Pointer::Outside(_)) | None => false,
     }
 }

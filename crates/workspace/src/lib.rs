@@ -8,6 +8,8 @@ mod fuzzed;
 pub mod fuzzing;
 mod git_config;
 mod git_follow;
+mod git_identity;
+mod git_index;
 mod guards;
 mod host_follow;
 mod invalid;
@@ -17,6 +19,7 @@ mod known_files;
 mod links;
 mod mount;
 mod names;
+mod outside;
 mod protection;
 mod quarantine;
 mod role;
@@ -24,13 +27,16 @@ mod sparse;
 mod tampered;
 mod watch;
 mod workspace_guard;
+mod worktrees;
 
 pub use copy::{
     Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Versions, WorkspaceCopy, overlay_folders,
 };
 pub use error::{WorkspaceError, sanitized};
+pub use git_identity::{GitIdentity, git_configurations};
 pub use invalid::InvalidSpec;
 pub use mount::Mount;
+pub use outside::{OutsideRepository, OutsideRepositoryError};
 pub use protection::Protection;
 pub use tampered::{TamperKind, TamperedPath};
 pub use workspace_guard::WorkspaceGuard;

@@ -38,6 +38,9 @@ pub enum TamperKind {
     Unseen,
     /// A Unix socket, whose other end was a process of the task. It was left in place.
     Socket,
+    /// Git recorded another version of it in the index, as when it checks out another branch, and could not write that: it stayed as it
+    /// was before the run.
+    NotWritten,
     /// A file that this program reads by itself, and that everyday work changes. It was left in place.
     ToolInput(&'static str),
 }
@@ -83,7 +86,7 @@ impl TamperedPath {
     /// Whether it is reported for information: nothing of it runs or is followed by itself.
     #[must_use]
     pub fn is_left_in_place(&self) -> bool {
-        matches!(self.kind, TamperKind::Socket | TamperKind::ToolInput(_))
+        matches!(self.kind, TamperKind::Socket | TamperKind::ToolInput(_) | TamperKind::NotWritten)
     }
 
     /// Where it was, relative to `mount` where it lies in it.

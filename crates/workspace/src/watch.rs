@@ -1,7 +1,7 @@
 //! Keeps a protected mount as it was: read-only mounts over what is there, and a comparison after the run.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sandbox_files::tree::{Facts, Kind, Tree};
 
 use super::error::WorkspaceError;
+use super::git_follow::{self, Pointer};
+use super::git_index::{Versions, versions};
 use super::guards::{self, Guard, OtherMount, Over};
 use super::inventory::{Content, Inventory, Leaf, content};
 use super::judge;
@@ -37,6 +39,8 @@ struct WatchedMount {
     protection: Protection,
     before: Inventory,
     guards: Vec<Guard>,
+    /// Where git's index of this work tree is, and which versions it had of what is guarded.
+    index: Option<(Tree, PathBuf, Versions)>,
     /// When the inventory began: seconds and nanoseconds since 1970.
     begun: (i64, u32),
 }
@@ -80,7 +84,11 @@ impl Watch {
             let (guards, read_only) = guards::guard(&tree, &before, protection, place, &others);
             over.extend(read_only);
             over.extend(guards::cover(&tree, place, before.sockets.keys()));
-            watched.push(WatchedMount { tree, protection: protection.clone(), before, guards, begun });
+            let index = index_of(&tree).and_then(|(git, path)| {
+                let recorded = versions(&git, &path, |path| is_below(&guards, path))?;
+                Some((git, path, recorded))
+            });
+            watched.push(WatchedMount { tree, protection: protection.clone(), before, guards, index, begun });
         }
         // Where the caller mounts something else, there is nothing to guard.
         over.retain(|over| !mounts.iter().any(|mount| is_under(over, mount)));
@@ -150,6 +158,7 @@ impl WatchedMount {
         findings.extend(self.deleted(&now, is_guarded));
         findings.extend(self.privileged(&now));
         findings.extend(self.left_in_place(&now));
+        findings.extend(self.not_written());
         findings
     }
 
@@ -171,7 +180,14 @@ impl WatchedMount {
                 !is_the_hosts
                     && !self.is_known(path, leaf)
                     && !self.is_copy(&copies, path, leaf)
-                    && !judge::is_harmless(&self.tree, now, self.before.leaves.get(*path), path, leaf)
+                    && !judge::is_harmless(
+                        &self.tree,
+                        now,
+                        self.before.leaves.get(*path),
+                        path,
+                        leaf,
+                        &self.protection,
+                    )
             })
             .map(|(path, leaf)| (leaf.facts.stamp.changed, self.remove(quarantine, path)))
             .collect()
@@ -262,6 +278,23 @@ impl WatchedMount {
         now.privileged.iter().filter(is_new).filter_map(revoke).collect()
     }
 
+    /// What git would have changed if it were not mounted read-only.
+    fn not_written(&self) -> Vec<Finding> {
+        let Some((git, index, before)) = &self.index else {
+            return Vec::new();
+        };
+        let now = versions(git, index, |path| is_below(&self.guards, path)).unwrap_or_default();
+        let paths: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
+        let is_other = |path: &&PathBuf| now.get(*path) != before.get(*path);
+        paths
+            .into_iter()
+            .filter(is_other)
+            .map(|path| {
+                ((i64::MAX, 0), TamperedPath::left(self.tree.path().join(path), TamperKind::NotWritten))
+            })
+            .collect()
+    }
+
     /// What is reported and no more.
     fn left_in_place(&self, now: &Inventory) -> Vec<Finding> {
         let sockets = now
@@ -285,6 +318,20 @@ impl WatchedMount {
             .map(|(changed, path, kind)| (changed, TamperedPath::left(self.tree.path().join(path), kind)))
             .collect()
     }
+}
+
+/// Git's index of the work tree `tree`: the folder that it is in, opened, and its path in that.
+fn index_of(tree: &Tree) -> Option<(Tree, PathBuf)> {
+    let folder = match git_follow::repository_of(tree, Path::new(""))? {
+        Pointer::Inside(folder) => return Some((tree.inner(&folder).ok()?, "index".into())),
+        Pointer::Outside(folder) => folder,
+        Pointer::Dangling => return None,
+    };
+    Some((Tree::open(&folder).ok()?, "index".into()))
+}
+
+fn is_below(guards: &[Guard], path: &Path) -> bool {
+    guards.iter().any(|guard| path.starts_with(&guard.path))
 }
 
 fn same_rights(one: &Facts, other: &Facts) -> bool {

@@ -164,7 +164,14 @@ async fn execute(
         // As with a command: that it had to be stopped says more than how it then ended.
         (_, Some(why)) => (why, None),
         (Some(Err(error)), None) => return Err(error.into()),
-        (Some(Ok(result)), None) => (report(&result, agent.output, printer), Some(result)),
+        (Some(Ok(result)), None) => {
+            let mut status = report(&result, agent.output, printer);
+            if let Some(failure) = tamper_report::not_written(&result.tampered, &settings.root) {
+                printer.failure(&failure);
+                status = if status == ExitStatus::Success { ExitStatus::Infrastructure } else { status };
+            }
+            (status, Some(result))
+        }
         (None, None) => (ExitStatus::Infrastructure, None),
     };
     Ok(Executed { status, is_over, value })
@@ -179,6 +186,7 @@ async fn attempt(
     printer: Printer,
 ) -> Result<(Option<Result<ExecutionResult, SandboxError>>, Option<ExitStatus>), Failure> {
     let mut spec = spec(stage, settings, agent);
+    spec = spec.git_identity(settings.git_identity.clone());
     if let Some(ssh) = &settings.ssh {
         spec = spec.ssh_signer(ssh.signer().await?);
     }

@@ -48,6 +48,7 @@ async fn execute(
     for mount in &settings.mounts {
         spec = spec.mount(mount.clone());
     }
+    spec = spec.git_identity(settings.git_identity.clone());
     if let Some(ssh) = &settings.ssh {
         spec = spec.ssh_signer(ssh.signer().await?);
     }
@@ -109,7 +110,14 @@ fn ended(
         printer.warning("a process of the command was killed for want of memory");
         printer.hint("raise `resource_limits.memory` in .sandbox/sandbox.yaml");
     }
-    Ok(ExitStatus::of_command(result.exit_code))
+    match tamper_report::not_written(&result.tampered, &settings.root) {
+        Some(failure) if result.exit_code == 0 => Err(failure),
+        Some(failure) => {
+            printer.failure(&failure);
+            Ok(ExitStatus::of_command(result.exit_code))
+        }
+        None => Ok(ExitStatus::of_command(result.exit_code)),
+    }
 }
 
 /// One of our streams, until its reader is gone.

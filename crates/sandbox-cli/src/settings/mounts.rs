@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sandbox::host_path::{Found, Resolver};
-use sandbox::workspace::Protection;
+use sandbox::workspace::{OutsideRepository, Protection};
 use sandbox::{EngineAddress, Mount};
 
 use super::{Project, WORKSPACE};
@@ -34,6 +34,28 @@ impl Project {
         mounts.into_iter().map(of_workspace).collect()
     }
 
+    /// `mounts` with the repository of the work tree, where that is kept outside of it, as of a linked work tree, and the caller has not
+    /// mounted it.
+    pub(super) fn with_repository(&self, mut mounts: Vec<Mount>) -> Result<Vec<Mount>, Failure> {
+        let tree = mounts.iter().find(|mount| mount.container_path() == WORKSPACE);
+        let Some(tree) = tree.cloned() else { return Ok(mounts) };
+        let Some(place) = OutsideRepository::place(tree.host_path(), WORKSPACE) else {
+            return Ok(mounts);
+        };
+        let others = || mounts.iter().map(Mount::container_path).filter(|path| *path != WORKSPACE);
+        if others().any(|path| place.starts_with(path)) {
+            return Ok(mounts);
+        }
+        let found = OutsideRepository::of(tree.host_path(), WORKSPACE, &self.resolver_with(&mounts));
+        let found = found.map_err(|error| Failure::new(error.to_string()).with_hint(error.hint()))?;
+        mounts.extend(found.map(|repository| match tree.copy_dir() {
+            Some(copy_dir) => repository.copied(copy_dir),
+            None if tree.read_only() => repository.mount_read_only(),
+            None => repository.mount(),
+        }));
+        Ok(mounts)
+    }
+
     /// What is wrong with the mounts of a task that gets none but those of the configuration.
     pub(super) fn mount_faults(&self) -> Vec<Failure> {
         let of_file = self.file.mounts.iter().filter_map(|(mount, location)| {
@@ -59,6 +81,8 @@ impl Project {
     pub(crate) fn protection(&self, unprotected: bool) -> Protection {
         workspace::protection(&self.file.workspace, unprotected)
             .with_paths(self.trusted_paths.iter().cloned())
+            // It says which folder the next run mounts.
+            .with_paths(OutsideRepository::place(&self.root, WORKSPACE).map(|_| ".git".into()))
     }
 
     /// Opens what paths name, where a task with `mounts` can write, too.

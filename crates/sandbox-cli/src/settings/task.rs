@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use sandbox::host_path::Resolver;
-use sandbox::workspace::Protection;
+use sandbox::workspace::{GitIdentity, Protection};
 use sandbox::{
     ContainerEnv, ImageSource, Isolation, Mount, Network, NetworkSandboxConfig, ResourceLimits, SandboxConfig,
 };
@@ -40,6 +40,8 @@ pub(crate) struct TaskSettings {
     pub(crate) working_dir: &'static str,
     /// The values that are read again while it runs.
     pub(crate) renewal: Option<Renewal>,
+    /// Who commits.
+    pub(crate) git_identity: GitIdentity,
     /// What git signs with.
     pub(crate) ssh: Option<SshSettings>,
     /// Where the folders of this project's runs are.
@@ -70,7 +72,7 @@ impl TrustedProject {
     ) -> Result<TaskSettings, Failure> {
         let sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
         let mode = args.workspace.or(self.file.workspace.mode).unwrap_or(default_mode);
-        let mounts = self.mounts(&args.mounts, mode, args.unprotected);
+        let mounts = self.with_repository(self.mounts(&args.mounts, mode, args.unprotected))?;
         self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
         let resolver = self.resolver_with(&mounts);
         let read_at = Instant::now();
@@ -96,6 +98,7 @@ impl TrustedProject {
             limits,
             isolation: Isolation::agent(),
             working_dir: WORKSPACE,
+            git_identity: self.git_identity(environment),
             ssh: self.ssh(environment, &resolver)?,
             logs: self.logs(),
             renewal: renewal.filter(|_| self.is_sandboxed()),
@@ -144,6 +147,7 @@ impl TrustedProject {
             mounts,
             limits: ResourceLimits::untrusted().timeout(Duration::from_secs(args.timeout)),
             isolation: Isolation::untrusted(),
+            git_identity: GitIdentity::default(),
             ssh: None,
             logs: self.logs(),
             renewal: None,

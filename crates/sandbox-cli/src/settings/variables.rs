@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use sandbox::ContainerEnv;
 use sandbox::credentials::PreparedSecrets;
+use sandbox::workspace::{GitIdentity, git_configurations};
 
 use super::Project;
 use located_yaml::{InvalidFile, Location};
@@ -26,6 +27,14 @@ impl Project {
             }
         }
         Ok(ContainerEnv::new(variables))
+    }
+
+    /// Who commits, by the user's own configuration of git.
+    pub(super) fn git_identity(&self, environment: &Environment) -> GitIdentity {
+        let [home, config, global] =
+            ["HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"].map(|name| environment.path(name));
+        let files = git_configurations(home.as_deref(), config.as_deref(), global.as_deref());
+        GitIdentity::of(&files, home.as_deref(), &self.root)
     }
 }
 

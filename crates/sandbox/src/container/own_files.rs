@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use sandbox_files::{Replacement, create_folder, hex};
 use sha2::{Digest as _, Sha256};
 
-use crate::spec::{Isolation, Launch, Mount, Runtime};
+use crate::spec::{Isolation, Launch, Mount, Runtime, SYSTEM_FILE, system_file};
 
 use super::ContainerError;
 
@@ -44,6 +44,7 @@ impl OwnFiles {
             files.push((ENGINES_FILE, String::new()));
         }
         files.extend(resolver.map(|text| ("/etc/resolv.conf", text.to_owned())));
+        files.extend(system_file(&launch.git_identity).map(|text| (SYSTEM_FILE, text)));
         files
             .into_iter()
             .filter(|(target, _)| !launch.has_mount_at(target))

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sandbox_credentials::GitHost;
+use sandbox_workspace::GitIdentity;
 
 use super::{ContainerEnv, InvalidSpec};
 
@@ -48,6 +49,22 @@ pub(crate) fn over_https(host: GitHost<'_>) -> Vec<(String, String)> {
 /// never ended. What the proxy speaks with the upstream does not depend on it.
 pub(crate) fn http_1() -> (String, String) {
     ("http.version".to_owned(), "HTTP/1.1".to_owned())
+}
+
+/// The variable that names the machine's configuration to git.
+pub(crate) const SYSTEM: &str = "GIT_CONFIG_SYSTEM";
+/// Where that is in the container, if the caller says who commits.
+pub(crate) const SYSTEM_FILE: &str = "/run/sandbox/gitconfig";
+
+/// A configuration of the machine that says who commits, unless the image's, the repository's or a variable says otherwise: they all
+/// come later. `None` where there is nothing to say.
+pub(crate) fn system_file(identity: &GitIdentity) -> Option<String> {
+    let quoted = |value: &String| value.replace('\\', "\\\\").replace('"', "\\\"");
+    let line = |key: &str, value: &Option<String>| {
+        value.as_ref().map(|value| format!("\t{key} = \"{}\"\n", quoted(value))).unwrap_or_default()
+    };
+    let (name, email) = (line("name", &identity.name), line("email", &identity.email));
+    (!identity.is_empty()).then(|| format!("[user]\n{name}{email}[include]\n\tpath = /etc/gitconfig\n"))
 }
 
 /// What the variables of the caller say.
@@ -141,6 +158,14 @@ mod tests {
         assert_eq!(plain, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
         let (strange, _) = settings("0123456789abcdefghij;$(reboot)'");
         assert_eq!(strange.len(), 2, "{strange:?}");
+    }
+
+    #[test]
+    fn who_commits_is_said_where_everything_else_wins() {
+        assert_eq!(system_file(&GitIdentity::default()), None);
+        let name = Some("A \"B\" \\".to_owned());
+        let text = system_file(&GitIdentity { name, email: None }).unwrap();
+        assert_eq!(text, "[user]\n\tname = \"A \\\"B\\\" \\\\\"\n[include]\n\tpath = /etc/gitconfig\n");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use sandbox_files::host_path::Resolver;
+use sandbox_workspace::GitIdentity;
 
 use super::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, NetworkCallback, ResourceLimits, Runtime,
@@ -29,6 +30,7 @@ pub(crate) struct Launch {
     /// The name server of an unrestricted network; `None`: the engine's choice.
     pub(crate) dns: Option<Ipv4Addr>,
     pub(crate) ssh_signer: Option<Box<SshSigner>>,
+    pub(crate) git_identity: GitIdentity,
 }
 
 impl Launch {
@@ -56,6 +58,7 @@ impl Launch {
             working_dir: None,
             dns: None,
             ssh_signer: None,
+            git_identity: GitIdentity::default(),
         }
     }
 

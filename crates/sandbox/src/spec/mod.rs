@@ -17,7 +17,7 @@ mod stall;
 mod task;
 
 pub use env::ContainerEnv;
-pub(crate) use git_settings::{http_1, over_https, with_git_settings};
+pub(crate) use git_settings::{SYSTEM, SYSTEM_FILE, http_1, over_https, system_file, with_git_settings};
 pub use image::{ImageSource, ImageTag};
 pub use isolation::{
     AppArmorProfile, Capability, Device, HostEntry, Isolation, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit,

@@ -5,6 +5,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sandbox_workspace::GitIdentity;
+
 use super::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Mount, Network, NetworkCallback, OnStall,
     ResourceLimits, SshSigner, Stall,
@@ -72,6 +74,13 @@ macro_rules! launch_settings {
         #[must_use]
         pub fn ssh_signer(mut self, signer: SshSigner) -> Self {
             self.launch.ssh_signer = Some(Box::new(signer));
+            self
+        }
+
+        /// Who commits, where neither the image, nor the repository, nor a variable says otherwise. Default: git's own error.
+        #[must_use]
+        pub fn git_identity(mut self, identity: GitIdentity) -> Self {
+            self.launch.git_identity = identity;
             self
         }
 

@@ -12,7 +12,8 @@ use crate::error::SandboxError;
 use crate::network_log::LogSink;
 use crate::reap::Role;
 use crate::spec::{
-    ByteSize, ContainerEnv, Cpus, Launch, Mount, Network, ObjectId, SshSigner, with_git_settings,
+    ByteSize, ContainerEnv, Cpus, Launch, Mount, Network, ObjectId, SYSTEM, SYSTEM_FILE, SshSigner,
+    with_git_settings,
 };
 use crate::ssh::{self, RunningAgent};
 use sandbox_podman::EngineError;
@@ -190,6 +191,9 @@ pub(crate) fn plan(
         && !env.variables().contains_key("HOME")
     {
         env = env.with("HOME", home);
+    }
+    if !launch.git_identity.is_empty() && !env.variables().contains_key(SYSTEM) {
+        env = env.with(SYSTEM, SYSTEM_FILE);
     }
     // What the caller says of a tool's trust is left alone.
     let mut env = ContainerEnv::new(endpoint.env.clone()).merge(env.variables());

@@ -15,7 +15,7 @@ use super::finish::{finish, recover};
 use super::journal::{Journal, Phase, Step, VERSION};
 use super::keep::Kept;
 use super::notes;
-use super::repository;
+use super::repository::{self, OUTSIDE};
 use super::room;
 use super::stage::{self, Stage, new};
 use super::sync;
@@ -41,27 +41,54 @@ pub struct Applied {
     pub held_back: Vec<Change>,
 }
 
-/// Applies what `from` compares, whose copy is kept in `folder`.
+impl Applied {
+    /// Of a work tree and of its repository, which is kept outside of it.
+    pub(super) fn both(tree: Self, git: Self) -> Self {
+        let place = |changes: Vec<Change>| {
+            let placed = |change: Change| Change { path: Path::new(OUTSIDE).join(&change.path), ..change };
+            changes.into_iter().map(placed)
+        };
+        let mut both = tree;
+        both.applied.extend(place(git.applied));
+        both.held_back.extend(place(git.held_back));
+        both.applied.sort_by(|a, b| a.path.cmp(&b.path));
+        both.held_back.sort_by(|a, b| a.path.cmp(&b.path));
+        both
+    }
+}
+
+/// Applies `changes` that `from` found, whose copy is kept in `folder`.
 pub(super) fn apply(
     from: &Comparison,
+    changes: Vec<Change>,
     folder: &Path,
     options: &ApplyOptions,
     fail_points: FailPoints<'_>,
 ) -> Result<Applied, WorkspaceError> {
     let free = from.host.folder(Path::new("")).and_then(room::free);
     let free = free.map_err(|source| WorkspaceError::new("look for room in", from.host.path(), source))?;
-    apply_within(from, folder, options, free, fail_points)
+    apply_within(from, changes, folder, options, free, fail_points)
+}
+
+/// Refuses what would be refused for a conflict, before anything is applied.
+pub(super) fn check(
+    from: &Comparison,
+    changes: Vec<Change>,
+    options: &ApplyOptions,
+) -> Result<(), WorkspaceError> {
+    if options.force { Ok(()) } else { refuse_conflicts(from, &sort(changes, options).0) }
 }
 
 /// The same where `free` bytes may be used.
 fn apply_within(
     from: &Comparison,
+    changes: Vec<Change>,
     folder: &Path,
     options: &ApplyOptions,
     free: u64,
     fail_points: FailPoints<'_>,
 ) -> Result<Applied, WorkspaceError> {
-    let (applied, held_back) = sort(from.changes(&options.protection)?, options);
+    let (applied, held_back) = sort(changes, options);
     if applied.is_empty() && held_back.is_empty() {
         notes::forget(folder)?;
         return Ok(Applied::default());
@@ -99,8 +126,9 @@ fn refuse_conflicts(from: &Comparison, changes: &[Change]) -> Result<(), Workspa
         let before = change.before.filter(|before| before.kind == Kind::Folder);
         change.conflict || before.is_some_and(|before| from.is_conflict(&change.path, Some(before)))
     };
+    let place = Path::new(from.place);
     let paths: Vec<PathBuf> =
-        changes.iter().filter(|change| conflicts(change)).map(|change| change.path.clone()).collect();
+        changes.iter().filter(|change| conflicts(change)).map(|change| place.join(&change.path)).collect();
     if paths.is_empty() { Ok(()) } else { Err(WorkspaceError::Conflict { paths }) }
 }
 
@@ -180,7 +208,7 @@ fn fill(
         step.after = ContentFingerprint::of(&stage.tree, &new(step.number));
     }
     sync::entries(&stage.tree, &places).map_err(|source| WorkspaceError::new("write", root, source))?;
-    journal.steps.sort_by_key(|step| repository::order(&step.path));
+    journal.steps.sort_by_key(|step| repository::order(&Path::new(from.place).join(&step.path)));
     Ok(())
 }
 

@@ -69,7 +69,8 @@ pub enum HeldBack {
     LeadsOut,
     /// A device, pipe or socket: never applied.
     Special,
-    /// Objects, references or index of a git repository of which another part is held back: what git did as one step is not split.
+    /// Of a git repository of which another part is held back, or a file that git changed in one step with one that is: what git did as
+    /// one step is not split.
     Repository,
 }
 

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use sandbox_files::tree::{Facts, Kind, Tree};
 
 use super::super::error::WorkspaceError;
+use super::super::git_index::digest;
 use super::super::host_follow::HostFollows;
 use super::super::inventory::protected;
 use super::super::names::Names;
 use super::super::protection::Protection;
 use super::super::sparse::same_content;
 use super::change::{Change, ChangeKind, EntryKind, HeldBack};
-use super::repository::hold_together;
 use super::xattr;
 
 /// What lies deeper is no work on a tree, and too deep for other programs too.
@@ -25,12 +25,18 @@ const LONGEST: usize = 3800;
 /// The two trees, and what is known of the moment when they were the same.
 #[derive(Debug)]
 pub(super) struct Comparison {
+    /// Where the tree is, seen from the work tree: only a repository outside of that is not it.
+    pub(super) place: &'static str,
+    /// The work tree, where the tree is the repository outside of it.
+    pub(super) work_tree: Option<PathBuf>,
     pub(super) upper: Tree,
     pub(super) host: Tree,
     pub(super) names: Names,
     pub(super) since: (i64, u32),
     /// What had changed on both sides already when the last task took the copy up.
     pub(super) conflicts: BTreeSet<PathBuf>,
+    /// What git's indexes said at that moment: looking at a work tree is enough for git to write its index again.
+    pub(super) indexes: BTreeMap<PathBuf, String>,
 }
 
 /// What is held back.
@@ -44,6 +50,7 @@ pub(super) struct Judge<'a> {
 type Pending = (PathBuf, Option<HeldBack>);
 
 impl Comparison {
+    /// Without regard to what belongs together.
     pub(super) fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
         let judge = &Judge { protection, follows: HostFollows::find(&self.host, protection, &self.names) };
         let mut changes = Vec::new();
@@ -52,7 +59,6 @@ impl Comparison {
             self.folder(judge, &folder, held, &mut changes, &mut pending)?;
         }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
-        hold_together(&mut changes);
         Ok(changes)
     }
 
@@ -228,7 +234,12 @@ impl Comparison {
                         (inner, facts)
                     }));
                 }
-                (true, Some(facts)) if facts.stamp.changed > self.since => return true,
+                (true, Some(facts)) if facts.stamp.changed > self.since => {
+                    let before = self.indexes.get(&path);
+                    if before.is_none() || before != digest(&self.host, &path).as_ref() {
+                        return true;
+                    }
+                }
                 (false, None) | (true, Some(_)) => {}
             }
         }

@@ -1,10 +1,13 @@
 //! Why a change is held back: what programs of the host follow on their own, and links that lead out.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use sandbox_files::tree::{Facts, Kind, Tree};
 
+use super::super::git_follow::trimmed;
 use super::super::inventory::{content, protected};
 use super::super::judge;
 use super::super::role::{Role, text};
@@ -30,6 +33,7 @@ impl Comparison {
                         .any(|tree| judge::is_harmless_configuration(tree, path, &text, &known))
                 })
             }
+            (Role::Pointer, Some(Kind::File)) if self.names_the_work_tree(path) => true,
             (Role::Pointer, Some(Kind::File)) if !judge.follows.is_configured => {
                 let configuration = |folder: &Path| {
                     [&self.upper, &self.host].iter().find_map(|tree| {
@@ -37,8 +41,9 @@ impl Comparison {
                         Some(text(tree, &folder.join("config")).unwrap_or_default())
                     })
                 };
-                text(&self.upper, path)
-                    .is_some_and(|text| judge::is_harmless_pointer(&self.host, path, &text, configuration))
+                text(&self.upper, path).is_some_and(|text| {
+                    judge::is_harmless_pointer(&self.host, path, &text, judge.protection, configuration)
+                })
             }
             (Role::Listed, Some(kind)) => self.is_copy_of_the_hosts(judge, path, kind),
             (Role::Steps | Role::Modules, Some(Kind::File)) => {
@@ -46,6 +51,17 @@ impl Comparison {
             }
             _ => false,
         }
+    }
+
+    /// Whether the repository outside says of a new work tree that it lies in the one that the copy is of.
+    fn names_the_work_tree(&self, path: &Path) -> bool {
+        let is_new = || path.ends_with("gitdir") && matches!(self.host.facts(path), Ok(None));
+        let Some(work_tree) = self.work_tree.as_ref().filter(|_| is_new()) else {
+            return false;
+        };
+        let named = text(&self.upper, path).unwrap_or_default();
+        let inner = Path::new(OsStr::from_bytes(trimmed(&named))).strip_prefix(work_tree);
+        inner.is_ok_and(|inner| inner.components().all(|part| matches!(part, Component::Normal(_))))
     }
 
     /// Whether all that is new at `top` is also at a protected path of the same name further up, as in a second work tree. What lies at

@@ -20,6 +20,7 @@ mod repository;
 mod room;
 mod stage;
 mod state;
+mod step;
 mod sync;
 mod trash;
 #[cfg(test)]
@@ -31,5 +32,5 @@ pub use change::{Change, ChangeKind, EntryKind, HeldBack};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::workspace_copy;
 pub use notes::overlay_folders;
-pub(crate) use state::CopyInUse;
+pub(crate) use state::{CopyInUse, git_folder};
 pub use state::{Versions, WorkspaceCopy};

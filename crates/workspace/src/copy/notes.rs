@@ -1,14 +1,18 @@
 //! What is kept about a copy in its folder: when it began, and what was there.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
+use sandbox_files::tree::Tree;
 use sandbox_files::{FileLock, Replacement, or_absent, read_if_present};
 use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
+use super::super::git_index;
 use super::super::names::Names;
 use super::keep::{self, Kept};
 use super::path_text::{self, PathText};
@@ -37,7 +41,13 @@ pub(super) struct Begun {
     /// What had changed on both sides before.
     #[serde(default)]
     pub(super) conflicts: Vec<PathText>,
+    /// What the indexes of git said then.
+    #[serde(default)]
+    pub(super) indexes: Vec<(PathText, String)>,
 }
+
+/// More repositories than a tree has.
+const MOST_INDEXES: usize = 100;
 
 /// The folders that the engine's overlay writes in.
 #[must_use]
@@ -127,8 +137,25 @@ pub(super) fn note_beginning(
         tree: tree.to_owned(),
         since,
         conflicts: conflicts.into_iter().map(PathText).collect(),
+        indexes: indexes(tree, folder)?,
     };
     write_begun(&begun, folder)
+}
+
+/// The indexes of git in `tree`, whose names are in `folder`.
+fn indexes(tree: &Path, folder: &Path) -> Result<Vec<(PathText, String)>, WorkspaceError> {
+    let names = Names::read(folder)?;
+    let host = Tree::open(tree).map_err(|source| WorkspaceError::new("open", tree, source))?;
+    let of_repository = |path: &&[u8]| {
+        let folder = path.strip_suffix(b"index").filter(|folder| folder.is_empty() || folder.ends_with(b"/"));
+        folder.is_some_and(|folder| names.contains(Path::new(OsStr::from_bytes(&[folder, b"HEAD"].concat()))))
+    };
+    let paths = names.iter().filter(of_repository).map(|path| PathBuf::from(OsStr::from_bytes(path)));
+    let digests = paths.filter_map(|path| {
+        let digest = git_index::digest(&host, &path)?;
+        Some((PathText(path), digest))
+    });
+    Ok(digests.take(MOST_INDEXES).collect())
 }
 
 pub(super) fn write_begun(begun: &Begun, folder: &Path) -> Result<(), WorkspaceError> {

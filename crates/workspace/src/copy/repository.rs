@@ -25,7 +25,11 @@ pub(super) fn hold_together(changes: &mut [Change]) {
     }
 }
 
-/// When a change of `path` is applied: a reader of the repository meanwhile finds objects before what names them.
+/// What the paths of a repository begin with that is kept outside of the work tree: as if it were a folder of that.
+pub(super) const OUTSIDE: &str = ".git";
+
+/// When a change of `path`, as seen from a work tree, is applied: a reader of the repository meanwhile finds objects before what names
+/// them.
 pub(super) fn order(path: &Path) -> u8 {
     let Some(repository) = history(path) else {
         return 1;

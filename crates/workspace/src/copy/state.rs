@@ -21,6 +21,8 @@ use super::notes::{
     BEGUN, Begun, TAKEN, UPPER, WORK, begin, lock, note_beginning, now, read_begun, remove_notes, write_begun,
 };
 use super::path_text::PathText;
+use super::repository::{OUTSIDE, hold_together};
+use super::step::hold_steps;
 use super::{apply, journal, trash};
 
 /// A copy-on-write view of a work tree, in a folder of its own. [`Mount::copy_on_write`](crate::Mount::copy_on_write) makes one
@@ -29,6 +31,13 @@ use super::{apply, journal, trash};
 pub struct WorkspaceCopy {
     folder: PathBuf,
     begun: Begun,
+    /// The copy of the repository, where that is kept outside of the work tree.
+    git: Option<Box<WorkspaceCopy>>,
+}
+
+/// Where the copy of the repository is kept that belongs to a copy in `folder`.
+pub(crate) fn git_folder(folder: &Path) -> PathBuf {
+    folder.join("git")
 }
 
 /// A file as the task left it, and as it is in the work tree; `None` where there is no file.
@@ -70,14 +79,17 @@ impl WorkspaceCopy {
     /// When it cannot be read, or a task works with it.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Option<Self>, WorkspaceError> {
         let folder = folder.into();
-        if !folder.exists() {
+        let git = git_folder(&folder);
+        for folder in [&git, &folder] {
+            if folder.exists() && journal::exists(folder) {
+                let _lock = lock(folder, folder)?;
+                recover(folder, &mut |_| true)?;
+            }
+        }
+        let Some(copy) = Self::read(&folder)? else {
             return Ok(None);
-        }
-        if journal::exists(&folder) {
-            let _lock = lock(&folder, &folder)?;
-            recover(&folder, &mut |_| true)?;
-        }
-        Self::read(&folder)
+        };
+        Ok(Some(Self { git: Self::read(&git)?.map(Box::new), ..copy }))
     }
 
     /// Takes the copy for a task, and begins it where there is none. Blocks.
@@ -132,7 +144,7 @@ impl WorkspaceCopy {
 
     fn read(folder: &Path) -> Result<Option<Self>, WorkspaceError> {
         let begun = read_begun(folder)?;
-        Ok(begun.map(|begun| Self { folder: folder.to_owned(), begun }))
+        Ok(begun.map(|begun| Self { folder: folder.to_owned(), begun, git: None }))
     }
 
     /// What changed on both sides until now. From now on, what a task sees of the host is what the host has now.
@@ -160,7 +172,21 @@ impl WorkspaceCopy {
     ///
     /// When copy or tree cannot be read; [`WorkspaceError::Unreadable`] where the task made folders deeper than 200.
     pub fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
-        self.comparison()?.changes(protection)
+        let ours = self.comparison()?;
+        let git = self.git.as_ref().map(|git| git.git_comparison(self.tree())).transpose()?;
+        let mut changes = ours.changes(protection)?;
+        if let Some(git) = &git {
+            let of_git = git.changes(&Protection::default().of_git_folder())?;
+            changes.extend(
+                of_git
+                    .into_iter()
+                    .map(|change| Change { path: Path::new(OUTSIDE).join(&change.path), ..change }),
+            );
+            changes.sort_by(|a, b| a.path.cmp(&b.path));
+        }
+        hold_steps(&mut changes, &ours, git.as_ref());
+        hold_together(&mut changes);
+        Ok(changes)
     }
 
     /// Brings the changes into the work tree: all of them, or none when anything fails. The copy is gone then, but where changes
@@ -173,7 +199,27 @@ impl WorkspaceCopy {
     pub fn apply(self, options: &ApplyOptions) -> Result<Applied, WorkspaceError> {
         let _lock = lock(&self.folder, self.tree())?;
         recover(&self.folder, &mut |_| true)?;
-        apply::apply(&self.comparison()?, &self.folder, options, &mut |_| true)
+        let changes = self.changes(&options.protection)?;
+        let Some(git) = &self.git else {
+            return apply::apply(&self.comparison()?, changes, &self.folder, options, &mut |_| true);
+        };
+        let (of_git, changes): (Vec<_>, Vec<_>) =
+            changes.into_iter().partition(|change| is_outside(&change.path));
+        let of_git: Vec<Change> = of_git.into_iter().map(without_place).collect();
+        // All that can be refused is refused before anything is applied. What is left when the first succeeds and the second fails is
+        // still in the copy.
+        let (ours, gits) = (self.comparison()?, git.git_comparison(self.tree())?);
+        apply::check(&ours, changes.clone(), options)?;
+        apply::check(&gits, of_git.clone(), options)?;
+        let applied_of_git = apply::apply(&gits, of_git, &git.folder, options, &mut |_| true)?;
+        let applied = apply::apply(&ours, changes, &self.folder, options, &mut |_| true)?;
+        let is_left = |folder: &Path| Ok::<_, WorkspaceError>(read_begun(folder)?.is_some());
+        if is_left(&git.folder)? && !is_left(&self.folder)? {
+            // What was held back of the repository is found through the copy of the work tree.
+            begin(self.tree(), &self.folder)?;
+            note_beginning(self.tree(), &self.folder, now(&self.folder)?, BTreeSet::new())?;
+        }
+        Ok(Applied::both(applied, applied_of_git))
     }
 
     /// Throws the changes away, once the container that made them is gone. Blocks.
@@ -183,7 +229,10 @@ impl WorkspaceCopy {
     /// When the folder cannot be emptied, or a task works with it. The first leaves a copy that can only be discarded again, or begun
     /// again by a task.
     pub fn discard(self) -> Result<(), WorkspaceError> {
-        let _lock = lock(&self.folder, self.tree())?;
+        if let Some(git) = self.git {
+            git.discard()?;
+        }
+        let _lock = lock(&self.folder, &self.begun.tree)?;
         recover(&self.folder, &mut |_| true)?;
         trash::put(&self.folder, &[UPPER, WORK])?;
         trash::empty(&self.folder)?;
@@ -197,7 +246,18 @@ impl WorkspaceCopy {
     /// When a file cannot be read.
     pub fn versions(&self, path: &Path, limit: u64) -> Result<Versions, WorkspaceError> {
         let failed = |source| WorkspaceError::new("read", path, source);
-        let comparison = self.comparison()?;
+        let (comparison, inner);
+        let path = match &self.git {
+            Some(git) if is_outside(path) => {
+                comparison = git.git_comparison(self.tree())?;
+                inner = path.strip_prefix(OUTSIDE).unwrap_or(path);
+                inner
+            }
+            _ => {
+                comparison = self.comparison()?;
+                path
+            }
+        };
         let read = |tree: &Tree| -> io::Result<Option<Vec<u8>>> {
             use io::Read as _;
             if tree.facts(path)?.is_none_or(|facts| facts.kind != Kind::File) {
@@ -211,6 +271,19 @@ impl WorkspaceCopy {
     }
 
     pub(super) fn comparison(&self) -> Result<Comparison, WorkspaceError> {
+        self.compared("", None)
+    }
+
+    /// Of a copy of a repository that is kept outside of the work tree.
+    fn git_comparison(&self, work_tree: &Path) -> Result<Comparison, WorkspaceError> {
+        self.compared(OUTSIDE, Some(work_tree.to_owned()))
+    }
+
+    fn compared(
+        &self,
+        place: &'static str,
+        work_tree: Option<PathBuf>,
+    ) -> Result<Comparison, WorkspaceError> {
         let upper = self.folder.join(UPPER);
         if !upper.exists() {
             return Err(WorkspaceError::unreadable(
@@ -219,12 +292,30 @@ impl WorkspaceCopy {
             ));
         }
         Ok(Comparison {
+            place,
+            work_tree,
             upper: Tree::open(&upper).map_err(|source| WorkspaceError::new("open", &upper, source))?,
             host: Tree::open(self.tree())
                 .map_err(|source| WorkspaceError::new("open", self.tree(), source))?,
             names: Names::read(&self.folder)?,
             since: self.begun.since,
             conflicts: self.begun.conflicts.iter().map(|path| path.0.clone()).collect(),
+            indexes: self
+                .begun
+                .indexes
+                .iter()
+                .map(|(path, digest)| (path.0.clone(), digest.clone()))
+                .collect(),
         })
     }
+}
+
+/// Whether `path`, of a copy whose repository is kept outside, is in that.
+fn is_outside(path: &Path) -> bool {
+    path.starts_with(OUTSIDE) && path != Path::new(OUTSIDE)
+}
+
+fn without_place(change: Change) -> Change {
+    let path = change.path.strip_prefix(OUTSIDE).map(Path::to_owned);
+    Change { path: path.unwrap_or(change.path), ..change }
 }

@@ -7,6 +7,7 @@ mod care;
 mod control;
 mod exec;
 mod gate;
+mod git;
 mod image;
 mod left_behind;
 mod logs;

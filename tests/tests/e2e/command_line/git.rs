@@ -1,0 +1,407 @@
+//! What people do with git every day, in each kind of repository, with the work tree itself and with a copy: it works, or git or the command
+//! says why not, and the host's own git stays safe. docs/git.md says the same in words.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::project::{Ended, Project};
+
+/// How a command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    Well,
+    /// With 0, and this on its stderr.
+    WellSaying(&'static str),
+    /// Otherwise, with this on its stderr.
+    Saying(&'static str),
+}
+use Ends::{Saying, Well, WellSaying};
+
+const CONFIG_IS_READ_ONLY: &str = "could not write config file";
+const FILE_IS_READ_ONLY: &str = "unable to unlink old '.mcp.json'";
+
+/// A command in a clean work tree of the branch that it began with.
+struct Case {
+    name: &'static str,
+    script: &'static str,
+    /// With the work tree itself.
+    direct: Ends,
+    /// The same where the other branch has other versions of protected files.
+    guarded: Ends,
+}
+
+const fn case(name: &'static str, script: &'static str) -> Case {
+    Case { name, script, direct: Well, guarded: Well }
+}
+
+const fn in_direct(name: &'static str, script: &'static str, direct: Ends) -> Case {
+    Case { name, script, direct, guarded: direct }
+}
+
+const fn in_guarded(name: &'static str, script: &'static str, guarded: Ends) -> Case {
+    Case { name, script, direct: Well, guarded }
+}
+
+const CASES: [Case; 24] = [
+    case("status", "git status"),
+    case("log", "git log --oneline --graph --all"),
+    case("diff", "echo x >> a; git diff --stat"),
+    case("blame", "git blame a"),
+    case("add", "echo x > n; git add n"),
+    case("commit", "echo x > n; git add n; git commit -qm n; git log -1 --format=%an | grep -qx Ann"),
+    case("commit --amend", "git commit -q --amend -m amended"),
+    case("switch -c", "git switch -qc new; git switch -q -"),
+    case("restore", "echo x >> a; git restore a"),
+    case("stash", "echo x >> a; git stash -q; git stash pop -q"),
+    case("tag", "git tag -a v1 -m v1"),
+    in_direct("branch -d", "git branch gone; git branch -qd gone", WellSaying(CONFIG_IS_READ_ONLY)),
+    case("revert", "git revert --no-edit HEAD"),
+    case("fetch", "git fetch -q"),
+    case("pull", "git pull -q origin main"),
+    in_direct("push -u", "git push -q -u origin HEAD:pushed", WellSaying(CONFIG_IS_READ_ONLY)),
+    in_direct("config", "git config user.name X", Saying(CONFIG_IS_READ_ONLY)),
+    case(
+        "worktree add",
+        "git worktree add -q inner -b inner; cd inner; echo i > i; git add i; git commit -qm i",
+    ),
+    case("worktree prune", "git worktree prune"),
+    case("gc", "git gc -q --prune=now"),
+    in_guarded("cherry-pick", "git cherry-pick other", Saying(FILE_IS_READ_ONLY)),
+    in_guarded("merge", "git merge -q other -m merged", Saying(FILE_IS_READ_ONLY)),
+    in_guarded("rebase", "git rebase -q other", Saying(FILE_IS_READ_ONLY)),
+    // The last one: it leaves the work tree on the other branch.
+    in_guarded("switch", "git switch -q other", WellSaying(FILE_IS_READ_ONLY)),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Clone,
+    Linked,
+    Submodule,
+    /// A clone of a repository that tracks protected files.
+    Guarded,
+    /// A linked work tree of such a one.
+    GuardedLinked,
+}
+
+impl Kind {
+    fn is_guarded(self) -> bool {
+        matches!(self, Self::Guarded | Self::GuardedLinked)
+    }
+}
+
+/// Repositories of the host, of which one work tree is the project.
+struct Bed {
+    project: Project,
+    folder: TempDir,
+    work_tree: PathBuf,
+    home: TempDir,
+}
+
+impl Bed {
+    fn new(kind: Kind) -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let settings = "[user]\n name = Ann\n email = ann@a.test\n[init]\n defaultBranch = main\n[protocol \"file\"]\n allow = always\n";
+        fs::write(home.path().join(".gitconfig"), settings).expect("a file");
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a folder");
+        let (work_tree, clone) = match kind {
+            Kind::Clone | Kind::Guarded => ("w", "git clone -q origin w; cd w"),
+            Kind::Linked | Kind::GuardedLinked => {
+                ("w", "git clone -q origin m; cd m; git worktree add -q ../w -b work; cd ../w")
+            }
+            Kind::Submodule => (
+                "super/w",
+                "git init -q super; cd super; git submodule -q add ../origin w; git commit -qm w; cd w",
+            ),
+        };
+        let guarded = |version: u32| {
+            let write =
+                format!("mkdir -p .vscode; echo {version} | tee .vscode/settings.json .mcp.json > one;");
+            if kind.is_guarded() { write } else { String::new() }
+        };
+        let (one, two) = (guarded(1), guarded(2));
+        let bed = Self { project: Project::new(), work_tree: root.join(work_tree), folder, home };
+        bed.host(
+            &root,
+            &format!(
+                "git init -q --bare origin; git init -q first; cd first; echo a > a; echo b > b; {one} git add -A; git commit -qm one
+                 git switch -qc other; echo other >> b; echo o > o; {two} git add -A; git commit -qm other
+                 git switch -q main; echo c >> a; git commit -qam two; git push -q ../origin main other; cd ..
+                 {clone}; git branch -q other origin/other; git tag start; git worktree add -q {root}/elsewhere -b elsewhere
+                 echo .sandbox >> \"$(git rev-parse --git-common-dir)/info/exclude\"",
+                root = root.display()
+            ),
+        );
+        bed.host(&root, &format!("cp -r {}/.sandbox {work_tree}", bed.project.path().display()));
+        let config = bed.work_tree.join(".sandbox/sandbox.yaml");
+        let origin = root.join("origin").display().to_string();
+        let text = fs::read_to_string(&config).expect("a file");
+        fs::write(config, format!("{text}network_sandbox: false\nmounts: ['{origin}:{origin}']\n"))
+            .expect("a file");
+        bed
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().canonicalize().expect("a folder")
+    }
+
+    /// What git of the host says in `folder`.
+    #[track_caller]
+    fn host(&self, folder: &Path, script: &str) -> String {
+        let mut command = Command::new("bash");
+        command.args(["-ec", script]).current_dir(folder).env("HOME", self.home.path());
+        let done = command.env_remove("XDG_CONFIG_HOME").output().expect("a shell");
+        assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+
+    fn sandbox(&self, arguments: &[&str]) -> Ended {
+        let mut command = self.project.sandbox(arguments);
+        command.current_dir(&self.work_tree).env("HOME", self.home.path()).env_remove("XDG_CONFIG_HOME");
+        command.output().expect("the sandbox command").into()
+    }
+
+    fn run(&self, mode: &str, script: &str) -> Ended {
+        self.sandbox(&["run", "--workspace", mode, "--", "bash", "-c", script])
+    }
+
+    /// Runs all cases one after the other, and asserts how each ended.
+    fn day(&self, mode: &str, kind: Kind) -> Ended {
+        let mut script = "branch=$(git branch --show-current)\n".to_owned();
+        for (number, case) in CASES.iter().enumerate() {
+            let begin = "git reset -q --hard start; git clean -qfd";
+            // The last one may leave its traces.
+            let end = if number + 1 == CASES.len() { "" } else { "git switch -q $branch 2> /dev/null" };
+            let report = format!("echo \"{number} $? $(tr '\\n' ' ' < /tmp/err)\"");
+            let lines = [begin, &format!("(set -e; {}) > /tmp/out 2> /tmp/err", case.script), &report, end];
+            script += &(lines.join("\n") + "\n");
+        }
+        let ended = self.run(mode, &script);
+        let lines: Vec<&str> = ended.stdout.lines().collect();
+        assert_eq!(lines.len(), CASES.len(), "{ended:?}");
+        for (case, line) in CASES.iter().zip(lines) {
+            let (expected, ended) = match (mode, kind) {
+                ("copy", _) => (Well, line),
+                _ if kind.is_guarded() => (case.guarded, line),
+                _ => (case.direct, line),
+            };
+            let mut words = ended.splitn(3, ' ').skip(1);
+            let (code, said) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+            let is_as_expected = match expected {
+                Well => code == "0",
+                WellSaying(text) => code == "0" && said.contains(text),
+                Saying(text) => code != "0" && said.contains(text),
+            };
+            assert!(is_as_expected, "{kind:?} {mode} {}: {line}", case.name);
+        }
+        ended
+    }
+
+    /// Asserts that the host's git finds everything as the task left it: on the other branch, with a further work tree.
+    fn assert_whole(&self, dirty: &str) {
+        let tree = &self.work_tree;
+        assert_eq!(self.host(tree, "git branch --show-current"), "other\n");
+        assert_eq!(self.host(tree, "git status --porcelain -uno"), dirty);
+        assert_eq!(self.host(tree, "git fsck --connectivity-only 2>&1 | grep -v dangling || true"), "");
+        let trees = self.host(tree, "git worktree list --porcelain");
+        assert!(!trees.contains("prunable"), "{trees}");
+        for name in [self.root().join("elsewhere"), tree.join("inner")] {
+            assert!(trees.contains(&format!("worktree {}\n", name.display())), "{trees}");
+            assert_eq!(self.host(&name, "git status --porcelain -uno"), "");
+        }
+        assert_eq!(self.host(&tree.join("inner"), "git log -1 --format='%s %ae'"), "i ann@a.test\n");
+        self.host(tree, "git worktree prune; git -C inner status");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_of_git_in_clones_and_linked_work_trees() {
+    for kind in [Kind::Clone, Kind::Linked] {
+        let bed = Bed::new(kind);
+        let ended = bed.day("direct", kind);
+        assert_eq!((ended.code, ended.stderr.contains("the task wrote")), (Some(0), false), "{ended:?}");
+        bed.assert_whole("");
+        let bed = Bed::new(kind);
+        assert_eq!(bed.day("copy", kind).code, Some(0));
+        assert_eq!(
+            bed.host(&bed.work_tree, "git branch --show-current; git status --porcelain").lines().count(),
+            1
+        );
+        let applied = bed.sandbox(&["apply"]);
+        assert!(applied.code == Some(0) && !applied.stderr.contains("held back"), "{applied:?}");
+        bed.assert_whole("");
+        assert_eq!(bed.sandbox(&["diff"]).stdout, "");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_of_git_where_protected_files_are_tracked() {
+    for kind in [Kind::Guarded, Kind::GuardedLinked] {
+        let bed = Bed::new(kind);
+        let ended = bed.day("direct", kind);
+        ended.fails(
+            125,
+            "could not write them, so they stayed as they were: `.mcp.json`, `.vscode/settings.json`",
+        );
+        bed.assert_whole(" M .mcp.json\n M .vscode/settings.json\n");
+        bed.host(&bed.work_tree, "git restore .mcp.json .vscode; [ $(cat .mcp.json) = 2 ]");
+
+        let bed = Bed::new(kind);
+        let before = bed.host(&bed.work_tree, "git branch --show-current; git show-ref");
+        assert_eq!(bed.day("copy", kind).code, Some(0));
+        let held = bed.sandbox(&["apply"]);
+        assert!(held.code == Some(0) && held.stdout.is_empty(), "{held:?}");
+        assert!(held.stderr.contains("hint: what git changes in one step is not split"), "{held:?}");
+        assert_eq!(bed.host(&bed.work_tree, "git branch --show-current; git show-ref"), before);
+        assert_eq!(bed.host(&bed.work_tree, "git status --porcelain"), "");
+        let applied = bed.sandbox(&["apply", "--include-protected"]);
+        assert_eq!(applied.code, Some(0), "{applied:?}");
+        bed.assert_whole("");
+    }
+}
+
+/// What git did not record is no part of a step: only that waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_protected_file_that_git_did_not_record_holds_nothing_else_back() {
+    let bed = Bed::new(Kind::Guarded);
+    let script = "echo 3 > .mcp.json; echo n > n; git add n; git commit -qm n";
+    assert_eq!(bed.run("copy", script).code, Some(0));
+    let applied = bed.sandbox(&["apply"]);
+    assert!(applied.stderr.contains("1 change is held back") && applied.code == Some(0), "{applied:?}");
+    assert_eq!(bed.host(&bed.work_tree, "git log -1 --format=%s; git status --porcelain"), "n\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_submodule_the_command_says_where_to_run_instead() {
+    let bed = Bed::new(Kind::Submodule);
+    for mode in ["direct", "copy"] {
+        for case in &CASES {
+            let ended = bed.run(mode, case.script);
+            ended.fails(125, "of a submodule: run in the repository that it is a part of");
+            if case.name == "diff" {
+                // It is refused before anything of the task begins.
+                break;
+            }
+        }
+    }
+    let around = bed.root().join("super");
+    bed.host(&around, "cp -r w/.sandbox .");
+    let script =
+        "cd w; echo n > n; git add n; git commit -qm n; cd ..; git submodule status; git commit -qam w";
+    for mode in ["direct", "copy"] {
+        let mut command = bed.project.sandbox(&["run", "--workspace", mode, "--", "bash", "-ec", script]);
+        let ended: Ended =
+            command.current_dir(&around).env("HOME", bed.home.path()).output().expect("the command").into();
+        assert_eq!(ended.code, Some(0), "{mode}: {ended:?}");
+        let mut command = bed.project.sandbox(&["apply"]);
+        command.current_dir(&around).output().expect("the command");
+        assert_eq!(
+            bed.host(&around, "git status --porcelain -uno; git -C w log -1 --format=%s"),
+            "n\n",
+            "{mode}"
+        );
+        bed.host(&around, "git reset -q --hard HEAD~1; git submodule -q update --init");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_trees_of_the_host_survive_a_prune_unless_something_else_is_in_their_place() {
+    for kind in [Kind::Clone, Kind::Linked] {
+        for mode in ["direct", "copy"] {
+            let bed = Bed::new(kind);
+            let elsewhere = bed.root().join("elsewhere").display().to_string();
+            let prune = "git worktree prune && git gc -q && git worktree list";
+            let ended = bed.run(mode, prune);
+            assert!(ended.code == Some(0) && ended.stdout.contains(&elsewhere), "{kind:?} {mode}: {ended:?}");
+            let remove = bed.run(mode, &format!("git worktree remove --force {elsewhere}"));
+            assert!(remove.code != Some(0), "{kind:?} {mode}: {remove:?}");
+            let empty = tempfile::tempdir().expect("a folder");
+            let mount = format!("{}:{elsewhere}", empty.path().display());
+            let run = ["run", "--workspace", mode, "--mount", &mount, "--", "bash", "-c", prune];
+            let control = bed.sandbox(&run);
+            assert!(
+                control.code == Some(0) && !control.stdout.contains(&elsewhere),
+                "the control: {control:?}"
+            );
+        }
+    }
+}
+
+/// A hook, settings and pointers that would make the host's git, or that of the next task, run `mark`.
+const PLANTS: &str = "cd /workspace; common=$(realpath $(git rev-parse --git-common-dir))
+    plant() { printf '#!/bin/sh\\necho ran >> MARK\\n' > $1 && chmod +x $1; }
+    mkdir -p $common/hooks; plant $common/hooks/post-commit; plant /workspace/evil; mkdir -p /workspace/evil.d; plant /workspace/evil.d/post-commit
+    git config core.hooksPath /workspace/evil.d; git config core.fsmonitor /workspace/evil
+    printf '[core]\\n\\thooksPath = ROOT/evil.d\\n' >> $common/config
+    mkdir -p /workspace/fake/refs /workspace/fake/objects; cp $common/HEAD /workspace/fake; cp -r /workspace/evil.d /workspace/fake/hooks
+    if [ -f .git ]; then own=$(git rev-parse --git-dir); printf ROOT/fake > $own/commondir; echo gitdir: ROOT/fake > .git; fi
+    true";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_and_settings_that_a_task_plants_run_nowhere() {
+    for kind in [Kind::Clone, Kind::Linked] {
+        for mode in ["direct", "copy"] {
+            let bed = Bed::new(kind);
+            let mark = bed.root().join("mark");
+            let root = bed.work_tree.display().to_string();
+            let script = PLANTS.replace("MARK", &mark.display().to_string()).replace("ROOT", &root);
+            let commit = "git commit -q --allow-empty -m host; git status -s > /dev/null";
+            bed.run(mode, &script);
+            let applied = bed.sandbox(&["apply"]);
+            assert_eq!(applied.code, Some(0), "{applied:?}");
+            bed.host(&bed.work_tree, commit);
+            assert!(!mark.exists(), "{kind:?} {mode}: {applied:?}");
+            let next = bed.run("direct", &format!("mkdir -p {}; {commit}", bed.root().display()));
+            assert!(next.code == Some(0) && !next.stderr.contains("mark"), "{kind:?} {mode}: {next:?}");
+
+            // The control: what was held back is applied, or nothing is protected.
+            if mode == "copy" {
+                let all = bed.sandbox(&["apply", "--include-protected"]);
+                assert_eq!(all.code, Some(0), "{all:?}");
+            } else {
+                let common = bed.host(&bed.work_tree, "realpath $(git rev-parse --git-common-dir)");
+                let common = common.trim();
+                let mount = format!("{common}:{common}");
+                let hook = script.lines().take(3).collect::<Vec<_>>().join("\n");
+                let run = ["run", "--unprotected", "--mount", &mount, "--", "bash", "-c", &hook];
+                bed.sandbox(&run);
+            }
+            Command::new("bash")
+                .args(["-c", commit])
+                .current_dir(&bed.work_tree)
+                .env("HOME", bed.home.path())
+                .output()
+                .expect("a shell");
+            assert!(mark.exists(), "the control: {kind:?} {mode}");
+        }
+    }
+}
+
+/// A task that could once write `.git` of a linked work tree gets no other repository of the user's with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_work_tree_is_not_led_to_another_repository() {
+    let bed = Bed::new(Kind::Linked);
+    let root = bed.root().display().to_string();
+    let say = |text: &str| fs::write(bed.work_tree.join(".git"), text).expect("a file");
+    let own = bed.host(&bed.work_tree, "cat .git");
+    bed.host(&bed.root(), "git clone -q origin other; cd other; git worktree add -q ../others -b others");
+    for (text, why) in [
+        (format!("gitdir: {root}/other/.git/worktrees/others\n"), "which belongs to"),
+        (format!("gitdir: {root}/other/.git\n"), "which is no linked work tree's"),
+        (format!("gitdir: {root}/m/.git/worktrees/elsewhere\n"), "which belongs to"),
+    ] {
+        say(&text);
+        for mode in ["direct", "copy"] {
+            let ended = bed.run(mode, "true");
+            ended.fails(125, why);
+            assert!(ended.stderr.contains("hint: "), "{ended:?}");
+        }
+    }
+    say(&own);
+    assert_eq!(bed.run("direct", "echo gitdir: /x > .git").code, Some(1), "it is read-only");
+    assert_eq!(bed.run("direct", "git status").code, Some(0), "the control");
+}
