@@ -48,6 +48,9 @@ async fn execute(
     for mount in &settings.mounts {
         spec = spec.mount(mount.clone());
     }
+    if let Some(renewal) = &settings.renewal {
+        spec = spec.on_network_event(renewal.observer());
+    }
     if let Some(ssh) = &settings.ssh {
         spec = spec.ssh_signer(ssh.signer().await?);
     }
