@@ -79,6 +79,17 @@ impl LoginEntry {
         format!("logins.{}", self.kind.name())
     }
 
+    /// The file with the login.
+    pub(super) fn file(&self, environment: &Environment) -> Result<PathBuf, InvalidFile> {
+        let usual = || self.kind.usual_file(|name| environment.path(name)).filter(|file| file.is_absolute());
+        self.file.clone().or_else(usual).ok_or_else(|| {
+            InvalidFile::new(
+                &self.location,
+                "HOME does not name a folder: give the `file` of this login".to_owned(),
+            )
+        })
+    }
+
     /// The login, and where it is refreshed. `state` is the folder for what is known of logins.
     pub(crate) fn open(
         &self,
@@ -87,16 +98,7 @@ impl LoginEntry {
         resolver: &Resolver,
     ) -> Result<(Login, HttpsEndpoint), InvalidFile> {
         let fault = |fault: String| InvalidFile::new(&self.location, fault);
-        let file = match &self.file {
-            Some(file) => file.clone(),
-            None => self
-                .kind
-                .usual_file(|name| environment.path(name))
-                .filter(|file| file.is_absolute())
-                .ok_or_else(|| {
-                    fault("HOME does not name a folder: give the `file` of this login".to_owned())
-                })?,
-        };
+        let file = self.file(environment)?;
         let url = match &self.token_url {
             Some(url) => url.clone(),
             None => {
@@ -118,5 +120,46 @@ impl LoginEntry {
         };
         let scopes: Vec<&str> = self.injection.scopes.iter().map(HostPattern::as_str).collect();
         format!("use your login of {} {file}for requests to {}{url}", self.kind.name(), scopes.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ConfigFile;
+
+    fn entries(yaml: &str) -> Result<Vec<LoginEntry>, String> {
+        let file = ConfigFile::parse(yaml, "sandbox.yaml", Path::new("/project/.sandbox"));
+        file.map(|file| file.credentials.logins).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn a_login_is_at_its_usual_place_unless_a_file_is_named() {
+        let environment = Environment::from([("HOME", "/h"), ("CLAUDE_CONFIG_DIR", "relative")]);
+        let file =
+            |yaml: &str| entries(yaml).unwrap()[0].file(&environment).map(|file| file.display().to_string());
+        assert_eq!(file("logins: {codex: {}}").as_deref(), Ok("/h/.codex/auth.json"));
+        assert_eq!(file("logins: {codex: {file: ../x}}").as_deref(), Ok("/project/.sandbox/../x"));
+        let fault = file("logins: {claude: {}}").unwrap_err().to_string();
+        assert_eq!(fault, "sandbox.yaml:1:10: HOME does not name a folder: give the `file` of this login");
+    }
+
+    #[test]
+    fn what_a_login_cannot_be_is_reported_with_its_place() {
+        for (yaml, expected) in [
+            (
+                "logins: {gemini: {}}",
+                "sandbox.yaml:1:10: there is no login `gemini`: use `claude` or `codex`",
+            ),
+            (
+                "logins: {claude: {token_url: 'http://a.example/'}}",
+                "sandbox.yaml:1:30: `token_url` is not an address",
+            ),
+            ("logins: {claude: {scopes: []}}", "is empty, so the credential would go nowhere"),
+            ("logins: {claude: {token: x}}", "unknown key `token`"),
+        ] {
+            let fault = entries(yaml).unwrap_err();
+            assert!(fault.contains(expected), "{yaml}: {fault}");
+        }
     }
 }

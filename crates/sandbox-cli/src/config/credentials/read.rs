@@ -96,6 +96,11 @@ impl CredentialsFile {
             };
             checked.err().map(|fault| InvalidFile::new(kept.location(), fault))
         })
+        .chain(self.logins.iter().filter_map(|entry| {
+            let at_its_place = |fault| InvalidFile::new(&entry.location, fault);
+            let file = entry.file(environment);
+            file.and_then(|file| trusted(resolver, &file).map_err(at_its_place)).err()
+        }))
         .collect()
     }
 

@@ -102,6 +102,22 @@ async fn a_kill_between_answer_and_file_loses_the_login_and_the_next_run_says_so
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn while_the_endpoint_cannot_be_reached_the_present_token_is_used() {
+    // Less than what a token is refreshed with.
+    let machine = Machine::new("login-unreachable.test", Duration::from_mins(4));
+    let (project, agent) = (machine.project(), machine.asking_agent());
+    let text = fs::read_to_string(project.path().join(".sandbox/sandbox.yaml")).expect("a file");
+    project.write(".sandbox/sandbox.yaml", &text.replace(&machine.vendor.url(), "http://127.0.0.1:1/token"));
+    let ended = run(&project, &agent);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(machine.stored(), machine.vendor.issued(0));
+    // The control: one that has ended is of no use.
+    machine.write(&machine.vendor.issued(0), EXPIRED);
+    run(&project, &agent)
+        .fails(125, "failed to refresh the login at http://127.0.0.1:1/token: failed to connect");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_interrupt_waits_for_the_answer_that_is_on_its_way() {
     let machine = Machine::new("login-interrupted.test", Duration::from_secs(300 + 5));
     machine.vendor.hold(true);
