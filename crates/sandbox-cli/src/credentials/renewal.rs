@@ -371,6 +371,11 @@ fn after(from: Instant, wait: Duration) -> Instant {
 mod tests {
     use std::cell::RefCell;
     use std::fs;
+    use std::io::{Read as _, Write as _};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use sandbox_logins::LoginKind;
 
     use super::*;
 
@@ -473,6 +478,69 @@ mod tests {
         let (ended, ()) = tokio::join!(running, task);
         assert!(ended.is_err(), "it goes on until it is dropped");
         assert_eq!(seen.into_inner(), [(10, Some(10)), (41, Some(41))]);
+    }
+
+    /// An endpoint that gives a new pair to whoever asks: its address, and how often it was asked.
+    fn endpoint() -> (String, Arc<AtomicUsize>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let number = count.fetch_add(1, Ordering::SeqCst) + 1;
+                let _ = stream.read(&mut [0; 4096]);
+                let body = format!(
+                    r#"{{"access_token":"access-{number}-0123456789","refresh_token":"refresh-{number}-0123456789","expires_in":3600}}"#
+                );
+                let head =
+                    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+                let _ = stream.write_all((head + &body).as_bytes());
+            }
+        });
+        (url, asked)
+    }
+
+    #[tokio::test]
+    async fn a_login_that_stays_refused_is_refreshed_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let (url, asked) = endpoint();
+        let write = |access: &str| {
+            let login = format!(
+                r#"{{"claudeAiOauth":{{"accessToken":"{access}","refreshToken":"refresh-0-0123456789","expiresAt":9999999999999}}}}"#
+            );
+            fs::write(folder.join("login"), login).unwrap();
+        };
+        write("access-0-0123456789");
+        let yaml =
+            format!("logins: {{claude: {{file: {}, token_url: '{url}'}}}}", folder.join("login").display());
+        let credentials = CredentialsFile::of_text(&yaml);
+        let (environment, resolver) = (Environment::default(), Resolver::default());
+        let state = folder.join("state");
+        let login =
+            AgentLogin::of(&credentials, LoginKind::Claude, &environment, state, &resolver).unwrap().unwrap();
+        let access = login.tokens().await.unwrap().access().clone();
+        let mut held = HeldLogin { login, access, forced: false };
+        for (why, expected, times) in [
+            (Why::Time, "access-0-0123456789", 0),
+            (Why::Refused, "access-1-0123456789", 1),
+            (Why::Refused, "access-1-0123456789", 1),
+        ] {
+            assert!(matches!(held.read(why, None).await, Read::Values(_, Some(_))));
+            assert_eq!((held.access.expose(), asked.load(Ordering::SeqCst)), (expected, times), "{why:?}");
+        }
+        // What the user or another program put there is used.
+        write("access-9-0123456789");
+        held.read(Why::Refused, None).await;
+        assert_eq!((held.access.expose(), asked.load(Ordering::SeqCst)), ("access-9-0123456789", 1));
+        // A new time, a new chance.
+        held.read(Why::Time, None).await;
+        held.read(Why::Refused, None).await;
+        assert_eq!((held.access.expose(), asked.load(Ordering::SeqCst)), ("access-2-0123456789", 2));
+        // One that is gone is not tried again by itself.
+        fs::remove_file(folder.join("login")).unwrap();
+        assert!(matches!(held.read(Why::Time, None).await, Read::Failed(_, None)));
     }
 
     #[test]
