@@ -63,7 +63,9 @@ async fn claude_code_works_with_a_login_that_it_has_surrogates_of() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_file_of_an_agent_has_surrogates_and_a_far_end() {
     let machine = Machine::new("login-file.test", LONG);
-    let agent = StandIn::new(&format!("cp /root/.claude/.credentials.json /workspace/copy\necho '{RESULT}'"));
+    let agent = StandIn::new(&format!(
+        "{TOKEN}\ncp /root/.claude/.credentials.json /workspace/copy\necho '{RESULT}'"
+    ));
     let project = machine.project();
     let ended = run(&project, &agent);
     assert_eq!(ended.code, Some(0), "{ended:?}");

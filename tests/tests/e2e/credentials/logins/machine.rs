@@ -13,9 +13,8 @@ use super::vendor::Vendor;
 use crate::command_line::project::{Ended, PREFIX, Project};
 use crate::command_line::stand_in::{RESULT, StandIn};
 
-/// How an agent reads its access token, as a variable.
-pub(super) const TOKEN: &str =
-    r#"TOKEN=$(grep -o '"accessToken":"[^"]*"' /root/.claude/.credentials.json | cut -d'"' -f4)"#;
+/// How an agent reads its prompt, and its access token as a variable.
+pub(super) const TOKEN: &str = r#"cat > /dev/null; TOKEN=$(grep -o '"accessToken":"[^"]*"' /root/.claude/.credentials.json | cut -d'"' -f4)"#;
 
 /// The login, where `claude` keeps it, and whoever issued it.
 pub(super) struct Machine {
