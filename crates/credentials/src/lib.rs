@@ -36,7 +36,7 @@ pub use error::SecretError;
 pub use header_pattern::HeaderPattern;
 pub use injection::Injection;
 pub use masked_secret::MaskedSecret;
-pub use prepare::{PreparedSecrets, prepare_secrets};
+pub use prepare::{PreparedSecrets, decoy, prepare_secrets};
 pub use preset::Preset;
 pub use replacement::{GitHost, SecretReplacements};
 pub use secret_value::SecretValue;

@@ -16,6 +16,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct PreparedSecrets {
     env_vars: BTreeMap<String, String>,
+    /// Surrogates that are in no variable, by name.
+    in_files: BTreeMap<String, String>,
     replacements: SecretReplacements,
 }
 
@@ -26,13 +28,20 @@ impl PreparedSecrets {
         &self.env_vars
     }
 
+    /// The surrogate of the secret in the variable or of the name `name`.
+    #[must_use]
+    pub fn surrogate(&self, name: &str) -> Option<&str> {
+        let surrogate = self.env_vars.get(name).or_else(|| self.in_files.get(name))?;
+        (!surrogate.is_empty()).then_some(surrogate)
+    }
+
     /// The map from surrogates to real values, for the proxy.
     #[must_use]
     pub fn replacements(&self) -> &SecretReplacements {
         &self.replacements
     }
 
-    /// Puts `value` in the place of the real value whose surrogate is in `variable`. The surrogate stays, so a container notices nothing
+    /// Puts `value` in the place of the real value whose surrogate is in `variable`, or has that name. The surrogate stays, so a container notices nothing
     /// when its proxy gets [`replacements`](Self::replacements) again. Clones of them from before stay as they were.
     ///
     /// # Errors
@@ -41,7 +50,7 @@ impl PreparedSecrets {
     pub fn renew(&mut self, variable: &str, value: SecretValue) -> Result<(), SecretError> {
         check_value(variable, &value)?;
         let named = || variable.to_owned();
-        let surrogate = self.env_vars.get(variable).filter(|surrogate| !surrogate.is_empty());
+        let surrogate = self.surrogate(variable).map(str::to_owned);
         let surrogate = surrogate.ok_or_else(|| SecretError::NoSurrogate { variable: named() })?;
         if value.is_empty() {
             return Err(SecretError::Empty { variable: named() });
@@ -49,7 +58,7 @@ impl PreparedSecrets {
         if surrogate.contains(value.expose()) {
             return Err(SecretError::TooShort { variable: named() });
         }
-        if self.replacements.renew(surrogate, value) {
+        if self.replacements.renew(&surrogate, value) {
             Ok(())
         } else {
             Err(SecretError::NoSurrogate { variable: named() })
@@ -61,6 +70,15 @@ impl PreparedSecrets {
     pub fn into_replacements(self) -> SecretReplacements {
         self.replacements
     }
+}
+
+/// A text of the form of `value` that stands for nothing, for a place where a container expects a secret that it never needs.
+///
+/// # Errors
+///
+/// When `value` has too few letters and digits; `name` is how the error calls it.
+pub fn decoy(name: &str, value: &SecretValue) -> Result<String, SecretError> {
+    Mint::new([value], &mut rand::rng()).surrogate(Form::Token, name, value)
 }
 
 /// Makes a surrogate for each secret, two even for the same value. Surrogates are new with each call.
@@ -85,8 +103,12 @@ fn prepare_with(
     check(masked, signing)?;
     let parts = signing.iter().flat_map(SigningCredential::parts);
     let real = masked.iter().map(|secret| &secret.value).chain(parts.map(|part| &part.value));
-    let mut preparation =
-        Preparation { mint: Mint::new(real, rng), env_vars: BTreeMap::new(), replacements: BTreeMap::new() };
+    let mut preparation = Preparation {
+        mint: Mint::new(real, rng),
+        env_vars: BTreeMap::new(),
+        in_files: BTreeMap::new(),
+        replacements: BTreeMap::new(),
+    };
     for secret in masked {
         preparation.mask(secret)?;
     }
@@ -95,6 +117,7 @@ fn prepare_with(
     }
     Ok(PreparedSecrets {
         env_vars: preparation.env_vars,
+        in_files: preparation.in_files,
         replacements: SecretReplacements::new(preparation.replacements),
     })
 }
@@ -103,18 +126,23 @@ fn prepare_with(
 struct Preparation<'a, R> {
     mint: Mint<'a, R>,
     env_vars: BTreeMap<String, String>,
+    in_files: BTreeMap<String, String>,
     replacements: BTreeMap<String, Replacement>,
 }
 
 impl<R: CryptoRng> Preparation<'_, R> {
     fn mask(&mut self, secret: &MaskedSecret) -> Result<(), SecretError> {
-        let MaskedSecret { variable, value, injection } = secret;
+        let MaskedSecret { variable, value, injection, in_file } = secret;
+        let places = if in_file.is_some() { &mut self.in_files } else { &mut self.env_vars };
         if value.is_empty() {
-            self.set(variable, "");
+            places.insert(variable.clone(), String::new());
             return Ok(());
         }
-        let surrogate = self.mint.surrogate(Form::Token, variable, value)?;
-        self.set(variable, &surrogate);
+        let surrogate = match in_file.as_deref() {
+            Some(start) if !start.is_empty() => self.mint.beginning_with(start, variable, value)?,
+            _ => self.mint.surrogate(Form::Token, variable, value)?,
+        };
+        places.insert(variable.clone(), surrogate.clone());
         let replacement =
             Replacement::Masked(MaskedReplacement { value: value.clone(), injection: injection.clone() });
         self.replacements.insert(surrogate, replacement);

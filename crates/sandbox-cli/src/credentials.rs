@@ -1,36 +1,65 @@
 //! The credentials of a run: surrogates for the task, real values for its proxy, and what is said about them.
 
+mod login;
 mod renewal;
 
+pub(crate) use login::{AgentLogin, StateFile};
 pub(crate) use renewal::Renewal;
 
 use allowlist::{Allowlist, HostPattern};
+use located_yaml::InvalidFile;
 use sandbox::credentials::PreparedSecrets;
 use sandbox::host_path::Resolver;
+use tokio::time::Instant;
 
 use crate::config::{CredentialsFile, Environment};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
+/// The credentials of one run.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) secrets: PreparedSecrets,
+    /// What the agent gets of its login.
+    pub(crate) state_files: Vec<StateFile>,
+    /// What can be read again.
+    pub(crate) renewal: Option<Renewal>,
+}
+
 /// Reads the values of a run, and makes its surrogates: each run has its own.
 pub(crate) async fn prepare(
     credentials: &CredentialsFile,
+    login: Option<AgentLogin>,
     environment: &Environment,
     resolver: &Resolver,
-) -> Result<PreparedSecrets, Failure> {
+) -> Result<Prepared, Failure> {
+    let read_at = Instant::now();
+    let login = match login {
+        Some(login) => Some((login.tokens().await?, login)),
+        None => None,
+    };
     let read = credentials.read(environment, resolver).await;
-    read.and_then(|read| read.prepare(environment)).map_err(|faults| {
-        let others = faults.len().saturating_sub(1);
-        let failure = match faults.into_iter().next() {
-            Some(first) => Failure::from(first),
-            None => Failure::new("failed to make surrogates"),
-        };
-        match others {
-            0 => failure,
-            _ => failure
-                .with_hint(format!("there are {others} more like it: `sandbox config check` shows them all")),
-        }
-    })
+    let masked = login.as_ref().map(|(tokens, login)| login.masked(tokens));
+    let secrets = read.and_then(|read| read.prepare_with(masked, environment));
+    let secrets = secrets.map_err(first_of)?;
+    let state_file = login.as_ref().map(|(tokens, login)| login.state_file(tokens, &secrets));
+    let values = renewal::values(credentials, login, read_at);
+    let renewal = Renewal::new(values, secrets.clone(), environment, resolver);
+    Ok(Prepared { secrets, state_files: state_file.into_iter().collect::<Result<_, _>>()?, renewal })
+}
+
+/// The first of them; how many more there are is said with it.
+fn first_of(faults: Vec<InvalidFile>) -> Failure {
+    let others = faults.len().saturating_sub(1);
+    let failure = match faults.into_iter().next() {
+        Some(first) => Failure::from(first),
+        None => Failure::new("failed to make surrogates"),
+    };
+    match others {
+        0 => failure,
+        _ => failure
+            .with_hint(format!("there are {others} more like it: `sandbox config check` shows them all")),
+    }
 }
 
 /// Reports which credentials a run has, and what is probably not meant.
@@ -49,6 +78,10 @@ pub(crate) fn report(
         let hosts = shown(&entry.scopes);
         printer.note(format_args!("{variables} are masked; requests are signed again for {hosts}"));
     }
+    for entry in &credentials.logins {
+        let hosts = shown(&entry.injection.scopes);
+        printer.note(format_args!("the login of {} is masked, for {hosts}", entry.kind.name()));
+    }
     for advice in credentials.advice(environment, policy) {
         printer.warning(format_args!("{}: {}", advice.location, advice.message));
     }
@@ -56,7 +89,9 @@ pub(crate) fn report(
 
 /// What does not work without a proxy; nothing where there are no credentials.
 pub(crate) fn without_proxy(credentials: &CredentialsFile) -> Option<String> {
-    let variables: Vec<&str> = credentials.variables().map(|(variable, _)| variable).collect();
+    let logins = credentials.logins.iter().map(|entry| entry.kind.name());
+    let variables = credentials.variables().map(|(variable, _)| variable);
+    let variables: Vec<&str> = variables.chain(logins).collect();
     (!variables.is_empty()).then(|| {
         format!(
             "without the network sandbox nothing puts real values in the place of surrogates: services will refuse what the task has as {}",

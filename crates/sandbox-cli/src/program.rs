@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use sandbox_logins::Login;
 use sandbox_panic_hook::withhold_panic_messages;
 
 use crate::args::Cli;
@@ -67,6 +68,8 @@ fn start(cli: Cli, environment: &Environment, printer: Printer) -> Result<ExitSt
     #[cfg(feature = "forced-panic")]
     let work = forced_panic::unless_asked(work);
     let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)));
+    // The new tokens of a login that was just refreshed are nowhere else.
+    runtime.block_on(Login::settled());
     // A thread may be inside a read of stdin, or a write that blocks: it is not waited for.
     runtime.shutdown_background();
     // Rust's code for a panic, 101, could be the command's own.

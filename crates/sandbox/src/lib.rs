@@ -109,7 +109,7 @@ pub mod network_event {
 pub mod credentials {
     pub use sandbox_credentials::{
         AwsAccessKey, HeaderPattern, Injection, MaskedSecret, PreparedSecrets, Preset, SecretError,
-        SecretReplacements, SecretValue, SecretVariable, SigningCredential, prepare_secrets,
+        SecretReplacements, SecretValue, SecretVariable, SigningCredential, decoy, prepare_secrets,
     };
     pub use sandbox_ssh::{HostCommand, SecretSource, SecretSourceError};
 }

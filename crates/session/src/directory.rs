@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -51,9 +52,25 @@ impl SessionDirectory {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(self.io_error("create", CLAUDE, error)),
         }
+        self.claude().map(drop)
+    }
+
+    /// Puts a file with these bytes in the place of `name` in that folder, whose content a task has written.
+    pub(super) fn replace_in_claude(&self, name: &str, bytes: &[u8]) -> Result<(), SessionError> {
+        let path = || self.path.join(CLAUDE).join(name);
+        match Replacement::private().write_in(self.claude()?, name, bytes) {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                Err(SessionError::Tampered { path: path(), expected: "file" })
+            }
+            Err(source) => Err(io_error("write", &path(), source)),
+        }
+    }
+
+    fn claude(&self) -> Result<OwnedFd, SessionError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.file, CLAUDE, flags, Mode::empty()) {
-            Ok(_) => Ok(()),
+            Ok(folder) => Ok(folder),
             Err(Errno::LOOP | Errno::NOTDIR) => {
                 Err(SessionError::Tampered { path: self.path.join(CLAUDE), expected: "folder" })
             }
@@ -156,6 +173,31 @@ mod tests {
         assert!(matches!(other.lock(), Err(SessionError::Busy { .. })));
         drop(lock);
         other.lock().unwrap();
+    }
+
+    #[test]
+    fn a_file_among_claudes_replaces_what_a_task_put_there_and_follows_no_link() {
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = SessionDirectory::create(&temporary.path().join("session")).unwrap();
+        directory.create_claude().unwrap();
+        let claude = temporary.path().join("session/claude");
+        std::fs::write(temporary.path().join("victim"), "untouched").unwrap();
+        for name in ["login", ".login.new"] {
+            symlink(temporary.path().join("victim"), claude.join(name)).unwrap();
+        }
+        directory.replace_in_claude("login", b"{}").unwrap();
+        assert_eq!(std::fs::read(claude.join("login")).unwrap(), b"{}");
+        assert_eq!(mode(&claude.join("login")), 0o600);
+        assert!(!claude.join("login").is_symlink());
+        assert_eq!(std::fs::read_to_string(temporary.path().join("victim")).unwrap(), "untouched");
+        std::fs::create_dir(claude.join("folder")).unwrap();
+        let refused = directory.replace_in_claude("folder", b"{}");
+        assert!(matches!(refused, Err(SessionError::Tampered { .. })), "{refused:?}");
+        std::fs::remove_dir_all(&claude).unwrap();
+        symlink(temporary.path(), &claude).unwrap();
+        let refused = directory.replace_in_claude("victim", b"{}");
+        assert!(matches!(refused, Err(SessionError::Tampered { .. })), "{refused:?}");
+        assert_eq!(std::fs::read_to_string(temporary.path().join("victim")).unwrap(), "untouched");
     }
 
     #[test]

@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 23] = [
     Rule { package: "allowlist", may_use: &["located-yaml"], never_links: PURE },
     Rule { package: "located-yaml", may_use: &[], never_links: PURE },
     Rule { package: "claude-output", may_use: &["fuzz-input"], never_links: PURE },
@@ -65,6 +65,11 @@ const RULES: [Rule; 22] = [
         may_use: &["sandbox-files"],
         never_links: &["hyper", "rustls", "bollard", "openssl"],
     },
+    Rule {
+        package: "sandbox-logins",
+        may_use: &["allowlist", "sandbox-credentials", "sandbox-files"],
+        never_links: &["bollard", "aws-lc-rs", "openssl"],
+    },
     Rule { package: "sandbox-podman", may_use: &["fuzz-input"], never_links: &["rustls", "openssl"] },
     Rule {
         package: "sandbox",
@@ -94,9 +99,10 @@ const RULES: [Rule; 22] = [
             "claude-output",
             "located-yaml",
             "sandbox-credentials",
+            "sandbox-logins",
             "sandbox-panic-hook",
         ],
-        never_links: &["rustls", "openssl"],
+        never_links: &["aws-lc-rs", "openssl"],
     },
     Rule { package: "fuzz-input", may_use: &[], never_links: PURE },
     Rule { package: "xtask", may_use: &[], never_links: &["tokio"] },
@@ -116,7 +122,18 @@ const RULES: [Rule; 22] = [
 /// Foreign interfaces and the packages that may depend on them: the others see the types of these.
 const INTERFACES: [(&str, &[&str]); 2] = [
     ("bollard", &["sandbox-podman"]),
-    ("hyper", &["sandbox-gate", "sandbox-podman", "sandbox-proxy", "test-world", "e2e-tests", "benchmarks"]),
+    (
+        "hyper",
+        &[
+            "sandbox-gate",
+            "sandbox-logins",
+            "sandbox-podman",
+            "sandbox-proxy",
+            "test-world",
+            "e2e-tests",
+            "benchmarks",
+        ],
+    ),
 ];
 
 /// Reads the workspace and compares it with the rules.

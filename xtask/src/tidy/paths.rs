@@ -7,12 +7,13 @@ use super::source::{Finding, Source, is_comment};
 /// The list, and the only one.
 const LIST: &str = "docs/host-paths.md";
 /// Whose code it is about: what runs on the host.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "crates/files/src/",
     "crates/podman/src/",
     "crates/sandbox/src/",
     "crates/sandbox-cli/src/",
     "crates/session/src/",
+    "crates/logins/src/",
     "crates/ssh/src/",
     "crates/workspace/src/",
 ];

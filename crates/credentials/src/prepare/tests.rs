@@ -337,3 +337,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_surrogate_in_a_file_is_in_no_variable_and_may_have_a_given_start() {
+    for (start, value) in [("", TOKEN), ("eyJhbGciOiJub25lIn0.e30.", "eyJ4.eyJ5.c2lnbmF0dXJl")] {
+        let secret = MaskedSecret::in_file("login", SecretValue::new(value), injection(), start);
+        let mut prepared = prepare_secrets(&[secret, masked("A", TOKEN)], &[]).unwrap();
+        let surrogate = prepared.surrogate("login").unwrap().to_owned();
+        assert_eq!(prepared.env_vars().keys().collect::<Vec<_>>(), ["A"]);
+        let rest = surrogate.strip_prefix(start).unwrap();
+        assert!(if start.is_empty() { rest.starts_with("ghp_") } else { rest.len() == 86 }, "{surrogate}");
+        assert_ne!(surrogate, value);
+        prepared.renew("login", SecretValue::new("another-value-0123456789")).unwrap();
+        assert_eq!(
+            prepared.replacements().surrogate_of("another-value-0123456789"),
+            Some(surrogate.as_str()),
+            "the surrogate stays"
+        );
+    }
+    let twice = [masked("A", TOKEN), MaskedSecret::in_file("A", SecretValue::new(TOKEN), injection(), "")];
+    assert!(matches!(prepare_secrets(&twice, &[]), Err(SecretError::DuplicateVariable { .. })));
+}
+
+#[test]
+fn a_decoy_has_the_form_and_stands_for_nothing() {
+    let refresh = SecretValue::new("sk-ant-ort01-aB3dE5gH7jK9mN1pQ3sT5vW7yZ9");
+    let decoy = decoy("refresh token", &refresh).unwrap();
+    assert!(decoy.starts_with("sk-ant-ort01-") && decoy.len() == refresh.expose().len(), "{decoy}");
+    assert_ne!(decoy, refresh.expose());
+}

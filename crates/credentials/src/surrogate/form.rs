@@ -3,7 +3,7 @@
 use rand::{CryptoRng, RngExt};
 
 /// Beginnings by which clients and servers recognize a token. Where one begins with another, the longer comes first.
-const PREFIXES: [&str; 16] = [
+const PREFIXES: [&str; 17] = [
     "github_pat_",
     "ghp_",
     "gho_",
@@ -12,6 +12,7 @@ const PREFIXES: [&str; 16] = [
     "ghu_",
     "sk-ant-api03-",
     "sk-ant-oat01-",
+    "sk-ant-ort01-",
     "sk-ant-",
     "sk-proj-",
     "sk-",
@@ -43,7 +44,7 @@ impl Form {
     /// One text of the form of `value`. It may be equal to it by chance.
     pub(crate) fn draw(self, value: &str, rng: &mut impl CryptoRng) -> String {
         if self == Self::SessionToken {
-            return (0..SESSION_TOKEN_LENGTH).map(|_| Class::Any.draw(rng)).collect();
+            return random(SESSION_TOKEN_LENGTH, rng);
         }
         let (prefix, rest) = split_prefix(value);
         let hexadecimal = hexadecimal(rest);
@@ -60,6 +61,11 @@ impl Form {
         }
         surrogate
     }
+}
+
+/// So many letters and digits.
+pub(super) fn random(length: usize, rng: &mut impl CryptoRng) -> String {
+    (0..length).map(|_| Class::Any.draw(rng)).collect()
 }
 
 /// The known prefix of a token, maybe none, and what follows.
@@ -161,6 +167,7 @@ mod tests {
             ("ghu_abc", "ghu_"),
             ("sk-ant-api03-abc", "sk-ant-api03-"),
             ("sk-ant-oat01-abc", "sk-ant-oat01-"),
+            ("sk-ant-ort01-abc", "sk-ant-ort01-"),
             ("sk-ant-admin-abc", "sk-ant-"),
             ("sk-proj-abc", "sk-proj-"),
             ("sk-abc", "sk-"),

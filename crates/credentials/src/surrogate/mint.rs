@@ -4,11 +4,13 @@ use std::collections::HashSet;
 
 use rand::CryptoRng;
 
-use super::Form;
+use super::form::{Form, random};
 use crate::{SecretError, SecretValue};
 
 /// How often to draw before a value counts as too short to have a surrogate. With sixteen random characters the first draw does.
 const ATTEMPTS: usize = 1000;
+/// Letters and digits after a start that is given: as many as the signature of a token with an elliptic curve has.
+const RANDOM_LENGTH: usize = 86;
 
 /// Makes the surrogates of one task. None is equal to another, nor to any of the task's real values, nor holds its own.
 pub(crate) struct Mint<'a, R> {
@@ -30,8 +32,27 @@ impl<'a, R: CryptoRng> Mint<'a, R> {
         variable: &str,
         value: &SecretValue,
     ) -> Result<String, SecretError> {
+        self.unique(variable, value, |rng| form.draw(value.expose(), rng))
+    }
+
+    /// The same, of another form: `start`, and random letters and digits.
+    pub(crate) fn beginning_with(
+        &mut self,
+        start: &str,
+        variable: &str,
+        value: &SecretValue,
+    ) -> Result<String, SecretError> {
+        self.unique(variable, value, |rng| format!("{start}{}", random(RANDOM_LENGTH, rng)))
+    }
+
+    fn unique(
+        &mut self,
+        variable: &str,
+        value: &SecretValue,
+        draw: impl Fn(&mut R) -> String,
+    ) -> Result<String, SecretError> {
         for _ in 0..ATTEMPTS {
-            let surrogate = form.draw(value.expose(), self.rng);
+            let surrogate = draw(self.rng);
             let shows = surrogate.contains(value.expose()) || self.real.contains(surrogate.as_str());
             if !shows && self.minted.insert(surrogate.clone()) {
                 return Ok(surrogate);

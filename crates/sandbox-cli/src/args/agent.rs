@@ -13,7 +13,7 @@ use crate::config::time;
 #[command(after_help = "\
 Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` into \
 .sandbox/sandbox.yaml, and it works with a surrogate of the key. With a subscription, mask CLAUDE_CODE_OAUTH_TOKEN \
-likewise, and set it to what `claude setup-token` prints.
+likewise, and set it to what `claude setup-token` prints, or write `logins: {claude: {}}`.
 
 Examples:
   sandbox agent --claude-bin \"$(which claude)\" \"fix the failing test\"

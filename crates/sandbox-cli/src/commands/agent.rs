@@ -8,6 +8,7 @@ use claude_output::{EventKind, StreamEvent};
 use futures_util::StreamExt as _;
 use sandbox::session::SessionError;
 use sandbox::{ExecutionResult, OnStall, Prompt, SandboxError, Task, TaskSpec};
+use sandbox_logins::LoginKind;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 
@@ -33,6 +34,9 @@ use report::{json, report};
 
 /// What an agent works on by default.
 pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Auto;
+
+/// The login that it may have.
+pub(crate) const LOGIN: LoginKind = LoginKind::Claude;
 
 /// What is asked of Claude Code, and how its answer is printed.
 #[derive(Debug)]
@@ -243,6 +247,12 @@ fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> Ta
         .briefing(agent.briefing);
     for mount in &settings.mounts {
         spec = spec.mount(mount.clone());
+    }
+    for (name, content) in &settings.state_files {
+        spec = spec.state_file(name, content.clone());
+    }
+    if let Some(renewal) = &settings.renewal {
+        spec = spec.on_network_event(renewal.observer());
     }
     if let Some(program) = &agent.claude_bin {
         spec = spec.claude_binary(program);

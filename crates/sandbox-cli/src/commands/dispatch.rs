@@ -36,7 +36,8 @@ pub(crate) async fn dispatch(
     match command {
         Command::Run(args) => {
             let project = trusted(&args.task.image, args.task.allowlist.as_deref())?;
-            let settings = project.task(&args.task, run::WORKSPACE, &global, environment, printer).await?;
+            let settings =
+                project.task(&args.task, run::WORKSPACE, None, &global, environment, printer).await?;
             run::run(settings, args.command, printer).await
         }
         Command::Exec(args) => {
@@ -51,7 +52,9 @@ pub(crate) async fn dispatch(
         }
         Command::Agent(args) => {
             let project = trusted(&args.task.image, args.task.allowlist.as_deref())?;
-            let settings = project.task(&args.task, agent::WORKSPACE, &global, environment, printer).await?;
+            let login = Some(agent::LOGIN);
+            let settings =
+                project.task(&args.task, agent::WORKSPACE, login, &global, environment, printer).await?;
             let agent = agent::AgentSettings::new(args, &project)?;
             agent::agent(settings, agent, printer).await
         }

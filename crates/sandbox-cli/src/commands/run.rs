@@ -49,6 +49,9 @@ async fn execute(
         spec = spec.mount(mount.clone());
     }
     spec = spec.git_identity(settings.git_identity.clone());
+    if let Some(renewal) = &settings.renewal {
+        spec = spec.on_network_event(renewal.observer());
+    }
     if let Some(ssh) = &settings.ssh {
         spec = spec.ssh_signer(ssh.signer().await?);
     }

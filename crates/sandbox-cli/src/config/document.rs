@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
 use super::build::BuildFile;
-use super::credentials::{MaskedDocument, SigningDocument};
+use super::credentials::{LoginDocument, MaskedDocument, SigningDocument};
 use super::services::ServiceDocument;
 use super::setting::{Setting, VariableName};
 use super::ssh::SshDocument;
@@ -54,6 +54,9 @@ pub(super) struct Document {
     /// Keys that the task gets surrogates of, and that its requests are signed with again, by any name.
     #[schemars(with = "BTreeMap<String, SigningDocument>")]
     pub(super) signing_credentials: Entries<String, SigningDocument>,
+    /// Logins of agents, by the agent: `claude` or `codex`. The task gets surrogates of them; they are refreshed on this machine.
+    #[schemars(with = "BTreeMap<String, LoginDocument>")]
+    pub(super) logins: Entries<String, LoginDocument>,
     /// SSH keys that git signs commits with; they stay on this machine.
     #[schemars(with = "SshDocument")]
     pub(super) ssh: Option<SshDocument>,

@@ -77,7 +77,12 @@ impl ConfigFile {
             build: document.build.map(|build| build.relative_to(folder)),
             env: document.env.into_iter().map(|(name, value)| (name.into(), value)).collect(),
             pass_env: named.map(|name| (name.as_str().to_owned(), name.location().clone())).collect(),
-            credentials: CredentialsFile::new(document.masked_secrets, document.signing_credentials, folder)?,
+            credentials: CredentialsFile::new(
+                document.masked_secrets,
+                document.signing_credentials,
+                document.logins,
+                folder,
+            )?,
             ssh: document.ssh.map(SshFile::new).transpose()?,
             network_sandbox: document.network_sandbox,
             upstream: upstream(document.upstream, folder)?,

@@ -22,7 +22,7 @@ mod workspace;
 pub(crate) use build::BuildFile;
 #[cfg(test)]
 pub(crate) use build::BuildNetwork;
-pub(crate) use credentials::{Advice, CredentialsFile, Renewable, Source};
+pub(crate) use credentials::{Advice, CredentialsFile, LoginEntry, Renewable, Source};
 pub(crate) use engine::find_engine;
 pub(crate) use env::Environment;
 pub(crate) use file::{ConfigFile, UpstreamFile};

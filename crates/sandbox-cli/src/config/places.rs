@@ -79,6 +79,11 @@ impl Places {
         self.state.join("copies").join(key)
     }
 
+    /// What is known of logins, and their locks.
+    pub(crate) fn logins(&self) -> PathBuf {
+        self.state.join("logins")
+    }
+
     /// The record of what is trusted of a project.
     pub(crate) fn trust(&self, key: &str) -> PathBuf {
         self.state.join("trust").join(key)

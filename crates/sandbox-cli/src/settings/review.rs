@@ -317,6 +317,11 @@ mod tests {
                 "masked_secrets: {T: {value: !keyring t, scopes: [a.example], headers: [x]}}",
                 "read the key `t` of your keyring, for the secret T",
             ),
+            ("logins: {claude: {}}", "use your login of claude for requests to api.anthropic.com"),
+            (
+                "logins: {codex: {file: /x/auth.json, token_url: 'https://b.example/t', scopes: [a.example]}}",
+                "use your login of codex in `/x/auth.json` for requests to a.example, refreshed at https://b.example/t",
+            ),
             (
                 "signing_credentials: {K: {preset: aws, access_key_id: x, secret_access_key: !command [op]}}",
                 "run `op` on this machine, sign requests to ",

@@ -3,20 +3,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use sandbox::host_path::Resolver;
 use sandbox::workspace::{GitIdentity, Protection};
 use sandbox::{
     ContainerEnv, ImageSource, Isolation, Mount, Network, NetworkSandboxConfig, ResourceLimits, SandboxConfig,
 };
+use sandbox_logins::LoginKind;
 
 use super::variables::named_variables;
 use super::{SshSettings, TrustedProject, WORKSPACE};
 use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, TaskArgs, WorkspaceAccess};
 use crate::config::Environment;
 use crate::config::WorkspaceMode;
-use crate::credentials::{self, Renewal};
+use crate::credentials::{self, AgentLogin, Prepared, Renewal, StateFile};
 use crate::failure::Failure;
 use crate::network_log::LogCopies;
 use crate::printer::Printer;
@@ -42,6 +41,8 @@ pub(crate) struct TaskSettings {
     pub(crate) renewal: Option<Renewal>,
     /// Who commits.
     pub(crate) git_identity: GitIdentity,
+    /// What the agent gets of its login.
+    pub(crate) state_files: Vec<StateFile>,
     /// What git signs with.
     pub(crate) ssh: Option<SshSettings>,
     /// Where the folders of this project's runs are.
@@ -61,11 +62,12 @@ impl TaskSettings {
 }
 
 impl TrustedProject {
-    /// Everything that `run` and `agent` need.
+    /// Everything that `run` and `agent` need. An agent that has a `login` gets it where the configuration names one.
     pub(crate) async fn task(
         &self,
         args: &TaskArgs,
         default_mode: WorkspaceMode,
+        login: Option<LoginKind>,
         global: &GlobalArgs,
         environment: &Environment,
         printer: Printer,
@@ -75,14 +77,19 @@ impl TrustedProject {
         let mounts = self.with_repository(self.mounts(&args.mounts, mode, args.unprotected))?;
         self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
         let resolver = self.resolver_with(&mounts);
-        let read_at = Instant::now();
-        let secrets = credentials::prepare(&self.file.credentials, environment, &resolver).await?;
+        let login = match login.filter(|_| self.is_sandboxed()) {
+            Some(kind) => {
+                AgentLogin::of(&self.file.credentials, kind, environment, self.places.logins(), &resolver)?
+            }
+            None => None,
+        };
+        let prepared = credentials::prepare(&self.file.credentials, login, environment, &resolver).await?;
+        let Prepared { secrets, state_files, renewal } = prepared;
         if let Some(given_away) = self.given_away(environment, &secrets).into_iter().next() {
             return Err(given_away.into());
         }
         let env = self.env(environment, printer)?.merge(secrets.env_vars());
         let network = self.network(args, secrets.replacements().clone(), environment, printer)?;
-        let renewal = Renewal::new(&self.file.credentials, secrets, read_at, environment, &resolver);
         let mut limits = self.file.resource_limits;
         limits.timeout = args.timeout.map(Duration::from_secs).or(limits.timeout);
         let protection = self.protection(args.unprotected);
@@ -102,6 +109,7 @@ impl TrustedProject {
             ssh: self.ssh(environment, &resolver)?,
             logs: self.logs(),
             renewal: renewal.filter(|_| self.is_sandboxed()),
+            state_files,
             copies: LogCopies { file: args.network_log.clone(), live: args.network_log_live },
             resolver: self.resolver.clone(),
             key: self.key.clone(),
@@ -151,6 +159,7 @@ impl TrustedProject {
             ssh: None,
             logs: self.logs(),
             renewal: None,
+            state_files: Vec::new(),
             copies: LogCopies::default(),
             resolver: self.resolver.clone(),
             key: self.key.clone(),
@@ -214,7 +223,7 @@ mod tests {
             network_log_live: false,
             log: None,
         };
-        project.task(&args, WorkspaceMode::Direct, &global, environment, Printer::new(0, true)).await
+        project.task(&args, WorkspaceMode::Direct, None, &global, environment, Printer::new(0, true)).await
     }
 
     #[tokio::test]

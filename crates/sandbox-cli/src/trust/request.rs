@@ -6,7 +6,7 @@ use allowlist::{Allowlist, VendorTool};
 use sandbox::{ImageSource, Network};
 
 use crate::config::WorkspaceMode;
-use crate::config::{BuildFile, ConfigFile, Source, SshFile, UpstreamFile};
+use crate::config::{BuildFile, ConfigFile, LoginEntry, Source, SshFile, UpstreamFile};
 
 /// Hosts that are named one by one; more are counted.
 const MOST_NAMED: usize = 12;
@@ -75,6 +75,7 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
             None => format!("use the secret {name} for requests to {scopes}"),
         }
     }));
+    requests.extend(file.credentials.logins.iter().map(LoginEntry::request));
     requests.extend(file.ssh.iter().flat_map(SshFile::requests));
     requests.extend(file.credentials.signing.iter().map(|entry| {
         let scopes = whole_list(entry.scopes.iter().map(ToString::to_string));

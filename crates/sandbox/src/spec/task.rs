@@ -102,6 +102,8 @@ pub struct TaskSpec {
     pub(crate) result_grace: Option<Duration>,
     pub(crate) stall: Option<Stall>,
     pub(crate) briefing: bool,
+    /// Each with its name.
+    pub(crate) state_files: Vec<(String, Vec<u8>)>,
 }
 
 impl TaskSpec {
@@ -125,6 +127,7 @@ impl TaskSpec {
             result_grace: Some(Self::RESULT_GRACE),
             stall: None,
             briefing: true,
+            state_files: Vec::new(),
         }
     }
 
@@ -173,8 +176,28 @@ impl TaskSpec {
         self
     }
 
+    /// A file in the folder of Claude Code's state, such as `.credentials.json` with surrogates. It is written before each execution: what a
+    /// task made of the last one is gone. `name` is one without a folder; a real value of a credential in `content` is an error.
+    #[must_use]
+    pub fn state_file(mut self, name: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
+        self.state_files.push((name.into(), content.into()));
+        self
+    }
+
+    fn validate_state_files(&self) -> Result<(), InvalidSpec> {
+        for (name, content) in &self.state_files {
+            if matches!(name.as_str(), "" | "." | "..") || name.contains(['/', '\0']) {
+                return Err(InvalidSpec::new("state_file", "needs the name of a file, without a folder"));
+            }
+            let text = String::from_utf8_lossy(content).into_owned();
+            self.launch.refuse_values_in("state_file", &[text])?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
         self.launch.validate()?;
+        self.validate_state_files()?;
         if self.stall.is_some_and(|stall| stall.after.is_zero()) {
             return Err(InvalidSpec::new("stall", "must be greater than zero"));
         }
@@ -300,6 +323,28 @@ mod tests {
         assert_eq!(sandboxed(command(&inside, &[])).as_deref(), Some("command"));
         // Without a proxy there are no surrogates either.
         assert!(command(&inside, &[("OTHER", &inside)]).validate().is_ok());
+    }
+
+    #[test]
+    fn a_state_file_has_a_plain_name_and_no_real_value() {
+        let real = "a-real-value-of-some-length";
+        let secret = MaskedSecret::new("TOKEN", SecretValue::new(real), Preset::Github.injection());
+        let secrets = prepare_secrets(&[secret], &[]).unwrap();
+        let network = NetworkSandboxConfig::new(allowlist::Allowlist::default())
+            .replacements(secrets.replacements().clone());
+        let folder = tempfile::tempdir().unwrap();
+        let problem = |name: &str, content: &str| {
+            let spec = TaskSpec::new("c", ImageTag::new("localhost/x:1"), folder.path().join("session"))
+                .network(Network::Sandboxed(network.clone()))
+                .state_file(name, content);
+            spec.validate().err().map(|error| error.field().to_owned())
+        };
+        assert_eq!(problem(".credentials.json", &secrets.env_vars()["TOKEN"]), None);
+        for (name, content) in
+            [("", ""), ("..", ""), ("a/b", ""), ("a\0", ""), ("a", &format!("{{\"x\":\"{real}\"}}"))]
+        {
+            assert_eq!(problem(name, content).as_deref(), Some("state_file"), "{name:?}");
+        }
     }
 
     #[test]

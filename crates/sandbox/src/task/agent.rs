@@ -210,6 +210,9 @@ impl Inner {
         self.spec.launch.refuse_values_in("arguments", &prompt.arguments)?;
         let model = self.model(&prompt)?;
         let reply = self.store.begin(&prompt.text)?;
+        for (name, content) in &self.spec.state_files {
+            reply.put_state(name, content)?;
+        }
         let program = self.program(&prompt, &model, messages.is_some());
         let resumes = prompt.resume.is_some();
         let (events, gone) = owner.split();

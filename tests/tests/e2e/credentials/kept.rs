@@ -1,13 +1,14 @@
 //! Values that this machine keeps: read when a run starts that was trusted to, and again before their time is over.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
 use e2e_tests::secret::unique;
-use e2e_tests::world::World;
+use e2e_tests::world::{Lock, World};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::command_line::project::{Ended, Project};
@@ -88,6 +89,34 @@ async fn a_running_task_goes_on_with_the_value_that_was_read_again() {
     let log = project.output(&["logs"]);
     assert!(log.stdout.contains("\nPOLICY credentials renewed -> up\n"), "{log:?}");
     assert!(!log.stdout.contains(&first) && !log.stdout.contains(&second), "{log:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_is_refused_is_read_again_although_it_has_no_ttl() {
+    let (first, second) = (unique("ghp_", 36), unique("ghp_", 36));
+    let (host, keeper) = ("kept-401.test", Keeper::new(&first));
+    World::shared().lock(host, Lock::Bearer(second.clone()));
+    let project = project(host, &command(&keeper.program()));
+    // So many attempts, each of which says what it came to.
+    let attempts = |count: u32| {
+        format!(
+            "echo ready; until [ -e go ]; do sleep 0.1; done; for attempt in $(seq {count}); do
+code=$(curl -sS -o /dev/null -w '%{{http_code}}' -H \"Authorization: Bearer $TOKEN\" https://kept-401.test/)
+echo $code; [ $code = 200 ] && exit 0; sleep 0.2; done; exit 9"
+        )
+    };
+    let (mut child, mut stdout) = project.start(&attempts(300));
+    keeper.set(&second);
+    project.write("go", "");
+    let mut codes = String::new();
+    stdout.read_to_string(&mut codes).expect("output");
+    assert_eq!(child.wait().expect("our own child").code(), Some(0), "{codes}");
+    assert!(codes.starts_with("401\n"), "{codes}");
+    assert_eq!(keeper.runs(), 2, "when the run started, and when it was refused");
+    // The control: where it is the same it is refused again, and not read for each refusal.
+    keeper.set(&first);
+    let refused = project.run(&attempts(5));
+    assert_eq!((refused.code, keeper.runs()), (Some(9), 4), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

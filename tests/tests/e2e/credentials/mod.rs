@@ -6,6 +6,7 @@ mod clients;
 mod echo;
 mod foreign;
 mod kept;
+mod logins;
 mod s3;
 mod scope;
 mod search;

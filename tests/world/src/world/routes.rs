@@ -145,7 +145,7 @@ pub(super) async fn answer(state: Arc<State>, request: Request<Incoming>) -> io:
         return Ok(lock.refusal());
     }
     match host.as_str() {
-        "api.anthropic.com" | "api.anthropic.test" | "oauth.anthropic.test" => {
+        "api.anthropic.com" | "api.anthropic.test" | "login.anthropic.test" | "oauth.anthropic.test" => {
             messages(&state, request).await
         }
         "git.test" => Ok(git::answer(request.uri().path())),

@@ -124,7 +124,7 @@ fn hint(outcome: Outcome, summary: &str) -> Option<&'static str> {
 }
 
 const CREDENTIALS: &str = "Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` into \
-                           .sandbox/sandbox.yaml (or CLAUDE_CODE_OAUTH_TOKEN, for a subscription), and allow api.anthropic.com";
+                           .sandbox/sandbox.yaml (or, for a subscription, CLAUDE_CODE_OAUTH_TOKEN or `logins: {claude: {}}`), and allow api.anthropic.com";
 
 #[cfg(test)]
 mod tests {

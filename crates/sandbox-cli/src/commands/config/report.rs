@@ -110,6 +110,14 @@ pub(super) struct Report {
     findings: Vec<Finding>,
     masked_secrets: Vec<Masked>,
     signing_credentials: Vec<Signing>,
+    logins: Vec<LoginOf>,
+}
+
+/// A login that agents have surrogates of.
+#[derive(Debug, Serialize)]
+struct LoginOf {
+    agent: &'static str,
+    scopes: Vec<String>,
 }
 
 impl Report {
@@ -120,6 +128,7 @@ impl Report {
             findings,
             masked_secrets: Vec::new(),
             signing_credentials: Vec::new(),
+            logins: Vec::new(),
         }
     }
 
@@ -136,6 +145,10 @@ impl Report {
             variables: entry.variables().into_iter().map(str::to_owned).collect(),
             scopes: texts(&entry.scopes),
         });
+        let logins = credentials.logins.iter();
+        let logins =
+            logins.map(|entry| LoginOf { agent: entry.kind.name(), scopes: texts(&entry.injection.scopes) });
+        self.logins = logins.collect();
         self.masked_secrets = masked.collect();
         self.signing_credentials = signing.collect();
         self
@@ -170,6 +183,9 @@ impl Report {
                 variables.join(", "),
                 scopes.join(", ")
             ));
+        }
+        for LoginOf { agent, scopes } in &self.logins {
+            lines.push(format!("the login of {agent} is masked, for {}", scopes.join(", ")));
         }
         if self.findings.is_empty() {
             lines.push(format!("{} nothing is wrong", printer.styled(Style::Good, "ok:")));

@@ -3,7 +3,7 @@
 use sandbox::ImageSource;
 
 use crate::args::ImageArgs;
-use crate::config::Environment;
+use crate::config::{Environment, LoginEntry};
 use crate::failure::Failure;
 use crate::settings::Project;
 
@@ -28,11 +28,13 @@ fn configuration(project: &Project) -> Check {
 
 fn credentials(project: &Project, environment: &Environment) -> Check {
     let credentials = project.credentials();
-    let variables: Vec<&str> = credentials.variables().map(|(variable, _)| variable).collect();
+    let logins = credentials.logins.iter().map(LoginEntry::name);
+    let variables = credentials.variables().map(|(variable, _)| variable.to_owned());
+    let variables: Vec<String> = variables.chain(logins).collect();
     if variables.is_empty() {
         return Check::ok(
             "credentials",
-            "none; for Claude Code, add ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN to `masked_secrets` in .sandbox/sandbox.yaml",
+            "none; for Claude Code, add ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN to `masked_secrets` in .sandbox/sandbox.yaml, or `logins: {claude: {}}`",
         );
     }
     match credentials.with_stand_ins().prepare(environment) {

@@ -51,7 +51,11 @@ impl CredentialsFile {
         });
         let signing =
             self.signing.iter().map(|entry| (entry.name.as_str(), &entry.location, entry.scopes.as_slice()));
-        masked.chain(signing)
+        let logins = self.logins.iter().map(|entry| {
+            let scopes = entry.injection.scopes.as_slice();
+            (entry.kind.name(), &entry.location, scopes)
+        });
+        masked.chain(signing).chain(logins)
     }
 }
 

@@ -10,6 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
 use super::entry::{AWS_VARIABLES, CredentialsFile, MaskedEntry, SessionToken, SigningEntry};
+use super::list::NonEmpty;
+use super::login::{self, LoginDocument};
 use super::source::Source;
 use crate::config::setting::VariableName;
 use crate::config::time;
@@ -179,28 +181,12 @@ fn ttl<'a>(
     ))
 }
 
-/// A list that says something.
-#[derive(Deserialize)]
-#[serde(try_from = "Vec<T>", bound(deserialize = "T: Deserialize<'de>"))]
-struct NonEmpty<T>(Vec<T>);
-
-impl<T> TryFrom<Vec<T>> for NonEmpty<T> {
-    type Error = &'static str;
-
-    fn try_from(list: Vec<T>) -> Result<Self, &'static str> {
-        if list.is_empty() {
-            // The reader puts the name of the list before it.
-            return Err(" is empty, so the credential would go nowhere: name at least one");
-        }
-        Ok(Self(list))
-    }
-}
-
 impl CredentialsFile {
     /// The entries with what their presets fill in; `folder` is what relative paths are relative to.
     pub(in crate::config) fn new(
         masked: Entries<VariableName, MaskedDocument>,
         signing: Entries<String, SigningDocument>,
+        logins: Entries<String, LoginDocument>,
         folder: &Path,
     ) -> Result<Self, InvalidFile> {
         Ok(Self {
@@ -212,6 +198,7 @@ impl CredentialsFile {
                 .into_iter()
                 .map(|(name, document)| document.entry(&name, folder))
                 .collect::<Result<_, _>>()?,
+            logins: login::logins(logins, folder)?,
         })
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use allowlist::HostPattern;
 use sandbox::credentials::{Injection, Preset};
 
+use super::login::LoginEntry;
 use super::source::Source;
 use located_yaml::Location;
 
@@ -18,6 +19,7 @@ pub(in crate::config) const SESSION_TOKEN: &str = "AWS_SESSION_TOKEN";
 pub(crate) struct CredentialsFile {
     pub(crate) masked: Vec<MaskedEntry>,
     pub(crate) signing: Vec<SigningEntry>,
+    pub(crate) logins: Vec<LoginEntry>,
 }
 
 /// A secret that the task holds a surrogate of.

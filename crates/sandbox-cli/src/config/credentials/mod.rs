@@ -1,9 +1,11 @@
-//! The parts `masked_secrets` and `signing_credentials` of `sandbox.yaml`: what they may say, what they come to, and what is said about
+//! The parts `masked_secrets`, `signing_credentials` and `logins` of `sandbox.yaml`: what they may say, what they come to, and what is said about
 //! what was probably not meant.
 
 mod advice;
 mod document;
 mod entry;
+mod list;
+mod login;
 mod prepare;
 mod read;
 mod source;
@@ -15,6 +17,8 @@ pub(crate) use advice::Advice;
 pub(super) use document::{MaskedDocument, SigningDocument};
 pub(crate) use entry::CredentialsFile;
 pub(super) use entry::SESSION_TOKEN;
+pub(super) use login::LoginDocument;
+pub(crate) use login::LoginEntry;
 pub(crate) use read::Renewable;
 pub(super) use read::trusted_command;
 pub(super) use source::Kept;

@@ -18,8 +18,21 @@ impl CredentialsFile {
     ///
     /// Everything that is in the way: one fault at least.
     pub(crate) fn prepare(&self, environment: &Environment) -> Result<PreparedSecrets, Vec<InvalidFile>> {
+        self.prepare_with(None, environment)
+    }
+
+    /// The same, with the access token of a login.
+    ///
+    /// # Errors
+    ///
+    /// As [`prepare`](Self::prepare).
+    pub(crate) fn prepare_with(
+        &self,
+        login: Option<MaskedSecret>,
+        environment: &Environment,
+    ) -> Result<PreparedSecrets, Vec<InvalidFile>> {
         let mut faults = Vec::new();
-        let mut masked = Vec::new();
+        let mut masked = Vec::from_iter(login);
         for entry in &self.masked {
             let secret = entry.resolve(environment).and_then(|secret| {
                 prepared(slice::from_ref(&secret), &[], &entry.location)?;
@@ -42,10 +55,11 @@ impl CredentialsFile {
             }
         }
         // What is wrong only with all of them together is reported at the first.
-        match self.variables().next() {
+        let logins = self.logins.iter().map(|entry| &entry.location);
+        match self.variables().map(|(_, location)| location).chain(logins).next() {
             _ if !faults.is_empty() => Err(faults),
-            Some((_, first)) => prepared(&masked, &signing, first).map_err(|fault| vec![fault]),
-            None => prepare_secrets(&[], &[]).map_err(|_| Vec::new()),
+            Some(first) => prepared(&masked, &signing, first).map_err(|fault| vec![fault]),
+            None => prepare_secrets(&masked, &signing).map_err(|_| Vec::new()),
         }
     }
 }

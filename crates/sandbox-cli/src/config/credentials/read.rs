@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use allowlist::HostPattern;
 use located_yaml::{InvalidFile, Spanned};
 use sandbox::credentials::{HostCommand, SecretSource, SecretValue};
 use sandbox::host_path::{Found, PathError, PathProblem, Resolver};
@@ -18,8 +19,10 @@ const LONGEST_FILE: u64 = 64 << 10;
 /// A value that is read again while a task runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Renewable {
-    /// How long the value is good from when it was read.
-    pub(crate) ttl: Duration,
+    /// How long the value is good from when it was read; `None` until it is refused.
+    pub(crate) ttl: Option<Duration>,
+    /// The hosts that get it.
+    pub(crate) scopes: Vec<HostPattern>,
     /// The variable of each part, and where its value is. All are renewed, or none.
     parts: Vec<(String, Spanned<Kept>)>,
 }
@@ -93,20 +96,27 @@ impl CredentialsFile {
             };
             checked.err().map(|fault| InvalidFile::new(kept.location(), fault))
         })
+        .chain(self.logins.iter().filter_map(|entry| {
+            let at_its_place = |fault| InvalidFile::new(&entry.location, fault);
+            let file = entry.file(environment);
+            file.and_then(|file| trusted(resolver, &file).map_err(at_its_place)).err()
+        }))
         .collect()
     }
 
-    /// What has a time to live.
+    /// What this machine keeps, and so can be read again.
     pub(crate) fn renewables(&self) -> Vec<Renewable> {
         let masked = self.masked.iter().filter_map(|entry| {
-            let (ttl, kept) = (entry.ttl?, entry.value.kept()?.clone());
-            Some(Renewable { ttl, parts: vec![(entry.variable.clone(), kept)] })
+            let parts = vec![(entry.variable.clone(), entry.value.kept()?.clone())];
+            Some(Renewable { ttl: entry.ttl, scopes: entry.injection.scopes.clone(), parts })
         });
         let signing = self.signing.iter().filter_map(|entry| {
             let parts = entry.sources().zip(entry.variables());
             let kept =
                 parts.filter_map(|(source, variable)| Some((variable.to_owned(), source.kept()?.clone())));
-            Some(Renewable { ttl: entry.ttl?, parts: kept.collect() })
+            let parts: Vec<_> = kept.collect();
+            let scopes = entry.scopes.clone();
+            (!parts.is_empty()).then_some(Renewable { ttl: entry.ttl, scopes, parts })
         });
         masked.chain(signing).collect()
     }

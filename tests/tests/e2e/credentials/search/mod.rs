@@ -9,3 +9,4 @@ mod run;
 mod trace;
 
 pub(in crate::credentials) use needles::Needles;
+pub(in crate::credentials) use places::Places;

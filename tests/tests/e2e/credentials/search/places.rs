@@ -10,15 +10,15 @@ use serde_json::Value;
 use super::needles::Needles;
 
 /// One container of a run: its name and its first process.
-pub(super) struct Container {
-    pub(super) name: String,
-    pub(super) pid: u32,
+pub(in crate::credentials) struct Container {
+    pub(in crate::credentials) name: String,
+    pub(in crate::credentials) pid: u32,
 }
 
 /// Both containers of a run, and where the engine keeps what it knows.
-pub(super) struct Places {
-    pub(super) task: Container,
-    pub(super) proxy: Container,
+pub(in crate::credentials) struct Places {
+    pub(in crate::credentials) task: Container,
+    pub(in crate::credentials) proxy: Container,
     engine: PathBuf,
     begun: SystemTime,
 }
@@ -48,7 +48,7 @@ impl Container {
 
 impl Places {
     /// Those of the only run under `prefix`, which began at `begun`.
-    pub(super) async fn of(prefix: &str, begun: SystemTime) -> Self {
+    pub(in crate::credentials) async fn of(prefix: &str, begun: SystemTime) -> Self {
         let names = engine::containers(prefix).await;
         let (proxies, tasks): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.contains("-proxy-"));
         let info = engine::json("GET", "/info", None).await;
@@ -62,7 +62,7 @@ impl Places {
     }
 
     /// Everything that there is while both containers are.
-    pub(super) async fn search_living(&self, needles: &mut Needles) {
+    pub(in crate::credentials) async fn search_living(&self, needles: &mut Needles) {
         for container in [&self.task, &self.proxy] {
             for path in ["json", "logs?stdout=true&stderr=true", "top"] {
                 for api in ["/v4.0.0/libpod", "/v1.41"] {
@@ -92,7 +92,7 @@ impl Places {
     }
 
     /// What there is before and after.
-    pub(super) async fn search_host(&self, needles: &mut Needles, folders: &[&Path]) {
+    pub(in crate::credentials) async fn search_host(&self, needles: &mut Needles, folders: &[&Path]) {
         let begun = self.begun.duration_since(SystemTime::UNIX_EPOCH).expect("a clock").as_secs();
         for target in [
             format!("/v4.0.0/libpod/events?stream=false&since={begun}"),

@@ -1,0 +1,25 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Invariants
+//!
+//! - One process refreshes a login at a time, and one that waited for it uses what the other got: a refresh token is used once.
+//! - An attempt is on the disk before it is made, and new tokens are on the disk before anything uses them.
+//! - A refresh token that was refused is not sent again.
+//! - No error and no `Debug` of this crate shows a token.
+
+mod answer;
+mod document;
+mod endpoint;
+mod error;
+mod kind;
+mod login;
+mod record;
+mod task_file;
+mod vendor_lock;
+
+pub use answer::{Answer, Unanswered};
+pub use document::Tokens;
+pub use endpoint::{Endpoint, HttpsEndpoint, InvalidTokenUrl, TokenRequest, TokenUrl};
+pub use error::LoginError;
+pub use kind::LoginKind;
+pub use login::{Login, MARGIN};

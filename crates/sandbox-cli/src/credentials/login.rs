@@ -1,0 +1,106 @@
+//! The login of the agent that is run.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use located_yaml::{InvalidFile, Location};
+use sandbox::credentials::{Injection, MaskedSecret, PreparedSecrets, SecretValue};
+use sandbox::host_path::Resolver;
+use sandbox_logins::{HttpsEndpoint, Login, LoginError, LoginKind, Tokens};
+
+use crate::config::{CredentialsFile, Environment};
+use crate::failure::Failure;
+
+/// A login, and where its access token goes.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentLogin {
+    name: String,
+    location: Location,
+    login: Login,
+    endpoint: HttpsEndpoint,
+    injection: Injection,
+}
+
+/// A file of the agent's state: its name and what is in it.
+pub(crate) type StateFile = (String, Vec<u8>);
+
+impl AgentLogin {
+    /// The login of this kind in a configuration. `state` is the folder for what is known of logins.
+    pub(crate) fn of(
+        credentials: &CredentialsFile,
+        kind: LoginKind,
+        environment: &Environment,
+        state: PathBuf,
+        resolver: &Resolver,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(entry) = credentials.logins.iter().find(|entry| entry.kind == kind) else {
+            return Ok(None);
+        };
+        let (login, endpoint) = entry.open(environment, state, resolver)?;
+        let (name, location) = (entry.name(), entry.location.clone());
+        Ok(Some(Self { name, location, login, endpoint, injection: entry.injection.clone() }))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn injection(&self) -> &Injection {
+        &self.injection
+    }
+
+    /// Tokens to begin with. Where they cannot be refreshed for now, those that are there have to be good for a while yet.
+    pub(super) async fn tokens(&self) -> Result<Tokens, Failure> {
+        let now = SystemTime::now();
+        let tokens = match self.fresh(None).await {
+            Err(error) if error.may_pass() => {
+                let present = self.login.read();
+                present
+                    .ok()
+                    .filter(|tokens| tokens.good_for(now).is_none_or(|left| !left.is_zero()))
+                    .ok_or(error)
+            }
+            fresh => fresh,
+        };
+        tokens.map_err(|error| InvalidFile::new(&self.location, said(&error)).into())
+    }
+
+    /// Tokens that are good; an access token that was `refused` is not.
+    pub(super) async fn fresh(&self, refused: Option<&SecretValue>) -> Result<Tokens, LoginError> {
+        self.login.fresh(&self.endpoint, SystemTime::now(), refused).await
+    }
+
+    /// What the file holds.
+    pub(super) fn read(&self) -> Result<Tokens, LoginError> {
+        self.login.read()
+    }
+
+    pub(super) fn masked(&self, tokens: &Tokens) -> MaskedSecret {
+        tokens.masked(&self.name, self.injection.clone())
+    }
+
+    /// The file that the agent finds its login in.
+    pub(super) fn state_file(
+        &self,
+        tokens: &Tokens,
+        secrets: &PreparedSecrets,
+    ) -> Result<StateFile, Failure> {
+        let fault = |text: String| Failure::from(InvalidFile::new(&self.location, text));
+        let surrogate =
+            secrets.surrogate(&self.name).ok_or_else(|| fault("its access token is empty".to_owned()))?;
+        let content = tokens.task_file(surrogate).map_err(|error| fault(error.to_string()))?;
+        Ok((self.login.kind().file_name().to_owned(), content))
+    }
+}
+
+/// The error with its causes.
+pub(super) fn said(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,160 @@
+//! What ends a login: a refusal, and a kill between the vendor's answer and the file.
+
+use std::fs::{self, File};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+use e2e_tests::world::World;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::machine::{Machine, TOKEN, command, run, until};
+use crate::command_line::project::Ended;
+use crate::command_line::stand_in::{RESULT, StandIn};
+
+const EXPIRED: Duration = Duration::ZERO;
+const LONG: Duration = Duration::from_hours(8);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_refresh_is_final_until_the_user_logs_in_again() {
+    let host = "login-refused.test";
+    let machine = Machine::new(host, EXPIRED);
+    machine.vendor.revoke();
+    let (project, agent) = (machine.project(), machine.asking_agent());
+    for _ in 0..2 {
+        let refused = run(&project, &agent);
+        refused.fails(125, "was refused (invalid_grant): log in again with `claude`");
+        assert!(!machine.vendor.tokens().iter().any(|token| refused.stderr.contains(token)), "{refused:?}");
+    }
+    assert_eq!(machine.vendor.asked(), 1, "the token is not sent again");
+    assert!(World::shared().seen(host).is_empty(), "nothing was started");
+    // The control: with a new login it works.
+    machine.write(&machine.vendor.log_in(), LONG);
+    let ended = run(&project, &agent);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_that_is_refused_while_a_task_runs_is_a_warning_and_no_loop() {
+    let host = "login-late.test";
+    let machine = Machine::new(host, Duration::from_secs(300 + 5));
+    machine.vendor.revoke();
+    let agent = StandIn::new(&format!(
+        "{TOKEN}
+until [ -e /workspace/go ]; do sleep 0.1; done
+curl -sS --fail -H \"Authorization: Bearer $TOKEN\" https://{host}/ >&2 || exit 9
+echo '{RESULT}'"
+    ));
+    let project = machine.project();
+    let child = command(&project, &agent).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("the sandbox command");
+    until("no refresh", || machine.vendor.asked() == 1).await;
+    project.write("go", "");
+    let ended: Ended = child.wait_with_output().expect("our own child").into();
+    assert_eq!(ended.code, Some(0), "the present token is good for minutes: {ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("failed to renew `logins.claude`, so the previous value stays; it is not tried again")
+            && ended.stderr.contains("log in again with `claude`"),
+        "{ended:?}"
+    );
+    assert_eq!(machine.vendor.asked(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_between_answer_and_file_loses_the_login_and_the_next_run_says_so() {
+    let machine = Machine::new("login-killed.test", EXPIRED);
+    let (project, agent) = (machine.project(), machine.asking_agent());
+    let start = || {
+        machine.vendor.hold(true);
+        let child = command(&project, &agent).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        child.expect("the sandbox command")
+    };
+    let mut killed = start();
+    machine.vendor.await_issued(2);
+    killed.kill().expect("our own child");
+    killed.wait().expect("our own child");
+    machine.vendor.hold(false);
+    assert_eq!(machine.stored(), machine.vendor.issued(0), "the answer is lost, and the file is whole");
+    // What it held for `claude` is stale a minute later.
+    let lock = File::open(machine.file().with_file_name(".oauth_refresh.lock")).expect("a folder");
+    lock.set_modified(SystemTime::now() - Duration::from_mins(2)).expect("our own folder");
+    for _ in 0..2 {
+        let lost = run(&project, &agent);
+        lost.fails(
+            125,
+            "an earlier refresh was cut off before its answer was stored, so its tokens are lost: log in again with `claude`",
+        );
+    }
+    // The control: the same without the kill.
+    machine.write(&machine.vendor.log_in(), EXPIRED);
+    let child = start();
+    machine.vendor.await_issued(4);
+    machine.vendor.hold(false);
+    let ended: Ended = child.wait_with_output().expect("our own child").into();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(machine.stored(), machine.vendor.issued(3));
+    let left: Vec<_> = fs::read_dir(machine.file().parent().expect("a folder"))
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(left, [".credentials.json"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_endpoint_cannot_be_reached_the_present_token_is_used() {
+    // Less than what a token is refreshed with.
+    let machine = Machine::new("login-unreachable.test", Duration::from_mins(4));
+    let (project, agent) = (machine.project(), machine.asking_agent());
+    let text = fs::read_to_string(project.path().join(".sandbox/sandbox.yaml")).expect("a file");
+    project.write(".sandbox/sandbox.yaml", &text.replace(&machine.vendor.url(), "http://127.0.0.1:1/token"));
+    let ended = run(&project, &agent);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(machine.stored(), machine.vendor.issued(0));
+    // The control: one that has ended is of no use.
+    machine.write(&machine.vendor.issued(0), EXPIRED);
+    run(&project, &agent)
+        .fails(125, "failed to refresh the login at http://127.0.0.1:1/token: failed to connect");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_waits_for_the_answer_that_is_on_its_way() {
+    let machine = Machine::new("login-interrupted.test", Duration::from_secs(300 + 5));
+    machine.vendor.hold(true);
+    let agent = StandIn::new("sleep 600");
+    let project = machine.project();
+    let child = command(&project, &agent).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("the sandbox command");
+    machine.vendor.await_issued(2);
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("our own child");
+    // tidy: sleep: the command is to be at its end before the answer comes; where it is not, the test shows less
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    machine.vendor.hold(false);
+    let ended: Ended = child.wait_with_output().expect("our own child").into();
+    assert_eq!(ended.code, Some(143), "{ended:?}");
+    assert_eq!(machine.stored(), machine.vendor.issued(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_of_a_project_is_used_once_it_is_trusted_and_never_where_a_task_can_write() {
+    let machine = Machine::new("login-trust.test", LONG);
+    let (project, agent) = (machine.project(), machine.asking_agent());
+    let refused: Ended = project.wary(&agent.arguments(&[])).output().expect("the sandbox command").into();
+    refused.fails(125, &format!("use your login of claude in `{}`", machine.file().display()));
+    refused.fails(125, &format!("refreshed at {}", machine.vendor.url()));
+    // The control.
+    let ended = run(&project, &agent);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let text = fs::read_to_string(project.path().join(".sandbox/sandbox.yaml")).expect("a file");
+    fs::copy(machine.file(), project.path().join("planted")).expect("a file");
+    let planted = text.replace(&machine.file().display().to_string(), "../planted");
+    project.write(".sandbox/sandbox.yaml", &planted);
+    run(&project, &agent).fails(125, "lies where tasks can write, so this login is not used");
+    for (url, expected) in [
+        ("http://vendor.test/token", "`token_url` is not an address"),
+        ("https://x@vendor.test/", "`token_url` is not"),
+    ] {
+        project.write(".sandbox/sandbox.yaml", &text.replace(&machine.vendor.url(), url));
+        run(&project, &agent).fails(125, expected);
+    }
+}

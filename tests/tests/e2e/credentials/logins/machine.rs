@@ -1,0 +1,107 @@
+//! A machine of a user who has logged in, and agents on it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use e2e_tests::DEADLINE;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::vendor::Vendor;
+use crate::command_line::project::{Ended, PREFIX, Project};
+use crate::command_line::stand_in::{RESULT, StandIn};
+
+/// How an agent reads its prompt, and its access token as a variable.
+pub(super) const TOKEN: &str = r#"cat > /dev/null; TOKEN=$(grep -o '"accessToken":"[^"]*"' /root/.claude/.credentials.json | cut -d'"' -f4)"#;
+
+/// The login, where `claude` keeps it, and whoever issued it.
+pub(super) struct Machine {
+    folder: TempDir,
+    host: &'static str,
+    pub(super) vendor: Vendor,
+}
+
+impl Machine {
+    /// Its access token, for `host`, ends `left` from now.
+    pub(super) fn new(host: &'static str, left: Duration) -> Self {
+        // Not where the search looks for what runs leave.
+        let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
+        let machine = Self { folder, host, vendor: Vendor::new(host) };
+        machine.write(&machine.vendor.issued(0), left);
+        machine
+    }
+
+    pub(super) fn file(&self) -> PathBuf {
+        self.folder.path().join(".credentials.json")
+    }
+
+    /// Puts a login into the file.
+    pub(super) fn write(&self, [access, refresh]: &[String; 2], left: Duration) {
+        let ends = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock") + left;
+        let login = json!({"claudeAiOauth": {
+            "accessToken": access, "refreshToken": refresh,
+            "expiresAt": u64::try_from(ends.as_millis()).expect("a time"),
+            "scopes": ["user:inference", "user:profile"], "subscriptionType": "max",
+        }});
+        fs::write(self.file(), login.to_string()).expect("a file");
+    }
+
+    /// The pair in the file.
+    pub(super) fn stored(&self) -> [String; 2] {
+        let file: Value = serde_json::from_slice(&fs::read(self.file()).expect("a file")).expect("JSON");
+        ["accessToken", "refreshToken"].map(|name| {
+            let token = file.pointer(&format!("/claudeAiOauth/{name}"));
+            token.and_then(Value::as_str).expect("a token").to_owned()
+        })
+    }
+
+    /// A project whose agents use the login.
+    pub(super) fn project(&self) -> Project {
+        self.project_with_prefix(PREFIX)
+    }
+
+    pub(super) fn project_with_prefix(&self, prefix: &str) -> Project {
+        let project = Project::with_prefix(prefix);
+        project.append(
+            ".sandbox/sandbox.yaml",
+            &format!(
+                "logins: {{claude: {{file: {}, token_url: '{}', scopes: [{}]}}}}\n",
+                self.file().display(),
+                self.vendor.url(),
+                self.host
+            ),
+        );
+        project.write(".sandbox/network-allowlist.yaml", &format!("domains: [{}]\n", self.host));
+        project
+    }
+
+    /// An agent that asks the service once, with what it has for an access token, and fails where it is not let in.
+    pub(super) fn asking_agent(&self) -> StandIn {
+        StandIn::new(&format!(
+            "{TOKEN}\ncurl -sS --fail -H \"Authorization: Bearer $TOKEN\" https://{}/ >&2 || exit 9\necho '{RESULT}'",
+            self.host
+        ))
+    }
+}
+
+/// The command that runs `agent` in `project`.
+pub(super) fn command(project: &Project, agent: &StandIn) -> Command {
+    project.sandbox(&agent.arguments(&["--workspace", "direct"]))
+}
+
+pub(super) fn run(project: &Project, agent: &StandIn) -> Ended {
+    command(project, agent).output().expect("the sandbox command").into()
+}
+
+/// Waits until `is_so`.
+pub(super) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            // tidy: sleep: between two looks
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    assert!(tokio::time::timeout(DEADLINE, waiting).await.is_ok(), "{what}");
+}

@@ -1,0 +1,164 @@
+//! A vendor's token endpoint: each refresh token is good once, and a second use revokes the whole family, as vendors do.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use e2e_tests::DEADLINE;
+use e2e_tests::secret::unique;
+use e2e_tests::world::{Lock, World};
+use serde_json::{Value, json};
+
+/// The endpoint, on this machine's loopback, and the service that takes its access tokens.
+pub(super) struct Vendor {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Opens to the access token that was issued last.
+    host: &'static str,
+    family: Mutex<Family>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Family {
+    /// Access and refresh token, the last ones last.
+    issued: Vec<[String; 2]>,
+    asked: usize,
+    is_revoked: bool,
+    /// Whether answers wait: the token is used up by then.
+    holds: bool,
+}
+
+impl Vendor {
+    /// A vendor that has issued one pair of tokens, for `host`.
+    pub(super) fn new(host: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("a bound listener");
+        let shared = Arc::new(Shared { host, family: Mutex::default(), changed: Condvar::new() });
+        shared.issue(&mut shared.family.lock().expect("the family"));
+        let serving = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&serving);
+                std::thread::spawn(move || shared.answer(stream));
+            }
+        });
+        Self { address, shared }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/v1/oauth/token", self.address)
+    }
+
+    /// Access and refresh token of the pair with this number.
+    pub(super) fn issued(&self, number: usize) -> [String; 2] {
+        self.shared.family.lock().expect("the family").issued.get(number).expect("it was issued").clone()
+    }
+
+    /// All tokens of all pairs.
+    pub(super) fn tokens(&self) -> Vec<String> {
+        self.shared.family.lock().expect("the family").issued.concat()
+    }
+
+    pub(super) fn asked(&self) -> usize {
+        self.shared.family.lock().expect("the family").asked
+    }
+
+    /// From now on every refresh is refused.
+    pub(super) fn revoke(&self) {
+        self.shared.family.lock().expect("the family").is_revoked = true;
+    }
+
+    /// Whether answers are held back from now on, after the token was used.
+    pub(super) fn hold(&self, holds: bool) {
+        self.shared.family.lock().expect("the family").holds = holds;
+        self.shared.changed.notify_all();
+    }
+
+    /// A new login, as of a user who logs in again.
+    pub(super) fn log_in(&self) -> [String; 2] {
+        let mut family = self.shared.family.lock().expect("the family");
+        family.is_revoked = false;
+        self.shared.issue(&mut family)
+    }
+
+    /// Waits until so many pairs were issued.
+    pub(super) fn await_issued(&self, count: usize) {
+        let family = self.shared.family.lock().expect("the family");
+        let waited =
+            self.shared.changed.wait_timeout_while(family, DEADLINE, |family| family.issued.len() < count);
+        assert!(!waited.expect("the family").1.timed_out(), "no more tokens are asked for");
+    }
+
+    /// What someone is answered who sends `refresh`.
+    pub(super) fn refresh(&self, refresh: &str) -> String {
+        let body = json!({"grant_type": "refresh_token", "refresh_token": refresh}).to_string();
+        let mut stream = TcpStream::connect(self.address).expect("the endpoint");
+        let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+        stream.write_all((head + &body).as_bytes()).expect("the endpoint");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+}
+
+impl Shared {
+    fn issue(&self, family: &mut Family) -> [String; 2] {
+        let pair = [unique("sk-ant-oat01-", 95), unique("sk-ant-ort01-", 95)];
+        family.issued.push(pair.clone());
+        World::shared().lock(self.host, Lock::Bearer(pair[0].clone()));
+        self.changed.notify_all();
+        pair
+    }
+
+    fn answer(&self, mut stream: TcpStream) {
+        let body = request(&mut stream);
+        let mut family = self.family.lock().expect("the family");
+        family.asked += 1;
+        let [_, newest] = family.issued.last().expect("one").clone();
+        let field = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
+        let is_good = field("refresh_token") == newest && field("grant_type") == "refresh_token";
+        let (status, answer) = if is_good && !family.is_revoked {
+            let [access, refresh] = self.issue(&mut family);
+            let lifetime = json!({"access_token": access, "refresh_token": refresh, "expires_in": 28_800});
+            ("200 OK", lifetime)
+        } else {
+            family.is_revoked = true;
+            ("400 Bad Request", json!({"error": "invalid_grant", "error_description": "reused"}))
+        };
+        let freed = self.changed.wait_timeout_while(family, DEADLINE, |family| family.holds);
+        drop(freed.expect("the family"));
+        let answer = answer.to_string();
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            answer.len()
+        );
+        // Who asked may be dead.
+        let _ = stream.write_all((head + &answer).as_bytes());
+    }
+}
+
+/// The body of a request, which says how long it is.
+fn request(stream: &mut TcpStream) -> Value {
+    stream.set_read_timeout(Some(Duration::from_mins(1))).expect("a socket");
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let text = String::from_utf8_lossy(&bytes).to_lowercase();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length =
+                head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+            if length.is_some_and(|length: usize| body.len() >= length) {
+                let at = memchr::memmem::find(&bytes, b"\r\n\r\n").expect("the end of the head");
+                return serde_json::from_slice(bytes.get(at + 4..).unwrap_or_default()).unwrap_or_default();
+            }
+        }
+        match stream.read(&mut piece) {
+            Ok(0) | Err(_) => return Value::Null,
+            Ok(read) => bytes.extend_from_slice(piece.get(..read).unwrap_or_default()),
+        }
+    }
+}
