@@ -11,7 +11,6 @@ use sandbox_files::{FileLock, Replacement, create_folder, remove_in};
 use super::error::SessionError;
 
 const LOCK: &str = ".lock";
-const CLAUDE: &str = "claude";
 
 /// An open session directory.
 #[derive(Debug)]
@@ -40,24 +39,25 @@ impl SessionDirectory {
         }
     }
 
-    /// Where Claude Code's state is, below the session directory `path`.
-    pub(super) fn claude_path(path: &Path) -> PathBuf {
-        path.join(CLAUDE)
+    /// Makes the folder `name` for an agent's state.
+    pub(super) fn create_state(&self, name: &str) -> Result<(), SessionError> {
+        match rustix::fs::mkdirat(&self.file, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(self.io_error("create", name, error)),
+        }
+        if self.has_state(name)? { Ok(()) } else { Err(self.io_error("open", name, Errno::NOENT)) }
     }
 
-    /// Makes the folder for Claude Code's state.
-    pub(super) fn create_claude(&self) -> Result<(), SessionError> {
-        match rustix::fs::mkdirat(&self.file, CLAUDE, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(self.io_error("create", CLAUDE, error)),
-        }
+    /// Whether there is a folder `name`.
+    pub(super) fn has_state(&self, name: &str) -> Result<bool, SessionError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(&self.file, CLAUDE, flags, Mode::empty()) {
-            Ok(_) => Ok(()),
+        match rustix::fs::openat(&self.file, name, flags, Mode::empty()) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
             Err(Errno::LOOP | Errno::NOTDIR) => {
-                Err(SessionError::Tampered { path: self.path.join(CLAUDE), expected: "folder" })
+                Err(SessionError::Tampered { path: self.path.join(name), expected: "folder" })
             }
-            Err(error) => Err(self.io_error("open", CLAUDE, error)),
+            Err(error) => Err(self.io_error("open", name, error)),
         }
     }
 
@@ -137,8 +137,8 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("a/b");
         let directory = SessionDirectory::create(&path).unwrap();
-        directory.create_claude().unwrap();
-        directory.create_claude().unwrap();
+        directory.create_state("claude").unwrap();
+        directory.create_state("claude").unwrap();
         directory.replace("context.json", b"{}").unwrap();
         let _lock = directory.lock().unwrap();
         assert_eq!(mode(&path), 0o700);
@@ -176,7 +176,7 @@ mod tests {
             assert!(matches!(directory.read(name), Err(SessionError::Tampered { .. })), "{name}");
         }
         assert!(matches!(directory.lock(), Err(SessionError::Tampered { .. })));
-        assert!(matches!(directory.create_claude(), Err(SessionError::Tampered { .. })));
+        assert!(matches!(directory.create_state("claude"), Err(SessionError::Tampered { .. })));
         directory.replace("context.json", b"{}").unwrap();
         assert_eq!(directory.read("context.json").unwrap().unwrap(), b"{}");
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");

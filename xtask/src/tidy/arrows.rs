@@ -72,6 +72,7 @@ const RULES: [Rule; 22] = [
             "allowlist",
             "claude-output",
             "fuzz-input",
+            "located-yaml",
             "sandbox-credentials",
             "sandbox-files",
             "sandbox-inside",

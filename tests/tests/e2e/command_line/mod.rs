@@ -10,6 +10,7 @@ mod gate;
 mod image;
 mod left_behind;
 mod logs;
+mod other_agents;
 mod policy;
 pub(crate) mod project;
 mod run;

@@ -30,9 +30,13 @@ fn credentials(project: &Project, environment: &Environment) -> Check {
     let credentials = project.credentials();
     let variables: Vec<&str> = credentials.variables().map(|(variable, _)| variable).collect();
     if variables.is_empty() {
+        let agent = project.agent();
         return Check::ok(
             "credentials",
-            "none; for Claude Code, add ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN to `masked_secrets` in .sandbox/sandbox.yaml",
+            format!(
+                "none; for {agent}, add {} to `masked_secrets` in .sandbox/sandbox.yaml",
+                agent.credentials().map(|(variable, _)| variable).collect::<Vec<_>>().join(" or ")
+            ),
         );
     }
     match credentials.with_stand_ins().prepare(environment) {
