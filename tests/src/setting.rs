@@ -24,6 +24,14 @@ pub struct Setting {
     pub clients_image: String,
     /// The Claude Code program.
     pub claude: PathBuf,
+    /// The Codex program, in its package.
+    pub codex: PathBuf,
+    /// Gemini CLI's script, in its package.
+    pub gemini: PathBuf,
+    /// The `OpenCode` program.
+    pub opencode: PathBuf,
+    /// A Node.js that Gemini CLI runs on.
+    pub node: PathBuf,
     /// npm, unpacked.
     pub npm: PathBuf,
     /// The program of an MCP server, for Node.js.
@@ -69,6 +77,10 @@ impl Setting {
             image: variable("IMAGE"),
             clients_image: variable("CLIENTS_IMAGE"),
             claude: variable("CLAUDE").into(),
+            codex: variable("CODEX").into(),
+            gemini: variable("GEMINI").into(),
+            opencode: variable("OPENCODE").into(),
+            node: variable("NODE").into(),
             npm: variable("NPM").into(),
             mcp_server: variable("MCP_SERVER").into(),
             s3_server: variable("S3_SERVER").into(),

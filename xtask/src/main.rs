@@ -21,6 +21,7 @@ mod mcp_server;
 mod messages_api;
 mod netns;
 mod npm;
+mod other_agents;
 mod packages;
 mod process;
 mod publishing;

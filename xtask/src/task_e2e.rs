@@ -17,6 +17,7 @@ use crate::engine::{Podman, PrivateEngine, Socket, ensure_image, ordinary_user, 
 use crate::mcp_server;
 use crate::netns::{self, Pair};
 use crate::npm;
+use crate::other_agents::{self, OtherAgents};
 use crate::process::{self, command};
 use crate::report::{say, step};
 use crate::s3_server;
@@ -205,6 +206,7 @@ struct Programs {
     /// The program inside, with the attacks of tests.
     attempts: PathBuf,
     claude: PathBuf,
+    agents: OtherAgents,
     npm: PathBuf,
     mcp_server: PathBuf,
     s3_server: PathBuf,
@@ -245,6 +247,7 @@ pub(crate) fn run_all(args: &E2eArgs) -> Result<Tally> {
 /// What fails fast comes first.
 fn prepare(args: &E2eArgs) -> Result<Programs> {
     let claude = claude_code::visible_program(args.claude_bin.as_deref())?;
+    let agents = other_agents::programs()?;
     let npm = npm::unpacked(NPM, "npm")?;
     let mcp_server = mcp_server::program()?;
     let s3_server = s3_server::program()?;
@@ -270,6 +273,7 @@ fn prepare(args: &E2eArgs) -> Result<Programs> {
         forced_panic,
         attempts,
         claude,
+        agents,
         npm,
         mcp_server,
         s3_server,
@@ -446,6 +450,10 @@ fn environment(programs: &Programs, under_test: &TestEngine<'_>) -> Vec<(&'stati
         ("SANDBOX_E2E_IMAGE", BASE.reference().into()),
         ("SANDBOX_E2E_CLIENTS_IMAGE", CLIENTS.reference().into()),
         ("SANDBOX_E2E_CLAUDE", programs.claude.clone().into()),
+        ("SANDBOX_E2E_CODEX", programs.agents.codex.clone().into()),
+        ("SANDBOX_E2E_GEMINI", programs.agents.gemini.clone().into()),
+        ("SANDBOX_E2E_OPENCODE", programs.agents.opencode.clone().into()),
+        ("SANDBOX_E2E_NODE", programs.agents.node.clone().into()),
         ("SANDBOX_E2E_NPM", programs.npm.clone().into()),
         ("SANDBOX_E2E_MCP_SERVER", programs.mcp_server.clone().into()),
         ("SANDBOX_E2E_S3_SERVER", programs.s3_server.clone().into()),

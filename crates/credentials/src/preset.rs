@@ -39,6 +39,8 @@ pub enum Preset {
     Anthropic,
     /// `OpenAI` API keys.
     Openai,
+    /// Gemini API keys (`X-Goog-Api-Key`).
+    Gemini,
     /// AWS access keys: for signing credentials, not for masked secrets.
     Aws,
     /// Tokens of npm-style registries, sent as `Bearer`. They have no scopes: the user names the registry's hosts.
@@ -49,8 +51,16 @@ pub enum Preset {
 
 impl Preset {
     /// Every preset, in the order of the documentation.
-    pub const ALL: &[Self] =
-        &[Self::Github, Self::Gitlab, Self::Anthropic, Self::Openai, Self::Aws, Self::Npm, Self::Pypi];
+    pub const ALL: &[Self] = &[
+        Self::Github,
+        Self::Gitlab,
+        Self::Anthropic,
+        Self::Openai,
+        Self::Gemini,
+        Self::Aws,
+        Self::Npm,
+        Self::Pypi,
+    ];
 
     /// How it is written in a configuration.
     #[must_use]
@@ -60,6 +70,7 @@ impl Preset {
             Self::Gitlab => "gitlab",
             Self::Anthropic => "anthropic",
             Self::Openai => "openai",
+            Self::Gemini => "gemini",
             Self::Aws => "aws",
             Self::Npm => "npm",
             Self::Pypi => "pypi",
@@ -123,6 +134,11 @@ impl Preset {
                 // The API takes a key as either half; nothing may stand in the other.
                 basic_user: Some(""),
             },
+            Self::Gemini => Table {
+                scopes: &["generativelanguage.googleapis.com"],
+                headers: &["X-Goog-Api-Key"],
+                basic_user: Some(""),
+            },
             Self::Aws => Table { scopes: &[], headers: &[], basic_user: None },
             Self::Npm => Table { scopes: &[], headers: &["Authorization"], basic_user: Some("") },
             Self::Pypi => Table { scopes: &[], headers: &["Authorization"], basic_user: Some("__token__") },
@@ -171,7 +187,7 @@ mod tests {
         }
         for name in ["", "GitHub", "github ", "gh"] {
             let error = name.parse::<Preset>().unwrap_err().to_string();
-            let expected = "choose one of github, gitlab, anthropic, openai, aws, npm, pypi";
+            let expected = "choose one of github, gitlab, anthropic, openai, gemini, aws, npm, pypi";
             assert!(error.starts_with(&format!("there is no preset `{name}`")) && error.ends_with(expected));
         }
     }
@@ -208,6 +224,8 @@ mod tests {
             (Preset::Anthropic, "api.anthropic.com", true),
             (Preset::Anthropic, "anthropic.com", false),
             (Preset::Openai, "api.openai.com", true),
+            (Preset::Gemini, "generativelanguage.googleapis.com", true),
+            (Preset::Gemini, "storage.googleapis.com", false),
         ] {
             assert_eq!(covers(&preset.injection().scopes, host), expected, "{host}");
         }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use sandbox::SandboxError;
 use sandbox::session::{SessionMetadata, SessionStore};
+use sandbox::{Agent, SandboxError};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -18,21 +18,21 @@ const MOST: u32 = 64;
 pub(crate) struct SessionFolder {
     base: PathBuf,
     pub(crate) context: String,
+    agent: Agent,
     /// Which of the project's it is, from 1; `None` for a folder that was named.
     number: Option<u32>,
 }
 
 impl SessionFolder {
-    /// The project's first, unless a folder was named; a folder belongs to no project, so that it can be moved.
-    pub(crate) fn new(named: Option<PathBuf>, project: &Project) -> Self {
-        match named {
-            Some(base) => Self { base, context: "agent".to_owned(), number: None },
-            None => Self {
-                base: project.places.session(&project.key),
-                context: project.key.clone(),
-                number: Some(1),
-            },
+    /// The project's first of this agent, unless a folder was named; a folder belongs to no project, so that it can be moved.
+    pub(crate) fn new(named: Option<PathBuf>, project: &Project, agent: &Agent) -> Self {
+        let agent = agent.clone();
+        if let Some(base) = named {
+            return Self { base, context: "agent".to_owned(), agent, number: None };
         }
+        let context = project.key.clone();
+        let name = if agent.is_claude() { context.clone() } else { format!("{context}.{}", agent.name()) };
+        Self { base: project.places.session(&name), context, agent, number: Some(1) }
     }
 
     /// The folder itself.
@@ -84,7 +84,9 @@ impl SessionFolder {
         let folders = std::iter::successors(Some(self.clone()), Self::next);
         let mut sessions = Vec::new();
         for folder in folders.take_while(|folder| folder.dir().is_dir()) {
-            let store = SessionStore::open(folder.dir(), &folder.context).map_err(SandboxError::from)?;
+            let agent = folder.agent.name();
+            let store = SessionStore::of_agent(folder.dir(), &folder.context, agent, Agent::NAMES)
+                .map_err(SandboxError::from)?;
             if let Some(session) = store.load().map_err(SandboxError::from)? {
                 sessions.push((folder, session));
             }
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     fn folder(base: PathBuf, number: Option<u32>) -> SessionFolder {
-        SessionFolder { base, context: "c".to_owned(), number }
+        SessionFolder { base, context: "c".to_owned(), agent: Agent::default(), number }
     }
 
     #[test]

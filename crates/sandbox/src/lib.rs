@@ -42,6 +42,7 @@
 //!
 //! How it is built, and why, is in the repository's `ARCHITECTURE.md`; what it defends against, in `SECURITY.md`.
 
+mod agent;
 mod config;
 mod container;
 mod context;
@@ -66,6 +67,7 @@ mod stop_switch;
 mod task;
 mod verify;
 
+pub use agent::{Agent, UnknownAgent};
 pub use config::{EngineAddress, InvalidConfig, SandboxConfig, UpstreamConfig};
 pub use container::ContainerError;
 pub use error::SandboxError;

@@ -12,7 +12,6 @@ use sandbox_files::{FileLock, Replacement, create_folder, remove_in};
 use super::error::SessionError;
 
 const LOCK: &str = ".lock";
-const CLAUDE: &str = "claude";
 
 /// An open session directory.
 #[derive(Debug)]
@@ -41,24 +40,20 @@ impl SessionDirectory {
         }
     }
 
-    /// Where Claude Code's state is, below the session directory `path`.
-    pub(super) fn claude_path(path: &Path) -> PathBuf {
-        path.join(CLAUDE)
-    }
-
-    /// Makes the folder for Claude Code's state.
-    pub(super) fn create_claude(&self) -> Result<(), SessionError> {
-        match rustix::fs::mkdirat(&self.file, CLAUDE, Mode::RWXU) {
+    /// Makes the folder `name` for an agent's state.
+    pub(super) fn create_state(&self, name: &str) -> Result<(), SessionError> {
+        match rustix::fs::mkdirat(&self.file, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(self.io_error("create", CLAUDE, error)),
+            Err(error) => return Err(self.io_error("create", name, error)),
         }
-        self.claude().map(drop)
+        if self.has_state(name)? { Ok(()) } else { Err(self.io_error("open", name, Errno::NOENT)) }
     }
 
-    /// Puts a file with these bytes in the place of `name` in that folder, whose content a task has written.
-    pub(super) fn replace_in_claude(&self, name: &str, bytes: &[u8]) -> Result<(), SessionError> {
-        let path = || self.path.join(CLAUDE).join(name);
-        match Replacement::private().write_in(self.claude()?, name, bytes) {
+    /// Puts a file with these bytes in the place of `name` in the folder `state`, whose content a task has written.
+    pub(super) fn replace_in_state(&self, state: &str, name: &str, bytes: &[u8]) -> Result<(), SessionError> {
+        let path = || self.path.join(state).join(name);
+        let folder = self.state(state)?.ok_or_else(|| self.io_error("open", state, Errno::NOENT))?;
+        match Replacement::private().write_in(folder, name, bytes) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
                 Err(SessionError::Tampered { path: path(), expected: "file" })
@@ -67,14 +62,20 @@ impl SessionDirectory {
         }
     }
 
-    fn claude(&self) -> Result<OwnedFd, SessionError> {
+    /// Whether there is a folder `name`.
+    pub(super) fn has_state(&self, name: &str) -> Result<bool, SessionError> {
+        Ok(self.state(name)?.is_some())
+    }
+
+    fn state(&self, name: &str) -> Result<Option<OwnedFd>, SessionError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(&self.file, CLAUDE, flags, Mode::empty()) {
-            Ok(folder) => Ok(folder),
+        match rustix::fs::openat(&self.file, name, flags, Mode::empty()) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(Errno::NOENT) => Ok(None),
             Err(Errno::LOOP | Errno::NOTDIR) => {
-                Err(SessionError::Tampered { path: self.path.join(CLAUDE), expected: "folder" })
+                Err(SessionError::Tampered { path: self.path.join(name), expected: "folder" })
             }
-            Err(error) => Err(self.io_error("open", CLAUDE, error)),
+            Err(error) => Err(self.io_error("open", name, error)),
         }
     }
 
@@ -154,8 +155,8 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("a/b");
         let directory = SessionDirectory::create(&path).unwrap();
-        directory.create_claude().unwrap();
-        directory.create_claude().unwrap();
+        directory.create_state("claude").unwrap();
+        directory.create_state("claude").unwrap();
         directory.replace("context.json", b"{}").unwrap();
         let _lock = directory.lock().unwrap();
         assert_eq!(mode(&path), 0o700);
@@ -179,23 +180,23 @@ mod tests {
     fn a_file_among_claudes_replaces_what_a_task_put_there_and_follows_no_link() {
         let temporary = tempfile::tempdir().unwrap();
         let directory = SessionDirectory::create(&temporary.path().join("session")).unwrap();
-        directory.create_claude().unwrap();
+        directory.create_state("claude").unwrap();
         let claude = temporary.path().join("session/claude");
         std::fs::write(temporary.path().join("victim"), "untouched").unwrap();
         for name in ["login", ".login.new"] {
             symlink(temporary.path().join("victim"), claude.join(name)).unwrap();
         }
-        directory.replace_in_claude("login", b"{}").unwrap();
+        directory.replace_in_state("claude", "login", b"{}").unwrap();
         assert_eq!(std::fs::read(claude.join("login")).unwrap(), b"{}");
         assert_eq!(mode(&claude.join("login")), 0o600);
         assert!(!claude.join("login").is_symlink());
         assert_eq!(std::fs::read_to_string(temporary.path().join("victim")).unwrap(), "untouched");
         std::fs::create_dir(claude.join("folder")).unwrap();
-        let refused = directory.replace_in_claude("folder", b"{}");
+        let refused = directory.replace_in_state("claude", "folder", b"{}");
         assert!(matches!(refused, Err(SessionError::Tampered { .. })), "{refused:?}");
         std::fs::remove_dir_all(&claude).unwrap();
         symlink(temporary.path(), &claude).unwrap();
-        let refused = directory.replace_in_claude("victim", b"{}");
+        let refused = directory.replace_in_state("claude", "victim", b"{}");
         assert!(matches!(refused, Err(SessionError::Tampered { .. })), "{refused:?}");
         assert_eq!(std::fs::read_to_string(temporary.path().join("victim")).unwrap(), "untouched");
     }
@@ -218,7 +219,7 @@ mod tests {
             assert!(matches!(directory.read(name), Err(SessionError::Tampered { .. })), "{name}");
         }
         assert!(matches!(directory.lock(), Err(SessionError::Tampered { .. })));
-        assert!(matches!(directory.create_claude(), Err(SessionError::Tampered { .. })));
+        assert!(matches!(directory.create_state("claude"), Err(SessionError::Tampered { .. })));
         directory.replace("context.json", b"{}").unwrap();
         assert_eq!(directory.read("context.json").unwrap().unwrap(), b"{}");
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");

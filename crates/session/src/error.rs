@@ -41,6 +41,14 @@ pub enum SessionError {
         /// The context that was asked for.
         expected: String,
     },
+    /// The directory holds the session of another agent.
+    #[error("session directory `{}` holds a session of the agent `{found}`; give each agent its own", path.display())]
+    OtherAgent {
+        /// The session directory.
+        path: PathBuf,
+        /// The agent that has its state there.
+        found: String,
+    },
     /// A name that the session owns is a symbolic link, a device or something else that must not be followed.
     #[error("refused to use `{}`: it is not a {expected} of its own; remove it", path.display())]
     Tampered {

@@ -9,6 +9,9 @@ use super::metadata::SessionMetadata;
 use super::snapshot::Snapshot;
 use super::writer::{ReplyWriter, SessionWriter};
 
+/// The folder of Claude Code's state.
+const CLAUDE: &str = "claude";
+
 /// Reads the session of an execution context from its directory, at any time, also while an execution runs.
 ///
 /// Each call reads the files again.
@@ -16,6 +19,7 @@ use super::writer::{ReplyWriter, SessionWriter};
 pub struct SessionStore {
     path: PathBuf,
     execution_context_id: String,
+    agent: String,
 }
 
 impl SessionStore {
@@ -29,9 +33,30 @@ impl SessionStore {
         session_dir: impl AsRef<Path>,
         execution_context_id: impl Into<String>,
     ) -> Result<Self, SessionError> {
+        Self::of_agent(session_dir, execution_context_id, CLAUDE, &[])
+    }
+
+    /// The same for the agent `agent`, one of `agents`: its state is in a folder of that name.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`SessionError::OtherAgent`] where another of `agents` has its state there.
+    pub fn of_agent(
+        session_dir: impl AsRef<Path>,
+        execution_context_id: impl Into<String>,
+        agent: &str,
+        agents: &[&str],
+    ) -> Result<Self, SessionError> {
         let path = session_dir.as_ref().to_owned();
-        SessionDirectory::create(&path)?.create_claude()?;
-        Ok(Self { path, execution_context_id: execution_context_id.into() })
+        let directory = SessionDirectory::create(&path)?;
+        for other in agents.iter().filter(|other| **other != agent) {
+            if directory.has_state(other)? {
+                return Err(SessionError::OtherAgent { path, found: (*other).to_owned() });
+            }
+        }
+        directory.create_state(agent)?;
+        let execution_context_id = execution_context_id.into();
+        Ok(Self { path, execution_context_id, agent: agent.to_owned() })
     }
 
     /// The session's history, with the events of a running reply so far; `None` before the first execution.
@@ -84,10 +109,10 @@ impl SessionStore {
         SessionWriter::open(&self.path, &self.execution_context_id)?.set_model(model)
     }
 
-    /// The folder of Claude Code's own state.
+    /// The folder of the agent's own state: `claude` in the session directory for Claude Code.
     #[must_use]
-    pub fn claude_dir(&self) -> PathBuf {
-        SessionDirectory::claude_path(&self.path)
+    pub fn state_dir(&self) -> PathBuf {
+        self.path.join(&self.agent)
     }
 
     /// Begins a reply to `request_text`, now. Until the writer is dropped, no other process writes the session.
@@ -141,7 +166,16 @@ mod tests {
         let names: Vec<_> =
             fs::read_dir(fixture.directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["claude"]);
-        assert!(fixture.store.claude_dir().is_dir());
+        assert!(fixture.store.state_dir().is_dir());
+    }
+
+    #[test]
+    fn agents_do_not_share_a_session() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |agent| SessionStore::of_agent(folder.path(), "c", agent, &["claude", "codex"]);
+        assert_eq!(open("codex").unwrap().state_dir(), folder.path().join("codex"));
+        assert!(open("codex").is_ok());
+        assert!(matches!(open("claude"), Err(SessionError::OtherAgent { found, .. }) if found == "codex"));
     }
 
     #[test]

@@ -159,14 +159,14 @@ impl SessionWriter {
 }
 
 impl ReplyWriter {
-    /// Puts a file with these bytes in the place of `name` in the folder of Claude Code's state: it is the only name there that the host
+    /// Puts a file with these bytes in the place of `name` in the folder of the state of `agent`: it is the only name there that the host
     /// writes, and no link is followed.
     ///
     /// # Errors
     ///
     /// When it cannot be written, or a task put a folder in its place.
-    pub fn put_state(&self, name: &str, bytes: &[u8]) -> Result<(), SessionError> {
-        self.directory.replace_in_claude(name, bytes)
+    pub fn put_state(&self, agent: &str, name: &str, bytes: &[u8]) -> Result<(), SessionError> {
+        self.directory.replace_in_state(agent, name, bytes)
     }
 
     /// Adds an event, or counts it as missing where the reply has too much already. When this returns, the end of this process loses it

@@ -77,6 +77,7 @@ const RULES: [Rule; 23] = [
             "allowlist",
             "claude-output",
             "fuzz-input",
+            "located-yaml",
             "sandbox-credentials",
             "sandbox-files",
             "sandbox-inside",

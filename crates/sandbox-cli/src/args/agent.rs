@@ -6,45 +6,53 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use clap::builder::PossibleValuesParser;
+use sandbox::Agent;
+
 use super::TaskArgs;
 use crate::config::time;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` into \
+An agent gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` into \
 .sandbox/sandbox.yaml, and it works with a surrogate of the key. With a subscription, mask CLAUDE_CODE_OAUTH_TOKEN \
-likewise, and set it to what `claude setup-token` prints, or write `logins: {claude: {}}`.
+likewise, and set it to what `claude setup-token` prints, or write `logins: {claude: {}}`. Codex reads CODEX_API_KEY \
+(preset openai), or `logins: {codex: {}}`; Gemini CLI GEMINI_API_KEY (preset gemini), OpenCode ANTHROPIC_API_KEY or OPENAI_API_KEY.
 
 Examples:
-  sandbox agent --claude-bin \"$(which claude)\" \"fix the failing test\"
-  sandbox agent --claude-bin \"$(which claude)\" --resume \"and now the other one\"
+  sandbox agent --agent-bin \"$(which claude)\" \"fix the failing test\"
+  sandbox agent --agent-bin \"$(which claude)\" --resume \"and now the other one\"
+  sandbox agent --agent codex \"fix the failing test\"
   git diff | sandbox agent -
   sandbox agent \"review the last commit\" -- --tools Read,Grep --mcp-config /workspace/.mcp.json")]
 pub(crate) struct AgentArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
+    /// Agent to run [default: `agent` of sandbox.yaml, claude]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Agent::NAMES))]
+    pub(crate) agent: Option<String>,
     /// Resume a session (default: the most recent)
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
     pub(crate) resume: Option<String>,
-    /// Model: an alias such as opus, or a full name [default: the session's last one, sonnet]
+    /// Model, as the agent calls it, such as opus [default: the session's last one; sonnet for Claude Code]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Session folder [default: a folder for this project in the state directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) session_dir: Option<PathBuf>,
-    /// Claude Code's program on this machine, to mount read-only [default: the image's `claude`]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) claude_bin: Option<PathBuf>,
-    /// Maximum number of turns
+    /// The agent's program on this machine, to mount read-only [default: the image's]
+    #[arg(long, value_name = "PATH", alias = "claude-bin")]
+    pub(crate) agent_bin: Option<PathBuf>,
+    /// Maximum number of turns (Claude Code)
     #[arg(long, value_name = "N")]
     pub(crate) max_turns: Option<NonZeroU32>,
-    /// Maximum cost in US dollars, at list prices
+    /// Maximum cost in US dollars, at list prices (Claude Code)
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_budget: Option<f64>,
-    /// Warn when Claude Code is silent for this long, such as 90s, 15m or 1h; off: never
+    /// Warn when the agent is silent for this long, such as 90s, 15m or 1h; off: never
     #[arg(long, value_name = "TIME", value_parser = stall, default_value = "15m")]
     pub(crate) stall: StallTime,
-    /// Stop Claude Code when it is silent for the time of --stall
+    /// Stop the agent when it is silent for the time of --stall
     #[arg(long)]
     pub(crate) stop_on_stall: bool,
     /// Input format on stdin
@@ -53,18 +61,18 @@ pub(crate) struct AgentArgs {
     /// Output format on stdout
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: AgentOutput,
-    /// Do not describe the sandbox's limits in Claude Code's system prompt
+    /// Do not describe the sandbox's limits to the agent, in its system prompt or before the prompt
     #[arg(long)]
     pub(crate) no_briefing: bool,
     /// Prompt; `-`, or none where stdin is a file or pipe: read it from stdin
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
-    /// Extra arguments for Claude Code; paths are those of the container
+    /// Extra arguments for the agent; paths are those of the container
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) arguments: Vec<String>,
 }
 
-/// How long Claude Code may report nothing.
+/// How long an agent may report nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StallTime {
     Off,
@@ -98,7 +106,7 @@ pub(crate) enum AgentOutput {
     Text,
     /// One object at the end
     Json,
-    /// Claude Code's events as they come, one a line
+    /// The agent's events as they come, one a line, in the form of Claude Code's
     StreamJson,
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct GlobalArgs {
 pub(crate) enum Command {
     /// Run a command in the sandbox
     Run(RunArgs),
-    /// Run Claude Code in the sandbox
+    /// Run an agent in the sandbox: Claude Code, Codex or another
     Agent(AgentArgs),
     /// Run an untrusted command under a stricter profile: UID 1000, no network, tight limits
     Exec(ExecArgs),

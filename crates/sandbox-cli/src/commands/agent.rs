@@ -1,4 +1,4 @@
-//! `agent`: Claude Code, its session, and its answer for people or programs.
+//! `agent`: an agent, its session, and its answer for people or programs.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use claude_output::{EventKind, StreamEvent};
 use futures_util::StreamExt as _;
 use sandbox::session::SessionError;
-use sandbox::{ExecutionResult, OnStall, Prompt, SandboxError, Task, TaskSpec};
+use sandbox::{Agent, ExecutionResult, OnStall, Prompt, SandboxError, Task, TaskSpec};
 use sandbox_logins::LoginKind;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
@@ -35,17 +35,15 @@ use report::{json, report};
 /// What an agent works on by default.
 pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Auto;
 
-/// The login that it may have.
-pub(crate) const LOGIN: LoginKind = LoginKind::Claude;
-
-/// What is asked of Claude Code, and how its answer is printed.
+/// What is asked of an agent, and how its answer is printed.
 #[derive(Debug)]
 pub(crate) struct AgentSettings {
+    agent: Agent,
     prompt: String,
     resume: Resume,
     model: Option<String>,
     session: SessionFolder,
-    claude_bin: Option<PathBuf>,
+    agent_bin: Option<PathBuf>,
     max_turns: Option<NonZeroU32>,
     max_budget: Option<f64>,
     stall: Option<(Duration, OnStall)>,
@@ -67,10 +65,11 @@ impl AgentSettings {
     /// Reads the prompt, from stdin where it was not given.
     pub(crate) fn new(args: AgentArgs, project: &Project) -> Result<Self, Failure> {
         let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
-        let session = SessionFolder::new(session, project);
+        let agent = agent_of(args.agent.as_deref(), project)?;
+        let session = SessionFolder::new(session, project, &agent);
         let (resume, prompt) = resume_and_prompt(args.resume, args.prompt);
         let prompt = input::prompt(prompt, args.input)?;
-        let claude_bin = args.claude_bin.map(|path| {
+        let agent_bin = args.agent_bin.map(|path| {
             let found = project.resolver.find(&path);
             let found = found.map_err(Failure::doing(format!("find `{}`", path.display())));
             // The engine would mount the link, which leads nowhere in the container.
@@ -90,11 +89,12 @@ impl AgentSettings {
             Resume::Id(id) => session.with_session(id)?,
         };
         Ok(Self {
+            agent,
             prompt,
             resume,
             model: args.model,
             session,
-            claude_bin: claude_bin.transpose()?,
+            agent_bin: agent_bin.transpose()?,
             max_turns: args.max_turns,
             max_budget: args.max_budget,
             stall,
@@ -103,6 +103,24 @@ impl AgentSettings {
             input: args.input,
             output: args.output,
         })
+    }
+}
+
+/// The flag's agent, else that of `sandbox.yaml`, else Claude Code.
+/// The login that the agent of `args` may have.
+pub(crate) fn login(args: &AgentArgs, project: &Project) -> Result<Option<LoginKind>, Failure> {
+    Ok(login_of(&agent_of(args.agent.as_deref(), project)?))
+}
+
+/// The login that `agent` may have.
+pub(crate) fn login_of(agent: &Agent) -> Option<LoginKind> {
+    agent.name().parse().ok()
+}
+
+fn agent_of(flag: Option<&str>, project: &Project) -> Result<Agent, Failure> {
+    match flag {
+        Some(name) => name.parse().map_err(|error: sandbox::UnknownAgent| Failure::usage(error.to_string())),
+        None => Ok(project.agent()),
     }
 }
 
@@ -116,8 +134,14 @@ fn resume_and_prompt(resume: Option<String>, prompt: Option<String>) -> (Resume,
     }
 }
 
-/// Whether `text` has the form of a UUID.
+/// Whether `text` has the form of a UUID, or of an id of `OpenCode`.
 fn is_session_id(text: &str) -> bool {
+    if text
+        .strip_prefix("ses_")
+        .is_some_and(|rest| rest.len() > 8 && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    {
+        return true;
+    }
     let groups: Vec<&str> = text.split('-').collect();
     groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
         && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -126,7 +150,7 @@ fn is_session_id(text: &str) -> bool {
 /// Events that are printed at once at most.
 const BATCH: usize = 256;
 
-/// Runs Claude Code once.
+/// Runs the agent once.
 pub(crate) async fn agent(
     settings: TaskSettings,
     agent: AgentSettings,
@@ -169,7 +193,7 @@ async fn execute(
         (_, Some(why)) => (why, None),
         (Some(Err(error)), None) => return Err(error.into()),
         (Some(Ok(result)), None) => {
-            let mut status = report(&result, agent.output, printer);
+            let mut status = report(&result, &agent.agent, agent.output, printer);
             if let Some(failure) = tamper_report::not_written(&result.tampered, &settings.root) {
                 printer.failure(&failure);
                 status = if status == ExitStatus::Success { ExitStatus::Infrastructure } else { status };
@@ -181,7 +205,7 @@ async fn execute(
     Ok(Executed { status, is_over, value })
 }
 
-/// Runs Claude Code with the session that `agent` names.
+/// Runs the agent with the session that `agent` names.
 async fn attempt(
     stage: &mut Stage<'_>,
     settings: &TaskSettings,
@@ -202,14 +226,15 @@ async fn attempt(
         None => task.execute(prompt),
         Some(messages) => task.converse(prompt, messages.stream()),
     };
-    let control = stage.control(settings, Controlled::Task(task.clone()), "claude".to_owned(), printer);
+    let control =
+        stage.control(settings, Controlled::Task(task.clone()), agent.agent.name().to_owned(), printer);
     let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Task(task.clone()), printer);
     let answer = Box::pin(async {
         let mut stdout = tokio::io::stdout();
-        // Claude Code waits for a reader that is slow: only what is there already is printed at once.
+        // The agent waits for a reader that is slow: only what is there already is printed at once.
         let mut batches = (&mut execution).ready_chunks(BATCH);
         while let Some(events) = batches.next().await {
-            let texts = events.iter().filter_map(|event| shown(event, output, printer));
+            let texts = events.iter().filter_map(|event| shown(event, &agent.agent, output, printer));
             let text: String = texts.collect();
             if stdout.write_all(text.as_bytes()).await.is_err() || stdout.flush().await.is_err() {
                 closed.notify_one();
@@ -224,10 +249,10 @@ async fn attempt(
 }
 
 /// What is printed of an event.
-fn shown(event: &StreamEvent, output: AgentOutput, printer: Printer) -> Option<String> {
+fn shown(event: &StreamEvent, agent: &Agent, output: AgentOutput, printer: Printer) -> Option<String> {
     if let (EventKind::Stalled(stall), AgentOutput::Text) = (event.kind(), output) {
         let seconds = Duration::from_millis(stall.silent_ms).as_secs_f64();
-        printer.warning(format_args!("Claude Code has reported nothing for {seconds} s"));
+        printer.warning(format_args!("{agent} has reported nothing for {seconds} s"));
     }
     match output {
         AgentOutput::StreamJson => serde_json::to_string(event).ok().map(|line| line + "\n"),
@@ -244,7 +269,8 @@ fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> Ta
         .isolation(settings.isolation.clone())
         .working_dir(settings.working_dir)
         .network_log_dir(stage.run)
-        .briefing(agent.briefing);
+        .briefing(agent.briefing)
+        .agent(agent.agent.clone());
     for mount in &settings.mounts {
         spec = spec.mount(mount.clone());
     }
@@ -254,8 +280,8 @@ fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> Ta
     if let Some(renewal) = &settings.renewal {
         spec = spec.on_network_event(renewal.observer());
     }
-    if let Some(program) = &agent.claude_bin {
-        spec = spec.claude_binary(program);
+    if let Some(program) = &agent.agent_bin {
+        spec = spec.agent_binary(program);
     }
     if let Some((after, then)) = agent.stall {
         spec = spec.stall(after, then);

@@ -52,7 +52,7 @@ pub(crate) async fn dispatch(
         }
         Command::Agent(args) => {
             let project = trusted(&args.task.image, args.task.allowlist.as_deref())?;
-            let login = Some(agent::LOGIN);
+            let login = agent::login(&args, &project)?;
             let settings =
                 project.task(&args.task, agent::WORKSPACE, login, &global, environment, printer).await?;
             let agent = agent::AgentSettings::new(args, &project)?;

@@ -42,6 +42,9 @@ pub(super) struct Document {
     /// What image builds may reach.
     #[schemars(with = "BuildFile")]
     pub(super) build: Option<BuildFile>,
+    /// The agent of `sandbox agent`; default claude.
+    #[schemars(with = "String", regex(pattern = "^(claude|codex|gemini|opencode)$"))]
+    pub(super) agent: Option<Spanned<String>>,
     /// Variables of the task.
     #[schemars(with = "BTreeMap<String, Setting>")]
     pub(super) env: BTreeMap<VariableName, Setting>,

@@ -8,7 +8,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use located_yaml::{InvalidFile, Location, Spanned};
 use sandbox::{
-    Cpus, EngineAddress, HostService, InvalidConfig, InvalidSpec, Mount, ResourceLimits, SandboxConfig,
+    Agent, Cpus, EngineAddress, HostService, InvalidConfig, InvalidSpec, Mount, ResourceLimits,
+    SandboxConfig, UnknownAgent,
 };
 
 use super::build::BuildFile;
@@ -28,6 +29,7 @@ pub(crate) struct ConfigFile {
     pub(crate) dockerfile: Option<PathBuf>,
     pub(crate) context: Option<PathBuf>,
     pub(crate) build: Option<BuildFile>,
+    pub(crate) agent: Option<Agent>,
     pub(crate) env: BTreeMap<String, Setting>,
     /// Names of variables, with their places.
     pub(crate) pass_env: BTreeMap<String, Location>,
@@ -62,6 +64,7 @@ impl ConfigFile {
             Ok(()) => Ok(text.to_owned()),
             Err(error) => Err(error.to_string()),
         };
+        let agent = |text: &str| text.parse().map_err(|error: UnknownAgent| error.to_string());
         let mount = |text: &str| match text.parse::<Mount>() {
             Ok(mount) => Ok(mount.relative_to(folder)),
             Err(error) => Err(error.problem().to_string()),
@@ -75,6 +78,7 @@ impl ConfigFile {
             dockerfile: path(document.dockerfile),
             context: path(document.context),
             build: document.build.map(|build| build.relative_to(folder)),
+            agent: optional(document.agent.as_ref(), agent)?,
             env: document.env.into_iter().map(|(name, value)| (name.into(), value)).collect(),
             pass_env: named.map(|name| (name.as_str().to_owned(), name.location().clone())).collect(),
             credentials: CredentialsFile::new(

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandbox::SandboxConfig;
 use sandbox::host_path::Resolver;
+use sandbox::{Agent, SandboxConfig};
 
 use super::review::{Obeyed, TrustedProject};
 use super::variables::passed_value;
@@ -111,6 +111,11 @@ impl Project {
     /// The configuration that was read; `None` where there is none.
     pub(crate) fn config_path(&self) -> Option<&Path> {
         self.config_path.as_deref()
+    }
+
+    /// The agent of the configuration, else Claude Code.
+    pub(crate) fn agent(&self) -> Agent {
+        self.file.agent.clone().unwrap_or_default()
     }
 
     /// The credentials of the configuration.

@@ -11,6 +11,7 @@ use super::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Mount, Network, NetworkCallback, OnStall,
     ResourceLimits, SshSigner, Stall,
 };
+use crate::agent::Agent;
 use crate::network_log::LogEntry;
 
 /// Builder methods that a [`TaskSpec`] and a [`CommandSpec`] share.
@@ -93,12 +94,13 @@ macro_rules! launch_settings {
     };
 }
 
-/// Headless Claude Code in a container, with a session that survives it.
+/// A headless agent, Claude Code unless another is named, in a container, with a session that survives it.
 #[derive(Debug, Clone)]
 pub struct TaskSpec {
     pub(crate) launch: Launch,
     pub(crate) session_dir: PathBuf,
-    pub(crate) claude_binary: Option<PathBuf>,
+    pub(crate) agent: Agent,
+    pub(crate) agent_binary: Option<PathBuf>,
     pub(crate) result_grace: Option<Duration>,
     pub(crate) stall: Option<Stall>,
     pub(crate) briefing: bool,
@@ -107,12 +109,8 @@ pub struct TaskSpec {
 }
 
 impl TaskSpec {
-    /// Where Claude Code keeps its state in the container.
-    pub(crate) const CLAUDE_STATE: &'static str = "/root/.claude";
-    /// How long Claude Code may go on after its result.
+    /// How long an agent may go on after its result.
     const RESULT_GRACE: Duration = Duration::from_secs(30);
-    /// Where a program given by [`TaskSpec::claude_binary`] is mounted.
-    pub(crate) const CLAUDE_PROGRAM: &'static str = "/opt/claude/claude";
 
     /// A task of the execution context `context`: an opaque key that groups session, network and container names.
     ///
@@ -123,7 +121,8 @@ impl TaskSpec {
         Self {
             launch: Launch::new(context.into(), image),
             session_dir: session_dir.into(),
-            claude_binary: None,
+            agent: Agent::default(),
+            agent_binary: None,
             result_grace: Some(Self::RESULT_GRACE),
             stall: None,
             briefing: true,
@@ -133,12 +132,29 @@ impl TaskSpec {
 
     launch_settings!();
 
-    /// A Claude Code executable of the host, mounted read-only without what lies beside it: the native program, not npm's script for node.
-    /// Default: the image's `claude`.
+    /// The agent. Default Claude Code. Another keeps its state in a folder of its name in `session_dir`, and its variables say so; a folder with
+    /// the session of one agent is refused to another.
+    ///
+    /// Its lines become events in the form of Claude Code's, with the session, the texts, the tools and the result that it reports; a line of
+    /// another meaning is kept whole in an event of the type `agent_event`.
     #[must_use]
-    pub fn claude_binary(mut self, path: impl Into<PathBuf>) -> Self {
-        self.claude_binary = Some(path.into());
+    pub fn agent(mut self, agent: Agent) -> Self {
+        self.agent = agent;
         self
+    }
+
+    /// The agent's program on the host, mounted read-only: a native program without what lies beside it, but for Codex's package and Gemini
+    /// CLI's, which is a script for the image's node. Default: the image's, by its name on the `PATH`.
+    #[must_use]
+    pub fn agent_binary(mut self, path: impl Into<PathBuf>) -> Self {
+        self.agent_binary = Some(path.into());
+        self
+    }
+
+    /// The same as [`agent_binary`](Self::agent_binary), for Claude Code.
+    #[must_use]
+    pub fn claude_binary(self, path: impl Into<PathBuf>) -> Self {
+        self.agent_binary(path)
     }
 
     /// How long Claude Code may go on after its result before it is stopped, which leaves the outcome as it is. What begins another turn ends
@@ -159,9 +175,7 @@ impl TaskSpec {
 
     /// What is in the environment unless the caller says otherwise.
     pub(crate) fn set_default_variables(&mut self) {
-        for (name, value) in
-            [("CLAUDE_CONFIG_DIR", Self::CLAUDE_STATE), ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1")]
-        {
+        for (name, value) in self.agent.variables() {
             if !self.launch.env.variables().contains_key(name) {
                 self.launch.env = self.launch.env.clone().with(name, value);
             }
@@ -201,23 +215,23 @@ impl TaskSpec {
         if self.stall.is_some_and(|stall| stall.after.is_zero()) {
             return Err(InvalidSpec::new("stall", "must be greater than zero"));
         }
-        self.launch.refuse_shadowing(Self::CLAUDE_STATE)?;
-        if let Some(binary) = &self.claude_binary {
-            self.launch.refuse_shadowing(Self::CLAUDE_PROGRAM)?;
+        self.launch.refuse_shadowing(self.agent.state())?;
+        if let Some(binary) = &self.agent_binary {
+            self.launch.refuse_shadowing(self.agent.program_dir())?;
+            let refused = |problem: &str| {
+                let agent = &self.agent;
+                let shown = binary.display();
+                let problem = format!("`{shown}` {problem}: for {agent}, give {}", agent.native());
+                Err(InvalidSpec::new("agent_binary", problem))
+            };
             if !binary.is_file() {
-                return Err(InvalidSpec::new(
-                    "claude_binary",
-                    format!("`{}` is not a file", binary.display()),
-                ));
+                return refused("is not a file");
             }
-            if is_node_script(binary) {
-                return Err(InvalidSpec::new(
-                    "claude_binary",
-                    format!(
-                        "`{}` is a script for node, which needs what lies beside it: give Claude Code's native program",
-                        binary.display()
-                    ),
-                ));
+            if is_node_script(binary) && !self.agent.is_node_script() {
+                return refused("is a script for node, which needs what lies beside it");
+            }
+            if self.agent.lacks_package(binary, Path::is_file) {
+                return refused("is not in its package, which it needs");
             }
         }
         self.refuse_session_in_reach()

@@ -1,6 +1,7 @@
-//! Headless Claude Code as a task.
+//! A headless agent as a task.
 
 use std::num::NonZeroU32;
+use std::path::Path;
 use std::sync::Arc;
 
 use claude_output::StreamEvent;
@@ -8,6 +9,7 @@ use futures_util::Stream;
 use sandbox_session::SessionStore;
 use tokio::io::AsyncRead;
 
+use crate::agent::{Agent, Request, Translator};
 use crate::context::Shared;
 use crate::error::SandboxError;
 use crate::spec::{InvalidSpec, Mount, TaskSpec};
@@ -24,7 +26,7 @@ use super::result::ExecutionResult;
 use super::runner::{Finished, Runner};
 use super::watchdog::Watchdog;
 
-/// What Claude Code is asked.
+/// What an agent is asked.
 #[derive(Debug, Clone)]
 pub struct Prompt {
     text: String,
@@ -36,7 +38,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt for a fresh session and the session store's model, `sonnet` where it has none.
+    /// A prompt for a fresh session and the session store's model; where it has none, `sonnet` for Claude Code, and what another agent chooses.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -78,7 +80,19 @@ impl Prompt {
         self
     }
 
-    fn validate(&self) -> Result<(), InvalidSpec> {
+    fn validate(&self, agent: &Agent) -> Result<(), InvalidSpec> {
+        let has_none = |field, what: &str| {
+            Err(InvalidSpec::new(field, format!("{agent} has no limit of {what}; leave it out")))
+        };
+        if !agent.is_claude() {
+            if self.max_turns.is_some() {
+                return has_none("max_turns", "turns");
+            }
+            if self.max_budget_usd.is_some() {
+                return has_none("max_budget_usd", "its cost");
+            }
+            arguments::check_session(self.resume.as_deref())?;
+        }
         match self.max_budget_usd {
             Some(dollars) if !dollars.is_finite() || dollars <= 0.0 => {
                 Err(InvalidSpec::new("max_budget_usd", "must be a finite number of dollars greater than 0"))
@@ -86,7 +100,8 @@ impl Prompt {
             _ => Ok(()),
         }
     }
-    /// More arguments for Claude Code, such as `--mcp-config`, `--tools`, `--settings` or `--append-system-prompt`. Paths are those of the
+
+    /// More arguments for the agent; for Claude Code such as `--mcp-config`, `--tools`, `--settings` or `--append-system-prompt`. Paths are those of the
     /// container. Default none.
     ///
     /// The execution is an error with those that the sandbox sets itself (`--output-format`, `--resume`, `--model` and the like), and with
@@ -101,7 +116,7 @@ impl Prompt {
 /// What a caller sends into a conversation.
 type Messages = Box<dyn Stream<Item = Message> + Send + Unpin>;
 
-/// Headless Claude Code in a container of its own, with a session that survives it. [`Sandbox::create_task`] makes one.
+/// A headless agent in a container of its own, with a session that survives it. [`Sandbox::create_task`] makes one.
 ///
 /// [`Sandbox::create_task`]: crate::Sandbox::create_task
 #[derive(Debug, Clone)]
@@ -119,7 +134,8 @@ impl Task {
         spec.validate()?;
         spec.set_default_variables();
         let runner = Runner::new(shared, &mut spec.launch)?;
-        let store = SessionStore::open(&spec.session_dir, &spec.launch.context)?;
+        let context = &spec.launch.context;
+        let store = SessionStore::of_agent(&spec.session_dir, context, spec.agent.name(), Agent::NAMES)?;
         Ok(Self(Arc::new(Inner { spec, store, runner })))
     }
 
@@ -135,18 +151,18 @@ impl Task {
         &self.0.store
     }
 
-    /// Runs Claude Code in the background with `prompt` on its stdin. Read the [`Execution`] for its events as they come, await it for its
+    /// Runs the agent in the background with `prompt` on its stdin. Read the [`Execution`] for its events as they come, await it for its
     /// result.
     ///
     /// The session store is updated with each event: whatever happens, the events so far and the session id are kept. What is kept is
     /// bounded, see [`ExecutionResult::missing`]; an execution is stopped when its output comes to 512 MiB.
     ///
-    /// When the result is there, Claude Code is dead, the session is on the disk, and what was tampered with in protected mounts is out of the
+    /// When the result is there, the agent is dead, the session is on the disk, and what was tampered with in protected mounts is out of the
     /// way. Without such mounts and without a copy of a work tree, its container, proxy and network are removed a moment later;
     /// [`Sandbox::shutdown`](crate::Sandbox::shutdown) waits for that.
     ///
-    /// The result is an error only when the infrastructure fails, when the prompt has an invalid budget or argument, or when an execution of this
-    /// task is already running. Timeouts, API errors and crashes of Claude Code are outcomes.
+    /// The result is an error only when the infrastructure fails, when the prompt has an invalid budget or argument, or one that the agent has no counterpart of, or when an execution of this
+    /// task is already running. Timeouts, API errors and crashes of the agent are outcomes.
     ///
     /// # Panics
     ///
@@ -205,27 +221,32 @@ impl Inner {
         messages: Option<Messages>,
         owner: Owner<StreamEvent>,
     ) -> Result<ExecutionResult, SandboxError> {
-        prompt.validate()?;
-        arguments::check(&prompt.arguments)?;
+        let agent = &self.spec.agent;
+        prompt.validate(agent)?;
+        if messages.is_some() && !agent.is_claude() {
+            return Err(InvalidSpec::new("messages", format!("{agent} takes none while it runs")).into());
+        }
+        arguments::check(&prompt.arguments, agent)?;
         self.spec.launch.refuse_values_in("arguments", &prompt.arguments)?;
         let model = self.model(&prompt)?;
         let reply = self.store.begin(&prompt.text)?;
         for (name, content) in &self.spec.state_files {
-            reply.put_state(name, content)?;
+            reply.put_state(agent.name(), name, content)?;
         }
-        let program = self.program(&prompt, &model, messages.is_some());
+        let program = self.program(&prompt, model.as_deref(), messages.is_some());
         let resumes = prompt.resume.is_some();
         let (events, gone) = owner.split();
         let mut watchdog = Watchdog::new(self.spec.result_grace, self.spec.stall);
+        let text = self.input(prompt);
         let input: Box<dyn AsyncRead + Send + Unpin> = match messages {
-            None => Box::new(std::io::Cursor::new(prompt.text.into_bytes())),
+            None => Box::new(std::io::Cursor::new(text.into_bytes())),
             Some(messages) => {
                 let last = LastMessage::default();
                 watchdog = watchdog.with_messages(Arc::clone(&last));
-                Box::new(messages::input(prompt.text, messages, last))
+                Box::new(messages::input(text, messages, last))
             }
         };
-        let mut reading = Reading::new(reply, events, watchdog, resumes);
+        let mut reading = Reading::new(reply, events, watchdog, resumes, Translator::new(agent));
         let Finished { end, timings, tampered, traffic } =
             self.runner.run(&self.spec.launch, program, input, &mut reading, gone).await?;
         let result = match end {
@@ -236,25 +257,51 @@ impl Inner {
         Ok(ExecutionResult { tampered, traffic, ..result })
     }
 
-    /// The prompt's model, else the session's, else `sonnet`; it becomes the session's.
-    fn model(&self, prompt: &Prompt) -> Result<String, SandboxError> {
+    /// The prompt's model, else the session's, else `sonnet` for Claude Code; it becomes the session's.
+    fn model(&self, prompt: &Prompt) -> Result<Option<String>, SandboxError> {
         if let Some(model) = &prompt.model {
             self.store.set_model(model)?;
-            return Ok(model.clone());
+            return Ok(Some(model.clone()));
         }
-        Ok(self.store.model()?.unwrap_or_else(|| "sonnet".to_owned()))
+        Ok(self.store.model()?.or_else(|| self.spec.agent.is_claude().then(|| "sonnet".to_owned())))
     }
 
-    fn program(&self, prompt: &Prompt, model: &str, converses: bool) -> Program {
-        let mut mounts = vec![Mount::read_write(self.store.claude_dir(), TaskSpec::CLAUDE_STATE)];
-        let claude = match &self.spec.claude_binary {
+    /// What goes to its stdin.
+    fn input(&self, prompt: Prompt) -> String {
+        if self.spec.briefing && self.spec.agent.is_briefed_by_prompt() {
+            return format!("{}\n\n{}", briefing::briefing(&self.spec.launch), prompt.text);
+        }
+        prompt.text
+    }
+
+    fn program(&self, prompt: &Prompt, model: Option<&str>, converses: bool) -> Program {
+        let agent = &self.spec.agent;
+        let mut mounts = vec![Mount::read_write(self.store.state_dir(), agent.state())];
+        let program = match &self.spec.agent_binary {
             Some(binary) => {
-                mounts.push(Mount::read_only_at(binary, TaskSpec::CLAUDE_PROGRAM));
-                TaskSpec::CLAUDE_PROGRAM
+                let mounted = agent.mounted(binary, Path::is_file);
+                mounts.push(Mount::read_only_at(mounted.source, mounted.target));
+                mounted.program
             }
-            None => "claude",
+            None => agent.program().to_owned(),
         };
-        let mut command = vec![claude.to_owned()];
+        let arguments = if agent.is_claude() {
+            self.claude_arguments(prompt, model.unwrap_or_default(), converses)
+        } else {
+            let briefing = self.spec.briefing.then(|| briefing::briefing(&self.spec.launch));
+            agent.command_line(&Request {
+                session: prompt.resume.as_deref(),
+                model,
+                briefing: briefing.as_deref(),
+                arguments: &prompt.arguments,
+            })
+        };
+        let command = std::iter::once(program).chain(arguments).collect();
+        Program { command, mounts, ..Program::default() }
+    }
+
+    fn claude_arguments(&self, prompt: &Prompt, model: &str, converses: bool) -> Vec<String> {
+        let mut command = Vec::new();
         if let Some(session) = &prompt.resume {
             command.extend(["--resume".to_owned(), session.clone()]);
         }
@@ -283,7 +330,7 @@ impl Inner {
         } else {
             prompt.arguments.clone()
         });
-        Program { command, mounts, ..Program::default() }
+        command
     }
 }
 

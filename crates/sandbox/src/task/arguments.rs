@@ -1,5 +1,6 @@
-//! Arguments for Claude Code beside those that every execution has.
+//! Arguments for an agent beside those that every execution has.
 
+use crate::agent::Agent;
 use crate::spec::InvalidSpec;
 
 /// What is appended to Claude Code's system prompt.
@@ -11,7 +12,7 @@ const LONGEST: usize = 128 * 1024 - 1 - 2050;
 /// Bytes that all of them may come to.
 const LONGEST_ALL: usize = 1024 * 1024;
 
-/// Options that would make the execution another thing than what is read, and what to use instead.
+/// Options of Claude Code that would make the execution another thing than what is read, and what to use instead.
 const OURS: [(&[&str], &str); 5] = [
     (
         &["--output-format", "--input-format", "--verbose"],
@@ -27,7 +28,7 @@ const OURS: [(&[&str], &str); 5] = [
 ];
 
 /// Refuses what cannot be passed on.
-pub(super) fn check(arguments: &[String]) -> Result<(), InvalidSpec> {
+pub(super) fn check(arguments: &[String], agent: &Agent) -> Result<(), InvalidSpec> {
     let refused = |problem: String| Err(InvalidSpec::new("arguments", problem));
     for argument in arguments {
         let name = match argument.as_bytes() {
@@ -35,8 +36,14 @@ pub(super) fn check(arguments: &[String]) -> Result<(), InvalidSpec> {
             [b'-', short, ..] if *short != b'-' => argument.get(..2).unwrap_or(argument),
             _ => argument.split('=').next().unwrap_or_default(),
         };
-        if let Some((_, instead)) = OURS.iter().find(|(names, _)| names.contains(&name)) {
+        let ours = OURS.iter().find(|(names, _)| agent.is_claude() && names.contains(&name));
+        if let Some((_, instead)) = ours {
             return refused(format!("`{name}` is set by the sandbox; {instead}"));
+        }
+        if agent.sets(name) {
+            return refused(format!(
+                "`{name}` is set by the sandbox, or would change what it reads; leave it out"
+            ));
         }
         if argument.contains('\0') {
             return refused("must not contain NUL".to_owned());
@@ -49,6 +56,21 @@ pub(super) fn check(arguments: &[String]) -> Result<(), InvalidSpec> {
         return refused(format!("are longer than {LONGEST_ALL} bytes together; use files"));
     }
     Ok(())
+}
+
+/// Refuses a session id that could be taken for an option: a task has written it.
+pub(super) fn check_session(id: Option<&str>) -> Result<(), InvalidSpec> {
+    let is_word = |id: &str| {
+        id.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    };
+    match id {
+        Some(id) if !is_word(id) => Err(InvalidSpec::new(
+            "resume",
+            "is no session id: it has other characters than letters, digits, `_` and `-`",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The arguments with `briefing` in what is appended to the system prompt. Claude Code takes one such text, so it goes before the caller's; it is
@@ -104,13 +126,14 @@ mod tests {
 
     #[test]
     fn what_would_change_what_is_read_is_refused() {
+        let claude = Agent::default();
         for argument in
             ["--output-format", "--output-format=text", "-p", "--resume=x", "-c", "--model=opus", "a\0b"]
         {
-            assert!(check(&owned(&["--tools", argument])).is_err(), "{argument}");
+            assert!(check(&owned(&["--tools", argument]), &claude).is_err(), "{argument}");
         }
-        assert!(check(&["x".repeat(LONGEST + 1)]).is_err());
-        assert!(check(&vec!["x".repeat(100_000); 11]).is_err());
+        assert!(check(&["x".repeat(LONGEST + 1)], &claude).is_err());
+        assert!(check(&vec!["x".repeat(100_000); 11], &claude).is_err());
         let good = [
             "--mcp-config",
             "/workspace/mcp.json",
@@ -120,6 +143,24 @@ mod tests {
             "--max-turns",
             "3",
         ];
-        check(&owned(&good)).unwrap();
+        check(&owned(&good), &claude).unwrap();
+        let codex: Agent = "codex".parse().unwrap();
+        for (argument, good) in [("--json", false), ("resume", false), ("-m", false), ("--verbose", true)] {
+            assert_eq!(check(&owned(&[argument]), &codex).is_ok(), good, "{argument}");
+        }
+    }
+
+    #[test]
+    fn a_session_id_is_no_option() {
+        for (id, good) in [
+            ("0f8fad5b-d9cb", true),
+            ("ses_df80", true),
+            ("-x", false),
+            ("--a=b", false),
+            ("a b", false),
+            ("", false),
+        ] {
+            assert_eq!(check_session(Some(id)).is_ok(), good, "{id}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What is read of Claude Code's output: events for the session and for the caller, and the evidence of how it ended.
+//! What is read of an agent's output: events for the session and for the caller, and the evidence of how it ended.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use claude_output::{EventParser, ParsedLine, StreamEvent};
 use sandbox_session::{ReplyEnd, ReplyWriter};
 use tokio::time::Instant;
 
+use crate::agent::Translator;
 use crate::container::Chunk;
 use crate::error::SandboxError;
 
@@ -29,6 +30,8 @@ const LINE_LIMIT: usize = 32 * 1024 * 1024;
 pub(super) struct Reading {
     events: Events<StreamEvent>,
     parser: EventParser,
+    /// For an agent other than Claude Code.
+    translator: Option<Translator>,
     reply: ReplyWriter,
     watchdog: Watchdog,
     /// Whether it goes on with a session.
@@ -51,12 +54,14 @@ impl Reading {
         events: Events<StreamEvent>,
         watchdog: Watchdog,
         resumes: bool,
+        translator: Option<Translator>,
     ) -> Self {
         Self {
             events,
             watchdog,
             resumes,
             parser: EventParser::with_line_limit(LINE_LIMIT),
+            translator,
             reply,
             text_lines: Vec::new(),
             stdout: Capture::new(Capture::DEFAULT_LIMIT),
@@ -68,17 +73,14 @@ impl Reading {
 
     /// Keeps lines; gives the events among them where those are read.
     fn keep(&mut self, lines: Vec<ParsedLine>) -> Vec<StreamEvent> {
-        let wanted = self.events.are_wanted();
         let mut events = Vec::new();
         for line in lines {
             match line {
                 ParsedLine::Event(event) => {
-                    self.watchdog.saw(&event, Instant::now());
-                    if wanted {
-                        events.push(event.clone());
-                    }
-                    if let Err(error) = self.reply.add(event) {
-                        self.failure.get_or_insert(error.into());
+                    self.watchdog.heard(Instant::now());
+                    match &mut self.translator {
+                        Some(translator) => events.extend(translator.translate(event)),
+                        None => events.push(event),
                     }
                 }
                 ParsedLine::Text(text) if self.text_lines.len() < Self::TEXT_LINES => {
@@ -88,7 +90,23 @@ impl Reading {
                 ParsedLine::Text(_) => {}
             }
         }
-        events
+        self.keep_events(events)
+    }
+
+    /// Keeps events; gives them back where they are read.
+    fn keep_events(&mut self, events: Vec<StreamEvent>) -> Vec<StreamEvent> {
+        let wanted = self.events.are_wanted();
+        let mut given = Vec::new();
+        for event in events {
+            self.watchdog.saw(&event, Instant::now());
+            if wanted {
+                given.push(event.clone());
+            }
+            if let Err(error) = self.reply.add(event) {
+                self.failure.get_or_insert(error.into());
+            }
+        }
+        given
     }
 
     /// Gives events to the caller. While those wait there, so may Claude Code.
@@ -117,7 +135,9 @@ impl Reading {
         timings: Timings,
     ) -> Result<ExecutionResult, SandboxError> {
         let last = self.parser.finish().into_iter().collect();
-        let last = self.keep(last);
+        let mut last = self.keep(last);
+        let rest = self.translator.as_mut().map(Translator::finish).unwrap_or_default();
+        last.extend(self.keep_events(rest));
         self.events.send(last).await;
         let too_much = self.bytes > OUTPUT_LIMIT;
         let stderr = self.stderr.into_bytes();
@@ -195,7 +215,7 @@ impl Sink for Reading {
     async fn wake(&mut self) -> ControlFlow<Ended> {
         let Alarm { silent, then } = self.watchdog.wake(Instant::now());
         if let Some(silent) = silent {
-            tracing::info!(?silent, "Claude Code reports nothing");
+            tracing::info!(?silent, "the agent reports nothing");
             let event = StreamEvent::stalled(silent);
             if let Err(error) = self.reply.add(event.clone()) {
                 self.failure.get_or_insert(error.into());

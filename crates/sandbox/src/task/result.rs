@@ -11,28 +11,28 @@ use sandbox_workspace::TamperedPath;
 
 use super::Outcome;
 
-/// What an execution of Claude Code came to. Always returned: only infrastructure failures are errors. It serializes its output as text.
+/// What an execution of an agent came to. Always returned: only infrastructure failures are errors. It serializes its output as text.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ExecutionResult {
     /// What a caller matches on.
     pub outcome: Outcome,
-    /// The session to resume, where Claude Code named one.
+    /// The session to resume, where the agent named one.
     pub session_id: Option<String>,
     /// The reply's text; empty where there is none.
     pub response_text: String,
-    /// Why it failed, in the words of Claude Code or its stderr where there are any, else in ours; `None` on success only.
+    /// Why it failed, in the words of the agent or its stderr where there are any, else in ours; `None` on success only.
     pub error_summary: Option<String>,
-    /// The last error of the API that Claude Code reported, whatever the outcome: also one that a later attempt made good.
+    /// The last error of the API that the agent reported, whatever the outcome: also one that a later attempt made good.
     pub last_api_error: Option<ApiError>,
     /// All events, in order, but for those that are [`missing`](Self::missing).
     pub events: Vec<StreamEvent>,
     /// Events that came when those before them already weighed 128 MiB. The caller of `execute` got them, the session has them not. Results
     /// and API errors are kept all the same, up to 16 MiB of them.
     pub missing: MissingEvents,
-    /// Milliseconds, as Claude Code reports them, else as measured.
+    /// Milliseconds, as the agent reports them, else as measured.
     pub duration_ms: u64,
-    /// Cost in US dollars, as Claude Code reports it.
+    /// Cost in US dollars, as the agent reports it; 0 where it does not.
     pub total_cost_usd: f64,
     /// Turns of the conversation.
     pub num_turns: u64,

@@ -56,10 +56,15 @@ impl Watchdog {
         Some(last.map_or(answered, |last| last.max(answered)))
     }
 
-    /// Takes note of what came until `now`.
-    pub(super) fn saw(&mut self, event: &StreamEvent, now: Instant) {
+    /// Takes note that something came until `now`.
+    pub(super) fn heard(&mut self, now: Instant) {
         self.last_event = Some(now);
         self.is_reported = false;
+    }
+
+    /// Takes note of what came until `now`.
+    pub(super) fn saw(&mut self, event: &StreamEvent, now: Instant) {
+        self.heard(now);
         match event.kind() {
             EventKind::Result(_) => self.answered = Some(now),
             EventKind::Assistant(_) | EventKind::User(_) => self.answered = None,

@@ -11,6 +11,7 @@ mod git;
 mod image;
 mod left_behind;
 mod logs;
+mod other_agents;
 mod policy;
 pub(crate) mod project;
 mod run;

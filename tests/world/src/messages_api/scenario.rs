@@ -94,13 +94,13 @@ impl Scenario {
         }
     }
 
-    /// The scenario that a prompt asks for; `None` where it asks for none.
+    /// The scenario that a prompt asks for, the last one of several; `None` where it asks for none.
     ///
     /// # Errors
     ///
     /// When the prompt names a scenario that there is not.
     pub fn in_prompt(prompt: &str) -> Result<Option<Self>, UnknownScenario> {
-        let Some((_, rest)) = prompt.split_once("scenario:") else {
+        let Some((_, rest)) = prompt.rsplit_once("scenario:") else {
             return Ok(None);
         };
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(rest.len());
@@ -138,6 +138,7 @@ mod tests {
         let cases = [
             ("hello", Ok(None)),
             ("scenario:slow", Ok(Some(Scenario::Slow))),
+            ("scenario:hang\nscenario:text x", Ok(Some(Scenario::Text))),
             ("please (scenario:tool-use), now", Ok(Some(Scenario::ToolUse))),
             ("scenario:nonsense", Err(UnknownScenario("nonsense".to_owned()))),
             ("scenario:", Err(UnknownScenario(String::new()))),

@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::messages_api::{ApiRequest, ApiResponse, Script, Step};
+use crate::other_apis;
 
 use super::backend::{self, Backend};
 use super::lock::Lock;
@@ -146,7 +147,10 @@ pub(super) async fn answer(state: Arc<State>, request: Request<Incoming>) -> io:
     }
     match host.as_str() {
         "api.anthropic.com" | "api.anthropic.test" | "login.anthropic.test" | "oauth.anthropic.test" => {
-            messages(&state, request).await
+            Ok(scripted(state.script.answer(&api_request(request).await?)))
+        }
+        "api.openai.com" | "generativelanguage.googleapis.com" => {
+            Ok(scripted(other_apis::answer(&api_request(request).await?)))
         }
         "git.test" => Ok(git::answer(request.uri().path())),
         host if is_within(host, "git.test") => git::serve(request).await,
@@ -263,12 +267,12 @@ async fn grpc(request: Request<Incoming>) -> io::Result<Response<Body>> {
     Ok(response)
 }
 
-async fn messages(state: &State, request: Request<Incoming>) -> io::Result<Response<Body>> {
+async fn api_request(request: Request<Incoming>) -> io::Result<ApiRequest> {
     let (method, path) = (request.method().to_string(), target(&request));
     let headers = headers(request.headers());
     let body = request.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
     let body = serde_json::from_slice(&body).unwrap_or_default();
-    Ok(scripted(state.script.answer(&ApiRequest { method, path, headers, body })))
+    Ok(ApiRequest { method, path, headers, body })
 }
 
 fn scripted(answer: ApiResponse) -> Response<Body> {

@@ -1,10 +1,13 @@
 //! What `agent` says at its end, for people and for programs.
 
+use std::borrow::Cow;
+
 use claude_output::{ApiError, Usage};
 use sandbox::network::Traffic;
-use sandbox::{ExecutionResult, Outcome};
+use sandbox::{Agent, ExecutionResult, Outcome};
 use serde::Serialize;
 
+use super::login_of;
 use crate::args::AgentOutput;
 use crate::exit_status::ExitStatus;
 use crate::printer::Printer;
@@ -18,7 +21,7 @@ struct AgentReport<'a> {
     session_id: Option<&'a str>,
     response_text: &'a str,
     error_summary: Option<&'a str>,
-    /// The last error of the API that Claude Code reported, also one that a later attempt made good.
+    /// The last error of the API that the agent reported, also one that a later attempt made good.
     last_api_error: Option<&'a ApiError>,
     usage: &'a Usage,
     /// US dollars.
@@ -36,7 +39,12 @@ struct AgentReport<'a> {
     workspace: &'a WorkspaceReport,
 }
 
-pub(super) fn report(result: &ExecutionResult, output: AgentOutput, printer: Printer) -> ExitStatus {
+pub(super) fn report(
+    result: &ExecutionResult,
+    agent: &Agent,
+    output: AgentOutput,
+    printer: Printer,
+) -> ExitStatus {
     match output {
         AgentOutput::Text if !printer.is_live() && !result.response_text.is_empty() => {
             printer.line(&result.response_text);
@@ -53,7 +61,7 @@ pub(super) fn report(result: &ExecutionResult, output: AgentOutput, printer: Pri
     if result.outcome != Outcome::Success && output != AgentOutput::Json {
         let summary = result.error_summary.as_deref().unwrap_or("no reason is known");
         printer.warning(format_args!("{}: {}", result.outcome.as_str(), crate::printer::sanitize(summary)));
-        if let Some(hint) = hint(result.outcome, summary) {
+        if let Some(hint) = hint(result.outcome, summary, agent) {
             printer.hint(hint);
         }
     }
@@ -96,15 +104,17 @@ fn status(outcome: Outcome, timed_out: bool) -> ExitStatus {
     }
 }
 
-fn hint(outcome: Outcome, summary: &str) -> Option<&'static str> {
-    match outcome {
+fn hint(outcome: Outcome, summary: &str, agent: &Agent) -> Option<Cow<'static, str>> {
+    let hint = match outcome {
         // It names the fix.
         Outcome::BlockedByPolicy | Outcome::BudgetExhausted if summary.contains("network-allowlist.yaml") => {
             None
         }
         Outcome::BlockedByPolicy => Some("`sandbox logs --blocked` shows what was refused, and why"),
-        Outcome::AuthenticationFailed => Some(CREDENTIALS),
-        _ if summary.contains("/login") || summary.contains("API key") => Some(CREDENTIALS),
+        Outcome::AuthenticationFailed => return Some(credentials(agent).into()),
+        _ if summary.contains("/login") || summary.contains("API key") => {
+            return Some(credentials(agent).into());
+        }
         Outcome::PromptTooLong | Outcome::SessionCorrupted => {
             Some("begin a fresh session: leave --resume out")
         }
@@ -120,11 +130,21 @@ fn hint(outcome: Outcome, summary: &str) -> Option<&'static str> {
             Some("raise `resource_limits.memory` in .sandbox/sandbox.yaml")
         }
         _ => None,
-    }
+    };
+    hint.map(Cow::Borrowed)
 }
 
-const CREDENTIALS: &str = "Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` into \
-                           .sandbox/sandbox.yaml (or, for a subscription, CLAUDE_CODE_OAUTH_TOKEN or `logins: {claude: {}}`), and allow api.anthropic.com";
+/// How an agent gets its key.
+pub(crate) fn credentials(agent: &Agent) -> String {
+    let keys = agent.credentials().map(|(name, preset)| format!("{name}: {{preset: {preset}}}"));
+    let login = login_of(agent).map(|login| format!(", or `logins: {{{}: {{}}}}`,", login.name()));
+    let login = login.unwrap_or_default();
+    format!(
+        "{agent} gets no credentials by itself: write `masked_secrets: {{{}}}`{login} into .sandbox/sandbox.yaml, and allow {}",
+        keys.collect::<Vec<_>>().join("}` or `{"),
+        agent.hosts().collect::<Vec<_>>().join(" or ")
+    )
+}
 
 #[cfg(test)]
 mod tests {
@@ -133,10 +153,17 @@ mod tests {
     #[test]
     fn a_refusal_of_our_own_is_not_blamed_on_the_credentials() {
         let refused = "API Error: 403 api.anthropic.com is not allowed: to allow it, add it in .sandbox/network-allowlist.yaml";
+        let claude = Agent::default();
+        let hint = |outcome, summary| hint(outcome, summary, &claude);
         assert_eq!(hint(Outcome::BlockedByPolicy, refused), None);
         assert!(hint(Outcome::BlockedByPolicy, "x").is_some_and(|hint| hint.contains("--blocked")));
-        assert_eq!(hint(Outcome::AuthenticationFailed, "API Error: 401"), Some(CREDENTIALS));
-        assert_eq!(hint(Outcome::ContainerFailed, "Not logged in · Please run /login"), Some(CREDENTIALS));
+        let keys = "Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` or \
+                    `{CLAUDE_CODE_OAUTH_TOKEN: {preset: anthropic}}`, or `logins: {claude: {}}`, into .sandbox/sandbox.yaml, and allow api.anthropic.com";
+        assert_eq!(hint(Outcome::AuthenticationFailed, "API Error: 401").as_deref(), Some(keys));
+        assert_eq!(
+            hint(Outcome::ContainerFailed, "Not logged in · Please run /login").as_deref(),
+            Some(keys)
+        );
         assert_eq!(hint(Outcome::ContainerFailed, "crashed"), None);
     }
 

@@ -3,6 +3,7 @@
 use sandbox::ImageSource;
 
 use crate::args::ImageArgs;
+use crate::commands::agent;
 use crate::config::{Environment, LoginEntry};
 use crate::failure::Failure;
 use crate::settings::Project;
@@ -32,9 +33,15 @@ fn credentials(project: &Project, environment: &Environment) -> Check {
     let variables = credentials.variables().map(|(variable, _)| variable.to_owned());
     let variables: Vec<String> = variables.chain(logins).collect();
     if variables.is_empty() {
+        let agent = project.agent();
+        let login = agent::login_of(&agent).map(|login| format!(", or `logins: {{{}: {{}}}}`", login.name()));
+        let login = login.unwrap_or_default();
         return Check::ok(
             "credentials",
-            "none; for Claude Code, add ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN to `masked_secrets` in .sandbox/sandbox.yaml, or `logins: {claude: {}}`",
+            format!(
+                "none; for {agent}, add {} to `masked_secrets` in .sandbox/sandbox.yaml{login}",
+                agent.credentials().map(|(variable, _)| variable).collect::<Vec<_>>().join(" or ")
+            ),
         );
     }
     match credentials.with_stand_ins().prepare(environment) {

@@ -42,6 +42,7 @@ services:
   db: {tcp: 127.0.0.1:5432}
   mcp: {unix: mcp.sock, port: 8080, http: true}
 gate: [project]
+agent: codex
 "#,
     )
     .unwrap();
@@ -52,6 +53,7 @@ gate: [project]
         dockerfile: Some("/project/.sandbox/Dockerfile".into()),
         context: Some("/project/.sandbox/../context".into()),
         build: Some(BuildFile::Allowlist("/project/.sandbox/policy.yaml".into())),
+        agent: Some("codex".parse().unwrap()),
         env: [
             ("CI", Setting::literal(SecretValue::new("true"), at(6, 11))),
             ("EMPTY", Setting::literal(SecretValue::new(""), at(6, 26))),

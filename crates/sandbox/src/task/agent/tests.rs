@@ -90,6 +90,50 @@ async fn a_minute_of_refusals_is_what_the_time_limit_found() {
 }
 
 #[tokio::test]
+async fn another_agent_has_its_own_command_line_and_its_outcomes() {
+    let bed = Bed::new().await;
+    let spec = bed.spec.clone().agent("codex".parse().unwrap());
+    let tool = include_str!("../../agent/recorded/codex-tool.jsonl");
+    let killed = include_str!("../../agent/recorded/codex-killed.jsonl");
+    for (output, exit_code, outcome) in [
+        (tool, 0, Outcome::Success),
+        (tool, 1, Outcome::ContainerFailed),
+        (killed, 0, Outcome::ContainerFailed),
+        (include_str!("../../agent/recorded/codex-unauthorized.jsonl"), 1, Outcome::AuthenticationFailed),
+        (include_str!("../../agent/recorded/codex-rate-limit.jsonl"), 1, Outcome::RateLimited),
+        (include_str!("../../agent/recorded/codex-bad-request.jsonl"), 1, Outcome::ContainerFailed),
+    ] {
+        let result = bed.run(Script::new().stdout(output).exit(exit_code), spec.clone()).await;
+        assert_eq!(result.outcome, outcome, "{output}: {result:?}");
+        assert!(result.session_id.is_some(), "{output}");
+    }
+    let task = bed.sandbox.create_task(spec).unwrap();
+    bed.engine.then(Script::new().stdout(killed).runs_on());
+    let mut execution = task.execute(Prompt::new("x").resume(Some("a-b".to_owned())));
+    execution.next().await.unwrap();
+    let (result, stopped) = tokio::join!(execution, task.stop());
+    assert_eq!((result.unwrap().outcome, stopped), (Outcome::Stopped, true));
+
+    let program = bed.engine.programs().pop().unwrap();
+    assert_eq!(program.command[..2], ["codex", "exec"]);
+    assert!(program.command.ends_with(&["resume", "a-b", "-"].map(str::to_owned)), "{:?}", program.command);
+    assert_eq!(program.env.variables()["CODEX_HOME"], "/root/.codex");
+    assert!(!program.env.variables().contains_key("CLAUDE_CONFIG_DIR"));
+    for prompt in [
+        Prompt::new("x").max_turns(NonZeroU32::MIN),
+        Prompt::new("x").max_budget_usd(1.0),
+        Prompt::new("x").resume(Some("--last".to_owned())),
+        Prompt::new("x").arguments(["--json"]),
+    ] {
+        let refused = task.execute(prompt).await;
+        assert!(matches!(refused, Err(SandboxError::Spec(_))), "{refused:?}");
+    }
+    drop(task);
+    let other = bed.sandbox.create_task(bed.spec.clone());
+    assert!(other.is_err(), "a session of Codex is none of Claude Code's");
+}
+
+#[tokio::test]
 async fn limits_and_variables_reach_the_program() {
     let bed = Bed::new().await;
     bed.engine.then(Script::new().stdout(RESULT)).then(Script::new().stdout(RESULT));

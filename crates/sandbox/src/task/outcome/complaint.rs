@@ -83,8 +83,11 @@ impl<'a> Complaint<'a> {
 
     /// Whether the proxy refused, and would again: not that it was busy.
     fn is_blocked(&self) -> bool {
+        let has_status = self.report.as_ref().is_some_and(|report| report.api_error_status.is_some());
         let ours = self.reported(|report| &report.request_id).is_some_and(|id| id.starts_with(REFUSAL_ID))
-            || self.all_texts().any(|text| leading_status(text).is_some() && text.contains(REFUSAL_BODY));
+            || self
+                .all_texts()
+                .any(|text| (has_status || leading_status(text).is_some()) && text.contains(REFUSAL_BODY));
         ours && self.has_status(|status| (400..500).contains(&status) && status != 408)
     }
 
