@@ -9,8 +9,10 @@ use crate::host::HostName;
 use crate::host_pattern::HostPattern;
 
 /// Hosts of the vendors' own APIs, beside those that a policy names.
-const HOSTS: [&str; 4] = [
+const HOSTS: [&str; 5] = [
     "api.anthropic.com",
+    // Codex with a subscription.
+    "chatgpt.com",
     "api.openai.com",
     "generativelanguage.googleapis.com",
     "generativelanguage.mtls.googleapis.com",

@@ -36,9 +36,8 @@ impl Answer {
             (200, Some(body)) => Self::of(body)
                 .ok_or_else(|| Unanswered::Unavailable("the answer has no access token".to_owned())),
             (200, None) => Err(Unanswered::Unavailable("the answer is not JSON".to_owned())),
-            // Of these, the same request may have another answer in a moment.
-            (408 | 429, _) => Err(Unanswered::Unavailable(format!("it answered with status {status}"))),
-            (400..=499, Some(body)) if body.get("error").is_some() => Err(Unanswered::Refused(code(&body))),
+            // Others come from what is in between, too.
+            (400 | 401, Some(body)) if body.get("error").is_some() => Err(Unanswered::Refused(code(&body))),
             _ => Err(Unanswered::Unavailable(format!("it answered with status {status}"))),
         }
     }
@@ -56,7 +55,9 @@ impl Answer {
 
     /// A number of seconds.
     pub(crate) fn seconds(&self, name: &str) -> Option<u64> {
-        self.body.get(name)?.as_u64()
+        let seconds = self.body.get(name)?;
+        let text = seconds.as_str().and_then(|text| text.parse().ok());
+        seconds.as_u64().or(text)
     }
 }
 

@@ -86,9 +86,14 @@ impl Tokens {
         }
         let times = table.other_times.iter().map(|(name, field)| (*name, *field));
         for (name, field) in std::iter::once(("expires_in", table.expires_at)).chain(times) {
-            if let (Some(seconds), false) = (answer.seconds(name), field.is_empty()) {
-                let at = now.checked_add(Duration::from_secs(seconds)).and_then(since_epoch);
-                put(field, at.ok_or("it is good for too long")?.into());
+            match answer.seconds(name) {
+                _ if field.is_empty() => {}
+                Some(seconds) => {
+                    let at = now.checked_add(Duration::from_secs(seconds)).and_then(since_epoch);
+                    put(field, at.ok_or("it is good for too long")?.into());
+                }
+                // The end of the old token is not that of the new one.
+                None => put(field, serde_json::Value::Null),
             }
         }
         if let Some(field) = table.last_refresh

@@ -77,17 +77,18 @@ impl Login {
         if is_good(&tokens, now, refused) {
             return Ok(tokens);
         }
+        let url = endpoint.name();
         let (login, endpoint, refused) = (self.clone(), endpoint.clone(), refused.cloned());
         let work = tokio::spawn(async move { login.refresh(&endpoint, now, refused.as_ref()).await });
         match work.await {
             Ok(done) => done,
-            Err(failed) => Err(LoginError::Unavailable { url: String::new(), problem: failed.to_string() }),
+            Err(failed) => Err(LoginError::Unavailable { url, problem: failed.to_string() }),
         }
     }
 
-    /// Waits until nothing that was refreshed is still to be stored.
-    pub async fn settled() {
-        drop(IN_FLIGHT.lock().await);
+    /// Waits until nothing that was refreshed is still to be stored. While what it returns is held, no refresh begins.
+    pub async fn settled() -> impl Drop {
+        IN_FLIGHT.lock().await
     }
 
     /// The file's real path, and what it holds.
@@ -114,6 +115,8 @@ impl Login {
         let (file, _) = self.open()?;
         let record = Record::new(self.state.clone(), &file);
         let _turn = record.lock().await.map_err(|source| store_error(&record.lock_path(), source))?;
+        // First of all, so that the vendor's lock is held for no longer than its own program takes it for held.
+        let _in_flight = IN_FLIGHT.lock().await;
         let _vendors_turn = self.vendors_turn(&file).await?;
         let (file, tokens) = self.open()?;
         if is_good(&tokens, now, refused) {
@@ -135,7 +138,6 @@ impl Login {
         let note = |attempt: &Attempt| {
             record.note(token, attempt).map_err(|source| store_error(&record.path(), source))
         };
-        let _in_flight = IN_FLIGHT.lock().await;
         note(&Attempt::CutOff)?;
         let answer = endpoint.ask(self.request(&tokens, token)).await;
         // From here on nothing waits: the only copy of the new tokens is in this process.
@@ -178,7 +180,12 @@ impl Login {
         let table = self.kind.table();
         let own_client = table.own_client_id.and_then(|field| tokens.text(field));
         let granted = table.granted.and_then(|field| tokens.field(field)?.as_array());
-        let granted: Vec<&str> = granted.into_iter().flatten().filter_map(|scope| scope.as_str()).collect();
+        let granted: Vec<&str> = granted
+            .into_iter()
+            .flatten()
+            .filter_map(|scope| scope.as_str())
+            .filter(|scope| *scope != MAKES_KEYS)
+            .collect();
         let scope = if granted.is_empty() { table.scope.to_owned() } else { granted.join(" ") };
         let mut body = json!({
             "grant_type": "refresh_token",
@@ -196,6 +203,9 @@ impl Login {
         LoginError::Refused { file: self.file.clone(), code, cut_off_before, command }
     }
 }
+
+/// The right to make API keys: the task's use of the login would have it too.
+const MAKES_KEYS: &str = "org:create_api_key";
 
 /// Whether there is nothing to refresh.
 fn is_good(tokens: &Tokens, now: SystemTime, refused: Option<&SecretValue>) -> bool {

@@ -26,6 +26,18 @@ pub(crate) struct Permit {
     rule: Option<Match>,
     method_counts: bool,
     path_counts: bool,
+    tokens: TokenReport,
+}
+
+/// Where a vendor reports the tokens that a request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenReport {
+    /// It takes none.
+    None,
+    /// In its response.
+    Response,
+    /// In another response.
+    Later,
 }
 
 /// The answer to a request that is not refused yet.
@@ -194,7 +206,14 @@ impl Permit {
         let by_url = rule.as_ref().is_some_and(|rule| rule.kind == RuleKind::Url);
         let by_path = by_url || allowlist.judges_bodies_of(host);
         let path_counts = by_path && allowlist.has_path_rules_for(host);
-        Self { request, rule, method_counts, path_counts }
+        let tokens = if allowlist.defers_tokens_of(&request) {
+            TokenReport::Later
+        } else if allowlist.counts_tokens_of(&request) {
+            TokenReport::Response
+        } else {
+            TokenReport::None
+        };
+        Self { request, rule, method_counts, path_counts, tokens }
     }
 
     /// What may be asked.
@@ -210,6 +229,11 @@ impl Permit {
     /// The rule that permits it; `None` when only the shield that is down does.
     pub(crate) fn rule(&self) -> Option<&Match> {
         self.rule.as_ref()
+    }
+
+    /// Where the tokens that it takes are reported.
+    pub(crate) fn tokens(&self) -> TokenReport {
+        self.tokens
     }
 
     /// Whether rules of this host distinguish methods, so that none may hide in a header.

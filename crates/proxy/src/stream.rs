@@ -65,8 +65,8 @@ impl ServiceStream {
             Ok(upstream) => upstream,
             Err(error) => return self.failed(&error),
         };
-        let mut client = counted(client, &self.up);
-        let mut upstream = counted(upstream, &self.down);
+        let mut client = counted(client, &self.up, |_| {});
+        let mut upstream = counted(upstream, &self.down, |_| {});
         let both = copy_bidirectional(&mut client, &mut upstream);
         let announced = async {
             // tidy: sleep: the moment that short connections are over in.
@@ -125,13 +125,20 @@ fn asked(service: &HostService) -> StreamRecord {
     }
 }
 
-/// One side of a connection, counting what it sends.
-pub(crate) fn counted<S>(side: S, count: &Arc<AtomicU64>) -> impl AsyncRead + AsyncWrite + Unpin + use<S>
+/// One side of a connection, counting what it sends, which `also` is called with.
+pub(crate) fn counted<S, F>(
+    side: S,
+    count: &Arc<AtomicU64>,
+    also: F,
+) -> impl AsyncRead + AsyncWrite + Unpin + use<S, F>
 where
     S: AsyncRead + AsyncWrite + Unpin,
+    F: Fn(u64),
 {
     let count = Arc::clone(count);
     InspectReader::new(side, move |bytes: &[u8]| {
-        count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let bytes = bytes.len() as u64;
+        count.fetch_add(bytes, Ordering::Relaxed);
+        also(bytes);
     })
 }

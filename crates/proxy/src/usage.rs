@@ -5,7 +5,7 @@
 
 use memchr::memmem;
 use sandbox_proxy_protocol::Tokens;
-use serde::Deserialize;
+use serde_json::Value;
 
 /// The beginning of the key. In a text it would have a backslash before its second quote.
 const KEY: &[u8] = b"\"usage";
@@ -30,24 +30,18 @@ enum Found<'a> {
     Object(&'a [u8], usize),
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Usage {
-    input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    #[serde(rename = "promptTokenCount")]
-    prompt_token_count: Option<u64>,
-    #[serde(rename = "toolUsePromptTokenCount")]
-    tool_use_prompt_token_count: Option<u64>,
-    #[serde(rename = "candidatesTokenCount")]
-    candidates_token_count: Option<u64>,
-    #[serde(rename = "thoughtsTokenCount")]
-    thoughts_token_count: Option<u64>,
-}
+/// The names of what a model read: their sum counts.
+const INPUT: [&str; 6] = [
+    "input_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+    "prompt_tokens",
+    "promptTokenCount",
+    "toolUsePromptTokenCount",
+];
+/// The names of what it wrote.
+const OUTPUT: [&str; 4] =
+    ["output_tokens", "completion_tokens", "candidatesTokenCount", "thoughtsTokenCount"];
 
 impl UsageReader {
     /// All that the response has reported so far.
@@ -72,8 +66,7 @@ impl UsageReader {
                 Found::Begun if rest.len() < LONGEST => break,
                 Found::Other | Found::Begun => at += KEY.len(),
                 Found::Object(object, length) => {
-                    let usage: Usage = serde_json::from_slice(object).unwrap_or_default();
-                    let Tokens { input, output } = usage.tokens();
+                    let Tokens { input, output } = tokens(object);
                     self.highest.input = self.highest.input.max(input);
                     self.highest.output = self.highest.output.max(output);
                     at += length;
@@ -110,7 +103,7 @@ fn find(text: &[u8]) -> Found<'_> {
     };
     match value.first() {
         None => Found::Begun,
-        Some(b'{') => object(value)
+        Some(b'{') => object(value.get(..LONGEST).unwrap_or(value))
             .map_or(Found::Begun, |object| Found::Object(object, text.len() - value.len() + object.len())),
         Some(_) => Found::Other,
     }
@@ -137,27 +130,19 @@ fn object(text: &[u8]) -> Option<&[u8]> {
     None
 }
 
-impl Usage {
-    fn tokens(&self) -> Tokens {
-        let sum =
-            |parts: &[Option<u64>]| parts.iter().flatten().fold(0_u64, |sum, part| sum.saturating_add(*part));
-        Tokens {
-            input: sum(&[
-                self.input_tokens,
-                self.cache_creation_input_tokens,
-                self.cache_read_input_tokens,
-                self.prompt_tokens,
-                self.prompt_token_count,
-                self.tool_use_prompt_token_count,
-            ]),
-            output: sum(&[
-                self.output_tokens,
-                self.completion_tokens,
-                self.candidates_token_count,
-                self.thoughts_token_count,
-            ]),
-        }
-    }
+/// What an object reports.
+fn tokens(object: &[u8]) -> Tokens {
+    let usage: Value = serde_json::from_slice(object).unwrap_or_default();
+    let sum =
+        |names: &[&str]| names.iter().fold(0_u64, |sum, name| sum.saturating_add(number(usage.get(name))));
+    Tokens { input: sum(&INPUT), output: sum(&OUTPUT) }
+}
+
+/// A number, also one that is written with a fraction.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float saturates")]
+fn number(value: Option<&Value>) -> u64 {
+    let Some(value) = value else { return 0 };
+    value.as_u64().or_else(|| value.as_f64().map(|number| number as u64)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -200,6 +185,7 @@ mod tests {
             (r#"{"usage":null,"other":"usage"}"#, (0, 0)),
             (r#"{"usage":{"output_tokens":9},"tool":{"usage":{"output_tokens":2}}}"#, (0, 9)),
             (r#"{"usage":{"output_tokens":-1},"usage":{"output_tokens":1e400},"usage":{"#, (0, 0)),
+            (r#"{"usage":{"input_tokens":12.0,"output_tokens":900}}"#, (12, 900)),
             (r#"{"usage_other":{"output_tokens":1},"usageMeta":{},"usage":{"output_tokens":4}}"#, (0, 4)),
         ] {
             assert_eq!(read([response]), expected, "{response}");
@@ -218,6 +204,13 @@ mod tests {
         reader.read(&[b' '; LONGEST]);
         reader.read(b"\"usage\":{\"output_tokens\":5}");
         assert_eq!(reader.highest.output, 5);
+    }
+
+    #[test]
+    fn many_beginnings_cost_no_more_than_their_length() {
+        // Each of them is looked at for as far as an object may reach, and no farther.
+        let beginnings = "\"usage\":{".repeat(100_000);
+        assert_eq!(read([beginnings.as_str(), r#"}"usage":{"output_tokens":5}"#]).0, 0);
     }
 
     proptest! {

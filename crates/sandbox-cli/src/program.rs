@@ -69,7 +69,7 @@ fn start(cli: Cli, environment: &Environment, printer: Printer) -> Result<ExitSt
     let work = forced_panic::unless_asked(work);
     let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)));
     // The new tokens of a login that was just refreshed are nowhere else.
-    runtime.block_on(Login::settled());
+    let _settled = runtime.block_on(Login::settled());
     // A thread may be inside a read of stdin, or a write that blocks: it is not waited for.
     runtime.shutdown_background();
     // Rust's code for a panic, 101, could be the command's own.

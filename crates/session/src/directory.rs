@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use sandbox_files::{FileLock, Replacement, create_folder, remove_in};
+use sandbox_files::{FileLock, Replacement, Writers, create_folder, remove_in};
 
 use super::error::SessionError;
 
@@ -53,7 +53,9 @@ impl SessionDirectory {
     pub(super) fn replace_in_state(&self, state: &str, name: &str, bytes: &[u8]) -> Result<(), SessionError> {
         let path = || self.path.join(state).join(name);
         let folder = self.state(state)?.ok_or_else(|| self.io_error("open", state, Errno::NOENT))?;
-        match Replacement::private().write_in(folder, name, bytes) {
+        // The task must not know the name that it has before.
+        let replacement = Replacement { writers: Writers::Many, ..Replacement::private() };
+        match replacement.write_in(folder, name, bytes) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
                 Err(SessionError::Tampered { path: path(), expected: "file" })

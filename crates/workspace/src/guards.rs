@@ -1,9 +1,10 @@
 //! Read-only mounts over what is protected in a mount when a task starts.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
@@ -60,7 +61,7 @@ impl OtherMount {
 }
 
 /// What is mounted over a protected mount at `container_path`: guards, one of each also where one of `others` leads to the same place,
-/// and the `.git` that they are in, which then cannot be renamed.
+/// and the folders of a git folder that they are in, which then cannot be renamed.
 pub(super) fn guard(
     tree: &Tree,
     before: &Inventory,
@@ -70,12 +71,15 @@ pub(super) fn guard(
 ) -> (Vec<Guard>, Vec<Over>) {
     let mut guards = Vec::new();
     let mut mounts = Vec::new();
+    let mut folders = BTreeSet::new();
     let mut beyond = 0;
     for path in by_importance(before, protection) {
         let Some(target) = target(container_path, path) else {
             continue;
         };
-        if mounts.len() >= MOST_GUARDS {
+        let mut around = folders_around(path, protection);
+        around.retain(|folder| !folders.contains(folder));
+        if mounts.len() + folders.len() + around.len() >= MOST_GUARDS {
             beyond += 1;
             continue;
         }
@@ -93,6 +97,7 @@ pub(super) fn guard(
             }));
         }
         guards.push(guard);
+        folders.extend(around);
     }
     if beyond > 0 {
         tracing::warn!(
@@ -100,15 +105,24 @@ pub(super) fn guard(
             "{beyond} protected paths are compared after the run instead of being mounted read-only: at most {MOST_GUARDS} are mounted"
         );
     }
-    let git = Path::new(".git");
-    if guards.iter().any(|guard| guard.path.starts_with(git) && guard.path != git)
-        && let Some(target) = target(container_path, git)
-        && let Ok(identity) = tree.held(git).and_then(Identity::of)
-    {
-        let full = tree.path().join(git);
-        mounts.push(Over { mount: Mount::read_write(&full, target).of(identity), hides: full });
+    for folder in folders.into_iter().filter(|folder| !guards.iter().any(|guard| guard.path == *folder)) {
+        if let Some(target) = target(container_path, &folder)
+            && let Ok(identity) = tree.held(&folder).and_then(Identity::of)
+        {
+            let full = tree.path().join(&folder);
+            mounts.push(Over { mount: Mount::read_write(&full, target).of(identity), hides: full });
+        }
     }
     (guards, mounts)
+}
+
+/// The folders of a git folder that `path` is in. The kernel pins only what is mounted: renamed, such a folder would take a guard along,
+/// and another one could take its place.
+fn folders_around(path: &Path, protection: &Protection) -> Vec<PathBuf> {
+    let is_in_git = |folder: &&Path| {
+        !folder.as_os_str().is_empty() && (protection.is_git_folder() || folder.starts_with(".git"))
+    };
+    path.ancestors().skip(1).filter(is_in_git).map(Path::to_owned).collect()
 }
 
 /// What covers the Unix sockets of a mount, whose other end is a program of the host.
@@ -155,25 +169,30 @@ fn by_importance<'a>(before: &'a Inventory, protection: &Protection) -> Vec<&'a 
 
 /// What lies deep in a tree is often made and removed as a whole, by package managers for one, and a mount would keep it there.
 fn importance(before: &Inventory, protection: &Protection, path: &Path, role: Role) -> Option<u8> {
-    let mut parts = path.components();
-    let is_in_own_git =
-        parts.next() == Some(Component::Normal(".git".as_ref())) || protection.is_git_folder();
-    let is_at_the_top = parts.next().is_none();
+    let in_own_git = if protection.is_git_folder() { Some(path) } else { path.strip_prefix(".git").ok() };
+    let is_at_the_top = path.components().nth(1).is_none();
     let is_rules = path.file_name().is_some_and(|name| name == ".sandbox" || name == ".airut");
-    // Linked work trees and submodules come and go.
-    let comes_and_goes = role == Role::Pointer && !is_at_the_top;
-    if is_at_the_top && (is_rules || protection.is_named(path)) || protection.is_path(path) {
+    // As `config` and `hooks`: a task makes as many others as it likes.
+    let is_gits_own = in_own_git.is_some_and(|inner| inner.components().count() == 1);
+    // Submodules come and go, and so do linked work trees, but those of the host have a `commondir` that its git follows.
+    let is_of_work_tree = in_own_git.is_some_and(|inner| {
+        inner.starts_with("worktrees") && inner.components().count() == 3 && inner.ends_with("commondir")
+    });
+    let comes_and_goes = role == Role::Pointer && !is_at_the_top && !is_of_work_tree;
+    if is_gits_own || is_at_the_top && (is_rules || protection.is_named(path)) || protection.is_path(path) {
         Some(0)
     } else if comes_and_goes {
         None
-    } else if is_in_own_git || is_at_the_top {
+    } else if is_at_the_top {
         Some(1)
     } else if is_rules || before.followed.contains_key(path) {
         Some(2)
+    } else if in_own_git.is_some() {
+        Some(3)
     } else {
         let is_of_repository = matches!(role, Role::Hooks | Role::Configuration);
         let folder = path.parent().unwrap_or(Path::new(""));
-        (is_of_repository && !is_in_packages(folder, OsStr::new(""))).then_some(3)
+        (is_of_repository && !is_in_packages(folder, OsStr::new(""))).then_some(4)
     }
 }
 

@@ -136,11 +136,35 @@ impl Allowlist {
     }
 }
 
-impl Request {
-    /// Whether its path is one by which a model is asked, at whatever host, so that the response may report tokens.
+impl Allowlist {
+    /// Whether the response to `request` may report tokens: it asks a model at a vendor's host, or at one of `vendor_tools.hosts`.
     #[must_use]
-    pub fn asks_a_model(&self) -> bool {
-        self.method().as_str() == "POST" && matches!(endpoint(self, false), Endpoint::Json(_))
+    pub fn counts_tokens_of(&self, request: &Request) -> bool {
+        self.vendor_tools().concerns(request.host()) && request.asks_a_model()
+    }
+
+    /// Whether another response than that to `request` would report its tokens, as with a batch.
+    #[must_use]
+    pub fn defers_tokens_of(&self, request: &Request) -> bool {
+        self.vendor_tools().concerns(request.host()) && request.defers_an_answer()
+    }
+}
+
+impl Request {
+    /// Whether its path is one by which a model is asked, so that the response may report tokens.
+    fn asks_a_model(&self) -> bool {
+        let asks = matches!(endpoint(self, false), Endpoint::Json(_) | Endpoint::Upload(_));
+        asks && self.method().as_str() == "POST"
+    }
+
+    /// Whether its path is one by which a model is asked and answers later, in another response.
+    fn defers_an_answer(&self) -> bool {
+        let path = self.target().path().to_lowercase();
+        let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+        let verb = segments.last().and_then(|last| last.rsplit_once(':')).map(|(_, verb)| verb);
+        let is_batch = matches!(verb, Some("batchgeneratecontent" | "asyncbatchembedcontent"))
+            || matches!(segments.as_slice(), [.., "messages", "batches"] | [.., "batches"]);
+        is_batch && self.method().as_str() == "POST"
     }
 }
 
@@ -161,6 +185,10 @@ fn unread(what: &str, fix: &str) -> Denial {
 fn endpoint(request: &Request, strict: bool) -> Endpoint {
     let path = request.target().path().to_lowercase();
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    // It makes a key that would outlive the task, and that nothing masks.
+    if strict && segments.starts_with(&["api", "oauth", "claude_cli"]) {
+        return Endpoint::Unknown;
+    }
     if strict && HARMLESS.iter().any(|prefix| segments.starts_with(prefix)) {
         return Endpoint::Harmless;
     }
@@ -172,8 +200,11 @@ fn endpoint(request: &Request, strict: bool) -> Endpoint {
         let start = segments.len().checked_sub(pattern.len());
         let (before, tail) = start.and_then(|start| segments.split_at_checked(start)).unwrap_or_default();
         // Gateways put a prefix of their own before it.
-        let placed =
-            !strict || matches!(before, ["v1" | "v1beta"] | ["v1beta", "openai"] | ["upload", "v1beta"]);
+        let placed = !strict
+            || matches!(
+                before,
+                ["v1" | "v1beta"] | ["v1beta", "openai"] | ["upload", "v1beta"] | ["backend-api", "codex"]
+            );
         let same = |(pattern, segment): (&&str, &&str)| *pattern == "*" || pattern == segment;
         placed && tail.len() == pattern.len() && pattern.iter().zip(tail).all(same)
     });
@@ -231,6 +262,7 @@ mod tests {
             ("api.openai.com/v1/responses", OpenAi),
             ("eu.api.openai.com/v1/responses", OpenAi),
             ("api.openai.com/v1/responses/compact", OpenAi),
+            ("chatgpt.com/backend-api/codex/responses", OpenAi),
             ("api.openai.com/v1/conversations/conv_1/items", OpenAi),
             ("api.openai.com/v1/images/edits", OpenAi),
             ("generativelanguage.googleapis.com/v1beta/models/gemini:generateContent", Gemini),
@@ -262,7 +294,7 @@ mod tests {
             ("example.com/v1/messages", b"text/plain".as_slice()),
             ("api.openai.example/v1/batches", b"text/plain"),
             ("api.anthropic.com/api/event_logging/v2/batch", b"application/json"),
-            ("api.anthropic.com/api/oauth/claude_cli/create_api_key", b"application/json"),
+            ("api.anthropic.com/api/oauth/claude_cli_feedback", b"application/json"),
             ("api.anthropic.com/v1/files", b"multipart/form-data; boundary=x"),
             ("api.openai.com/v1/files", b"multipart/form-data; boundary=x"),
             ("api.openai.com/v1/audio/transcriptions", b"Multipart/Form-Data; boundary=x"),
@@ -275,6 +307,9 @@ mod tests {
     fn what_is_refused() {
         for url in [
             "api.anthropic.com/v1/sessions",
+            "api.anthropic.com/api/oauth/claude_cli/create_api_key",
+            "api.anthropic.com/api/OAuth//claude_cli/roles",
+            "chatgpt.com/backend-api/conversation",
             "api.anthropic.com/v1/code/sessions",
             "api.anthropic.com/v1/agents",
             "api.anthropic.com/v1/mcp/server",

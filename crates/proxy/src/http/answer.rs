@@ -22,7 +22,7 @@ use super::outgoing::Outgoing;
 use super::refusal::{answer_with, give_up, refuse, too_busy};
 use super::upgrade::Tunnel;
 use crate::blocked::Blocked;
-use crate::gate::Permit;
+use crate::gate::{Permit, TokenReport};
 use crate::headers::{is_recoded, response_headers};
 use crate::scrub::{Needles, Scrubbed, UnknownEncoding, plan_body};
 use crate::upload::{Fault, Upload, UploadFault};
@@ -164,7 +164,8 @@ impl Answered<'_> {
     ///
     /// When the budget bounds tokens, and the answer cannot be read.
     fn read_usage(&self, recoded: bool, headers: &HeaderMap, exchange: &mut Exchange) -> Result<(), Unsent> {
-        let Some(spending) = exchange.spending().filter(|_| self.permit.request().asks_a_model()) else {
+        let Some(spending) = exchange.spending().filter(|_| self.permit.tokens() == TokenReport::Response)
+        else {
             return Ok(());
         };
         let mut codings = headers.get_all(CONTENT_ENCODING).iter();

@@ -22,6 +22,14 @@ pub(super) fn log_is_full() -> Blocked {
     )
 }
 
+pub(super) fn tokens_come_later() -> Blocked {
+    Blocked::new(
+        BlockReason::Budget,
+        "the tokens of a batch are reported later, and the policy has a budget of tokens: send single requests, or leave `input_tokens` \
+         and `output_tokens` out of `budget` in .sandbox/network-allowlist.yaml",
+    )
+}
+
 /// Refuses a request that there is no room for, so that nothing of it stays: its record is written at once, and over HTTP/2, where
 /// there may be thousands more of them, the headers alone say why. Where the queue has no place, nothing was done that would need a
 /// record.

@@ -22,10 +22,10 @@ use super::head::{HeadFault, RefusedHead};
 use super::identity::{identify, origin_form};
 use super::inspect::decide_by_body;
 use super::outbound::prepare;
-use super::refusal::{give_up, log_is_full, refuse, turn_away};
+use super::refusal::{give_up, log_is_full, refuse, tokens_come_later, turn_away};
 use crate::blocked::Blocked;
 use crate::fields::only;
-use crate::gate::{Admission, Permit};
+use crate::gate::{Admission, Permit, TokenReport};
 use crate::headers::{RequestRules, asks_for_websocket, overrides_method, overrides_path, request_headers};
 use crate::upload::{RequestBody, Unwanted};
 
@@ -225,18 +225,25 @@ async fn pass(
             .warn(format!("removed a header that would override the path of a request to {}", permit.host()));
     }
     exchange.allowed(permit.host().as_str(), permit.rule().cloned());
-    if !exchange.fits(&client.shared.log, websocket.is_some()) {
-        return refuse(&log_is_full(), exchange);
-    }
     // What the host itself serves costs nothing.
     if matches!(client.service(permit.host()), Ok(None)) {
         if let Err(denial) = exchange.spend(&client.shared.spending) {
             body.content.leave(Unwanted::of(&parts.headers));
             return refuse(&denial, exchange);
         }
-        if permit.request().asks_a_model() && client.shared.spending.bounds_tokens() {
-            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        match permit.tokens() {
+            TokenReport::Response if client.shared.spending.bounds_tokens() => {
+                headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            }
+            TokenReport::Later if client.shared.spending.bounds_tokens() => {
+                body.content.leave(Unwanted::of(&parts.headers));
+                return refuse(&tokens_come_later(), exchange);
+            }
+            _ => {}
         }
+    }
+    if !exchange.fits(&client.shared.log, websocket.is_some()) {
+        return refuse(&log_is_full(), exchange);
     }
     exchange.announce(&client.shared.context.recorder);
     let prepared = match prepare(client, &permit, parts, headers, body, &mut exchange).await {

@@ -11,6 +11,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use sandbox_proxy_protocol::{Event, TunnelRecord};
 use tokio::io::copy_bidirectional;
+use tokio::sync::Notify;
 
 use crate::blocked::Blocked;
 use crate::budget::Spending;
@@ -22,9 +23,6 @@ use crate::upstream::Lease;
 const IDLE: Duration = Duration::from_mins(15);
 /// How long both sides may take to switch after the 101.
 const SWITCH: Duration = Duration::from_secs(10);
-
-/// How often what went through a tunnel is counted against the budget.
-const COUNTED: Duration = Duration::from_secs(1);
 
 /// An upgraded connection that has not begun. It records itself when it is dropped.
 pub(super) struct Tunnel {
@@ -38,8 +36,6 @@ pub(super) struct Tunnel {
     up: Arc<AtomicU64>,
     down: Arc<AtomicU64>,
     spending: Option<Arc<Spending>>,
-    /// What of `up` and `down` counted against it already.
-    spent: [AtomicU64; 2],
 }
 
 impl Tunnel {
@@ -60,7 +56,6 @@ impl Tunnel {
             up: Arc::default(),
             down: Arc::default(),
             spending,
-            spent: Default::default(),
         }
     }
 
@@ -73,12 +68,23 @@ impl Tunnel {
         let Ok(Ok((client, upstream))) = tokio::time::timeout(SWITCH, both).await else {
             return;
         };
-        let mut client = counted(TokioIo::new(client), &self.up);
-        let mut upstream = counted(TokioIo::new(upstream), &self.down);
+        let exceeded = Notify::new();
+        let spend = |count: fn(&Spending, u64) -> Result<(), Blocked>| {
+            let (spending, exceeded) = (&self.spending, &exceeded);
+            move |bytes| {
+                if spending.as_ref().is_some_and(|spending| count(spending, bytes).is_err()) {
+                    exceeded.notify_one();
+                }
+            }
+        };
+        let mut client = counted(TokioIo::new(client), &self.up, spend(Spending::send));
+        let mut upstream = counted(TokioIo::new(upstream), &self.down, spend(Spending::receive));
         tokio::select! {
+            // One buffer beyond the budget may have been written.
+            biased;
+            () = exceeded.notified() => {}
             _ = copy_bidirectional(&mut client, &mut upstream) => {}
             () = self.idle() => {}
-            () = self.exceeds() => {}
         }
     }
 
@@ -96,29 +102,10 @@ impl Tunnel {
             before = now;
         }
     }
-
-    /// Ends when what was passed exceeds the budget.
-    async fn exceeds(&self) {
-        while self.spend().is_ok() {
-            // tidy: sleep: what is passed is counted from time to time.
-            tokio::time::sleep(COUNTED).await;
-        }
-    }
-
-    /// Counts what was passed since the last time.
-    fn spend(&self) -> Result<(), Blocked> {
-        let Some(spending) = &self.spending else { return Ok(()) };
-        let [up, down] = [&self.up, &self.down].map(|passed| passed.load(Ordering::Relaxed));
-        let [spent_up, spent_down] = &self.spent;
-        let sent = spending.send(up.saturating_sub(spent_up.swap(up, Ordering::Relaxed)));
-        let received = spending.receive(down.saturating_sub(spent_down.swap(down, Ordering::Relaxed)));
-        sent.and(received)
-    }
 }
 
 impl Drop for Tunnel {
     fn drop(&mut self) {
-        let _ = self.spend();
         if let Some((slot, mut record)) = self.record.take() {
             record.bytes_up = self.up.load(Ordering::Relaxed);
             record.bytes_down = self.down.load(Ordering::Relaxed);

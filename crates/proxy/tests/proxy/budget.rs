@@ -18,6 +18,12 @@ fn post(path: &str, body: Body) -> Request<Body> {
     Request::builder().method(Method::POST).uri(uri).body(body).unwrap()
 }
 
+fn json(path: &str, text: &'static str) -> Request<Body> {
+    let mut request = post(path, body(text));
+    request.headers_mut().insert("content-type", "application/json".parse().unwrap());
+    request
+}
+
 async fn traffic(proxy: &Proxy) -> Traffic {
     proxy.command(&Command::Report {}).await;
     proxy.record(|event| if let Event::Traffic(traffic) = event { Some(traffic) } else { None }).await
@@ -86,11 +92,13 @@ async fn a_response_is_broken_off_where_it_exceeds_the_budget() {
 
 #[tokio::test]
 async fn tokens_that_a_vendor_reports_count_and_the_next_request_is_refused() {
-    let (proxy, upstream) = start("{domains: [a.example], budget: {output_tokens: 50}}").await;
+    let (proxy, upstream) =
+        start("{domains: [a.example], vendor_tools: {hosts: [a.example]}, budget: {output_tokens: 50}}")
+            .await;
     let usage =
         r#"{"type":"message","usage":{"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":40}}"#;
     let ask = async || {
-        let mut request = post("/echo/v1/messages", body(usage));
+        let mut request = json("/echo/v1/messages", usage);
         request.headers_mut().insert("accept-encoding", "gzip".parse().unwrap());
         proxy.ask2(request).await
     };
@@ -99,6 +107,8 @@ async fn tokens_that_a_vendor_reports_count_and_the_next_request_is_refused() {
     assert_eq!(ask().await.status, 200, "40 are fewer than 50");
     let refused = ask().await;
     assert_eq!((refused.status.as_u16(), refused.reason()), (403, "budget"));
+    let batch = proxy.ask2(json("/v1/messages/batches", "{}")).await;
+    assert!(batch.reason() == "budget" && batch.body.contains("used up"), "{batch:?}");
     assert!(upstream.seen().iter().all(|head| head.contains("accept-encoding: identity\n")));
     let used = traffic(&proxy).await;
     assert_eq!((used.requests, used.tokens), (2, Tokens { input: 14, output: 80 }));
@@ -107,9 +117,12 @@ async fn tokens_that_a_vendor_reports_count_and_the_next_request_is_refused() {
 #[tokio::test]
 async fn a_response_that_could_not_be_counted_is_not_passed_on() {
     for (budget, expected) in [("{output_tokens: 50}", 502), ("{requests: 9}", 200)] {
-        let policy = format!("{{domains: [a.example], budget: {budget}}}");
+        let policy =
+            format!("{{domains: [a.example], vendor_tools: {{hosts: [a.example]}}, budget: {budget}}}");
         let (proxy, _upstream) = start(policy.leak()).await;
-        assert_eq!(proxy.ask2(post("/exotic/v1/messages", body("{}"))).await.status, expected, "{budget}");
+        assert_eq!(proxy.ask2(json("/exotic/v1/messages", "{}")).await.status, expected, "{budget}");
+        let batch = proxy.ask2(json("/v1/messages/batches", "{}")).await;
+        assert_eq!(batch.reason() == "budget", expected == 502, "its tokens come later: {batch:?}");
         assert_eq!(proxy.ask2(get("https://a.example/exotic")).await.status, 200, "it asks no model");
     }
 }

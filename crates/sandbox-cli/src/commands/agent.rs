@@ -106,7 +106,6 @@ impl AgentSettings {
     }
 }
 
-/// The flag's agent, else that of `sandbox.yaml`, else Claude Code.
 /// The login that the agent of `args` may have.
 pub(crate) fn login(args: &AgentArgs, project: &Project) -> Result<Option<LoginKind>, Failure> {
     Ok(login_of(&agent_of(args.agent.as_deref(), project)?))
@@ -117,6 +116,7 @@ pub(crate) fn login_of(agent: &Agent) -> Option<LoginKind> {
     agent.name().parse().ok()
 }
 
+/// The flag's agent, else that of `sandbox.yaml`, else Claude Code.
 fn agent_of(flag: Option<&str>, project: &Project) -> Result<Agent, Failure> {
     match flag {
         Some(name) => name.parse().map_err(|error: sandbox::UnknownAgent| Failure::usage(error.to_string())),

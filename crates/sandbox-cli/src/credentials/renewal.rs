@@ -320,6 +320,8 @@ impl HeldLogin {
                 Read::Values(values, next_refresh(&tokens))
             }
             Err(error) => {
+                // It was not tried, or not answered.
+                self.forced &= !error.may_pass();
                 let next = retry(&error, why, at);
                 Read::Failed(said(&error), next)
             }

@@ -33,6 +33,8 @@ struct Turn {
 impl Translator {
     /// A text that is longer is several, in bytes.
     const PARTS: usize = 1024 * 1024;
+    /// An id of a session that is longer is none, in bytes.
+    const SESSION: usize = 128;
 
     /// `None` for Claude Code, whose events need no translation.
     pub(crate) fn new(agent: &Agent) -> Option<Self> {
@@ -77,7 +79,9 @@ impl Translator {
             }
         }
         events.extend(self.end_text());
-        if let Some(session) = rule.session.as_ref().and_then(|place| text(line, place))
+        // It is in every event from then on, so no task may choose its length.
+        let named = rule.session.as_ref().and_then(|place| text(line, place));
+        if let Some(session) = named.filter(|session| session.len() <= Self::SESSION)
             && self.session.as_ref() != Some(&session)
         {
             self.session = Some(session);

@@ -1,4 +1,4 @@
-//! When Claude Code has to be looked after although it writes nothing: after its result, and when it reports nothing for long.
+//! When an agent has to be looked after although it writes nothing: after its result, and when it reports nothing for long.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -10,6 +10,9 @@ use crate::spec::{OnStall, Stall};
 
 use super::messages::LastMessage;
 use super::outcome::Ended;
+
+/// How often it is looked at whether messages may still come, at most.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The times of one execution.
 #[derive(Debug)]
@@ -94,7 +97,8 @@ impl Watchdog {
         let last_event = *self.last_event.get_or_insert(now);
         // While messages may come it is looked at again after that time: nothing says when the last one has.
         let done = if self.is_open() { self.answered.map(|_| now) } else { self.done() };
-        let grace = self.grace.zip(done).and_then(|(grace, done)| done.checked_add(grace));
+        let least = if self.is_open() { LOOK } else { Duration::ZERO };
+        let grace = self.grace.zip(done).and_then(|(grace, done)| done.checked_add(grace.max(least)));
         let stall = self.stall.filter(|_| !self.is_reported && !self.may_be_silent());
         let stall = stall.and_then(|stall| last_event.checked_add(stall.after));
         grace.into_iter().chain(stall).min()
@@ -176,6 +180,15 @@ mod tests {
         assert_eq!(watchdog.deadline(late), Some(late + GRACE));
         assert_eq!(watchdog.wake(late).then, ControlFlow::Continue(()), "the grace begins now");
         assert_eq!(watchdog.wake(late + GRACE).then, ControlFlow::Break(Ended::Answered));
+    }
+
+    #[test]
+    fn without_a_grace_it_is_not_looked_at_all_the_time() {
+        let (mut watchdog, start) = (Watchdog::new(Some(Duration::ZERO), None), Instant::now());
+        watchdog.saw(&event("result"), start);
+        assert_eq!(watchdog.deadline(start), Some(start));
+        let mut open = watchdog.with_messages(LastMessage::default());
+        assert_eq!(open.deadline(start), Some(start + LOOK));
     }
 
     #[test]

@@ -94,10 +94,10 @@ fn what_is_there_is_guarded_and_its_repository_cannot_be_renamed() {
         mounts.iter().map(|mount| (mount.container_path(), mount.read_only())).collect();
     let expected = [
         ("/workspace", false),
-        ("/workspace/ci/deploy.sh", true),
-        ("/workspace/.envrc", true),
         ("/workspace/.git/config", true),
         ("/workspace/.git/hooks", true),
+        ("/workspace/ci/deploy.sh", true),
+        ("/workspace/.envrc", true),
         ("/workspace/sub/.git/config", true),
         ("/workspace/.git", false),
     ];

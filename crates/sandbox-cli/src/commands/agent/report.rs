@@ -137,12 +137,20 @@ fn hint(outcome: Outcome, summary: &str, agent: &Agent) -> Option<Cow<'static, s
 /// How an agent gets its key.
 pub(crate) fn credentials(agent: &Agent) -> String {
     let keys = agent.credentials().map(|(name, preset)| format!("{name}: {{preset: {preset}}}"));
-    let login = login_of(agent).map(|login| format!(", or `logins: {{{}: {{}}}}`,", login.name()));
-    let login = login.unwrap_or_default();
+    let login = login_of(agent).map(|login| {
+        let hosts = login.injection().scopes;
+        let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
+        format!(
+            "; with a subscription, `logins: {{{}: {{}}}}`, and allow {}",
+            login.name(),
+            hosts.join(" or ")
+        )
+    });
     format!(
-        "{agent} gets no credentials by itself: write `masked_secrets: {{{}}}`{login} into .sandbox/sandbox.yaml, and allow {}",
+        "{agent} gets no credentials by itself: write `masked_secrets: {{{}}}` into .sandbox/sandbox.yaml, and allow {}{}",
         keys.collect::<Vec<_>>().join("}` or `{"),
-        agent.hosts().collect::<Vec<_>>().join(" or ")
+        agent.hosts().collect::<Vec<_>>().join(" or "),
+        login.unwrap_or_default()
     )
 }
 
@@ -158,7 +166,8 @@ mod tests {
         assert_eq!(hint(Outcome::BlockedByPolicy, refused), None);
         assert!(hint(Outcome::BlockedByPolicy, "x").is_some_and(|hint| hint.contains("--blocked")));
         let keys = "Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` or \
-                    `{CLAUDE_CODE_OAUTH_TOKEN: {preset: anthropic}}`, or `logins: {claude: {}}`, into .sandbox/sandbox.yaml, and allow api.anthropic.com";
+                    `{CLAUDE_CODE_OAUTH_TOKEN: {preset: anthropic}}` into .sandbox/sandbox.yaml, and allow api.anthropic.com; with a subscription, \
+                    `logins: {claude: {}}`, and allow api.anthropic.com";
         assert_eq!(hint(Outcome::AuthenticationFailed, "API Error: 401").as_deref(), Some(keys));
         assert_eq!(
             hint(Outcome::ContainerFailed, "Not logged in · Please run /login").as_deref(),

@@ -30,6 +30,13 @@ fn shape(events: &[StreamEvent]) -> String {
 }
 
 #[test]
+fn an_id_that_a_task_made_long_is_in_no_event() {
+    let long = format!("{{\"type\":\"thread.started\",\"thread_id\":\"{}\"}}\n", "x".repeat(100_000));
+    let events = lines("codex", &(long + &"{\"type\":\"x\"}\n".repeat(1000)));
+    assert_eq!((events.len(), extract_session_id(&events)), (1000, None));
+}
+
+#[test]
 fn a_turn_with_a_tool_is_what_the_program_reports() {
     for (agent, text, expected, expected_tokens) in [
         (

@@ -321,3 +321,35 @@ fn guards_go_to_the_rules_first() {
     }
     assert!(mounts.len() < 110, "{}", mounts.len());
 }
+
+#[test]
+fn what_a_task_makes_in_the_git_folder_takes_no_guard_from_its_configuration() {
+    let bed = Bed::new();
+    for number in 0..150 {
+        bed.write(&format!(".git/a{number}/config"), "[user]\n name = a\n");
+        bed.write(&format!(".git/a{number}/HEAD"), "x");
+        bed.write(&format!(".git/a{number}/objects/x"), "x");
+        bed.write(&format!(".git/a{number}/refs/x"), "x");
+    }
+    let (mounts, _watch) = bed.begin(Protection::default());
+    let is_guarded =
+        |place: &str| mounts.iter().any(|mount| mount.container_path() == place && mount.read_only());
+    assert!(is_guarded("/workspace/.git/config") && is_guarded("/workspace/.git/hooks"));
+}
+
+#[test]
+fn what_leads_to_the_repository_of_a_linked_work_tree_can_be_neither_written_nor_renamed() {
+    let bed = Bed::new();
+    bed.write(".git/worktrees/w/commondir", "../..\n");
+    bed.write(".git/worktrees/w/HEAD", "ref: refs/heads/w\n");
+    let (mounts, _watch) = bed.begin(Protection::default());
+    for (place, read_only) in [
+        ("/workspace/.git/worktrees/w/commondir", true),
+        ("/workspace/.git/worktrees/w", false),
+        ("/workspace/.git/worktrees", false),
+        ("/workspace/.git", false),
+    ] {
+        let found = mounts.iter().find(|mount| mount.container_path() == place);
+        assert!(found.is_some_and(|mount| mount.read_only() == read_only), "{place}");
+    }
+}
