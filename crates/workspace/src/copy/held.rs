@@ -35,15 +35,7 @@ impl Comparison {
             }
             (Role::Pointer, Some(Kind::File)) if self.names_the_work_tree(path) => true,
             (Role::Pointer, Some(Kind::File)) if !judge.follows.is_configured => {
-                let configuration = |folder: &Path| {
-                    [&self.upper, &self.host].iter().find_map(|tree| {
-                        tree.facts(&folder.join("HEAD")).ok()??;
-                        Some(text(tree, &folder.join("config")).unwrap_or_default())
-                    })
-                };
-                text(&self.upper, path).is_some_and(|text| {
-                    judge::is_harmless_pointer(&self.host, path, &text, judge.protection, configuration)
-                })
+                text(&self.upper, path).is_some_and(|text| self.is_harmless_pointer(judge, path, &text))
             }
             (Role::Listed, Some(kind)) => self.is_copy_of_the_hosts(judge, path, kind),
             (Role::Steps | Role::Modules, Some(Kind::File)) => {
@@ -51,6 +43,24 @@ impl Comparison {
             }
             _ => false,
         }
+    }
+
+    /// Judges a pointer by the configurations of both layers: either may be the one that the host has in the end.
+    fn is_harmless_pointer(&self, judge: &Judge<'_>, path: &Path, pointing: &[u8]) -> bool {
+        [&self.upper, &self.host].iter().all(|tree| {
+            judge::is_harmless_pointer(&self.host, path, pointing, judge.protection, |folder| {
+                let configuration = || text(tree, &folder.join("config")).unwrap_or_default();
+                self.is_repository(judge, folder).then(configuration)
+            })
+        })
+    }
+
+    /// Whether host and task together have a repository in `folder`: only then what is in it is judged as a repository's.
+    fn is_repository(&self, judge: &Judge<'_>, folder: &Path) -> bool {
+        let head = folder.join("HEAD");
+        let [upper, below] = [&self.upper, &self.host].map(|tree| tree.list(folder).unwrap_or_default());
+        [&self.upper, &self.host].iter().any(|tree| matches!(tree.facts(&head), Ok(Some(_))))
+            && protected(judge.protection, folder, &self.both(folder, &upper, &below)).is_repository
     }
 
     /// Whether the repository outside says of a new work tree that it lies in the one that the copy is of.

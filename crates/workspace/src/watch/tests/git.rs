@@ -149,7 +149,7 @@ fn what_the_configuration_names_is_compared_and_put_back() {
     }
 }
 
-const OF_POINTERS: [Case; 12] = [
+const OF_POINTERS: [Case; 13] = [
     (
         "a blank that git takes for a part of the name",
         |bed| bed.write(" ../evil/HEAD", "x"),
@@ -177,6 +177,19 @@ const OF_POINTERS: [Case; 12] = [
             bed.write(".git/worktrees/w/gitdir", "/no-such-folder-of-the-host/w/.git\n");
         },
         &[],
+    ),
+    (
+        "one that is said to be another repository's",
+        |bed| {
+            for name in ["HEAD", "objects/x", "refs/x"] {
+                bed.write(&format!(".git/modules/m/{name}"), "x");
+            }
+        },
+        |bed| {
+            bed.write(".git/worktrees/w/HEAD", "x");
+            bed.write(".git/worktrees/w/commondir", "../../modules/m\n");
+        },
+        &[".git/worktrees/w/commondir"],
     ),
     (
         "one that is said to be elsewhere",

@@ -105,3 +105,53 @@ fn references_and_objects_may_go_and_hooks_and_configurations_may_not() {
         assert_eq!(held(&bed, path), Some(HeldBack::Protected), "{path}");
     }
 }
+
+const EVIL: &str = "[core]\n fsmonitor = evil\n";
+
+#[test]
+fn a_linked_work_tree_belongs_to_the_repository_that_it_lies_in() {
+    let bed = Bed::new();
+    for repository in [".git", ".git/modules/m", "bare"] {
+        for name in ["HEAD", "objects/x", "refs/x"] {
+            bed.host(&format!("{repository}/{name}"), "x");
+        }
+        bed.host(&format!("{repository}/config"), "[core]\n bare = false\n");
+    }
+    let absolute = bed.tree().join(".git").display().to_string();
+    for (own, named, expected) in [
+        (".git/worktrees/a", "../..\n", None),
+        (".git/worktrees/b", absolute.as_str(), None),
+        (".git/modules/m/worktrees/c", "../..\n", None),
+        (".git/worktrees/d", "../../modules/m\n", Some(HeldBack::Protected)),
+        (".git/worktrees/e", "../../../bare\n", Some(HeldBack::Protected)),
+        (".git/worktrees/f", "/no-such-folder-of-the-host/.git\n", Some(HeldBack::Protected)),
+        (".git/logs/g", "../..\n", Some(HeldBack::Protected)),
+        (".git", "../bare\n", Some(HeldBack::Protected)),
+    ] {
+        bed.task(&format!("{own}/HEAD"), "x");
+        let path = format!("{own}/commondir");
+        bed.task(&path, named);
+        assert_eq!(held(&bed, &path), expected, "{path}: {named}");
+        fs::remove_file(bed.upper().join(&path)).unwrap();
+    }
+}
+
+#[test]
+fn a_folder_that_is_no_repository_yet_is_not_pointed_to() {
+    let bed = Bed::new();
+    bed.host("evil/HEAD", "x");
+    bed.task("w/.git", "gitdir: ../evil\n");
+    assert_eq!(
+        held(&bed, "w/.git"),
+        Some(HeldBack::Protected),
+        "what is written into it later is not judged"
+    );
+    bed.task("evil/objects/x", "x");
+    bed.task("evil/refs/x", "x");
+    assert_eq!(held(&bed, "w/.git"), None, "the control");
+    // Whichever of the two is the host's in the end.
+    bed.task("evil/config", EVIL);
+    assert_eq!(held(&bed, "w/.git"), Some(HeldBack::Protected));
+    fs::rename(bed.upper().join("evil/config"), bed.tree().join("evil/config")).unwrap();
+    assert_eq!(held(&bed, "w/.git"), Some(HeldBack::Protected));
+}
