@@ -334,3 +334,18 @@ fn guards_go_to_the_rules_first() {
     }
     assert!(mounts.len() < 110, "{}", mounts.len());
 }
+
+#[test]
+fn the_folder_of_a_repository_is_protected_without_its_head_too() {
+    let bed = Bed { folder: tempfile::tempdir().unwrap() };
+    for (path, text) in [("HEAD", "x"), ("objects/x", "x"), ("refs/x", "x"), ("config", "[core]\n")] {
+        bed.write(path, text);
+    }
+    let (_, mut watch) = bed.begin(Protection::default().of_git_folder());
+    watch.mounts.iter_mut().for_each(|mount| mount.guards.clear());
+    fs::remove_file(bed.tree().join("HEAD")).unwrap();
+    bed.write("config", "[core]\n fsmonitor = evil\n");
+    bed.write("hooks/pre-commit", "evil");
+    assert_eq!(bed.names(&watch.end()), ["config", "hooks/pre-commit"]);
+    assert_eq!(bed.read("config").as_deref(), Some("[core]\n"));
+}
