@@ -359,6 +359,11 @@ pub(super) fn is_in_packages(folder: &Path, name: &OsStr) -> bool {
     is_in(&PACKAGES) && !(folder.file_name() == Some(OsStr::new("site-packages")) && runs_by_itself())
 }
 
+/// Whether `name` is one by which git takes a folder for a repository.
+pub(super) fn makes_repository(name: &OsStr) -> bool {
+    ["HEAD", "objects", "refs", "commondir"].iter().any(|known| name == *known)
+}
+
 /// As git looks for one: a folder `.git`, or a bare repository under any name.
 fn looks_like_repository(folder: &Path, entries: &[(OsString, Kind)]) -> bool {
     let has = |name: &str| entries.iter().any(|(entry, _)| entry == name);

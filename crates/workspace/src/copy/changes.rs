@@ -10,7 +10,7 @@ use sandbox_files::tree::{Facts, Kind, Tree};
 use super::super::error::WorkspaceError;
 use super::super::git_index::digest;
 use super::super::host_follow::HostFollows;
-use super::super::inventory::protected;
+use super::super::inventory::{makes_repository, protected};
 use super::super::names::Names;
 use super::super::protection::Protection;
 use super::super::sparse::same_content;
@@ -85,9 +85,12 @@ impl Comparison {
         let upper = self.upper.list(folder).map_err(failed)?;
         let below = self.host.list(folder).unwrap_or_default();
         let judged = protected(judge.protection, folder, &self.both(folder, &upper, &below));
+        let is_completed = self.completes_repository(judge, folder, &judged, &below);
         let held_here = |name: &OsString, path: &Path, kind: Option<Kind>| {
-            let followed = || judge.follows.covers(path).then_some(HeldBack::Protected);
-            held.or_else(followed).or_else(|| {
+            let completes =
+                || is_completed && makes_repository(name) && below.iter().all(|(known, _)| known != name);
+            let is_held = || judge.follows.covers(path) || completes();
+            held.or_else(|| is_held().then_some(HeldBack::Protected)).or_else(|| {
                 let role = *judged.roles.get(name)?;
                 (!self.is_harmless(judge, role, path, kind)).then_some(HeldBack::Protected)
             })

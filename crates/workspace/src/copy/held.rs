@@ -1,6 +1,6 @@
 //! Why a change is held back: what programs of the host follow on their own, and links that lead out.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use sandbox_files::tree::{Facts, Kind, Tree};
 
 use super::super::git_follow::trimmed;
-use super::super::inventory::{content, protected};
+use super::super::inventory::{Protected, content, protected};
 use super::super::judge;
 use super::super::role::{Role, text};
 use super::change::HeldBack;
@@ -43,6 +43,35 @@ impl Comparison {
             }
             _ => false,
         }
+    }
+
+    /// Whether the task makes a repository of a folder where the host has parts of one that are not harmless. An earlier run may have
+    /// made these: they were not judged as a repository's then. `below` is what the host has in `folder`.
+    pub(super) fn completes_repository(
+        &self,
+        judge: &Judge<'_>,
+        folder: &Path,
+        judged: &Protected,
+        below: &[(OsString, Kind)],
+    ) -> bool {
+        if !judged.is_repository {
+            return false;
+        }
+        let before = protected(judge.protection, folder, below);
+        let is_harmless = |role: Role, path: &Path, kind: Kind| match (role, kind) {
+            (Role::Hooks, Kind::Folder) => are_samples(&self.host, path),
+            (Role::Configuration, Kind::File) => text(&self.host, path)
+                .is_some_and(|text| judge::is_harmless_configuration(&self.host, path, &text, &[])),
+            (Role::Pointer, Kind::File) => {
+                text(&self.host, path).is_some_and(|text| self.is_harmless_pointer(judge, path, &text))
+            }
+            _ => false,
+        };
+        !before.is_repository
+            && below.iter().any(|(name, kind)| {
+                let role = judged.roles.get(name).filter(|role| before.roles.get(name) != Some(role));
+                role.is_some_and(|role| !is_harmless(*role, &folder.join(name), *kind))
+            })
     }
 
     /// Judges a pointer by the configurations of both layers: either may be the one that the host has in the end.

@@ -155,3 +155,68 @@ fn a_folder_that_is_no_repository_yet_is_not_pointed_to() {
     fs::rename(bed.upper().join("evil/config"), bed.tree().join("evil/config")).unwrap();
     assert_eq!(held(&bed, "w/.git"), Some(HeldBack::Protected));
 }
+
+/// The folder, what one run writes into it, what the next one does, and why the latter is held back.
+type PutTogether = (
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    &'static [(&'static str, &'static str)],
+    Option<HeldBack>,
+);
+
+const PUT_TOGETHER: [PutTogether; 9] = {
+    const REST: &[(&str, &str)] = &[("objects/x", "x"), ("refs/x", "x")];
+    const HEAD: &[(&str, &str)] = &[("HEAD", "x")];
+    const HELD: Option<HeldBack> = Some(HeldBack::Protected);
+    [
+        ("sub", &[("HEAD", "x"), ("config", EVIL)], REST, HELD),
+        ("sub", &[("HEAD", "x"), ("config.worktree", EVIL)], REST, HELD),
+        ("sub", &[("HEAD", "x"), ("hooks/pre-commit", "x")], REST, HELD),
+        ("sub", &[("HEAD", "x"), ("remotes/origin", "URL: ext::evil")], REST, HELD),
+        ("sub", &[("HEAD", "x"), ("config", "[core]\n bare = true\n"), ("hooks/a.sample", "x")], REST, None),
+        (".git/evil", &[("HEAD", "x"), ("config", EVIL)], REST, HELD),
+        (".git/worktrees/w", &[("commondir", "../../evil")], HEAD, HELD),
+        (".git/worktrees/w", &[("HEAD", "x"), ("config.worktree", EVIL)], &[("commondir", "../..")], HELD),
+        (".git/worktrees/w", &[("commondir", "../..")], HEAD, None),
+    ]
+};
+
+#[test]
+fn a_repository_that_two_runs_put_together_is_judged_as_one() {
+    for (folder, first, second, expected) in PUT_TOGETHER {
+        let bed = Bed::new();
+        bed.host(".git/HEAD", "x");
+        drop(bed.taken());
+        for (name, text) in first {
+            bed.task(&format!("{folder}/{name}"), text);
+        }
+        bed.apply(&ApplyOptions::default()).unwrap();
+        let tree = bed.snapshot();
+        assert!(first.iter().all(|(name, _)| tree.contains_key(&format!("{folder}/{name}"))), "{first:?}");
+        // What is held back is not forgotten by the run after the next one.
+        for run in 2..4 {
+            drop(bed.taken());
+            if run == 2 {
+                for (name, text) in second {
+                    bed.task(&format!("{folder}/{name}"), text);
+                }
+            }
+            bed.task("edited", &format!("run {run}"));
+            if run == 2 || expected.is_some() {
+                for (name, _) in second {
+                    assert_eq!(
+                        held(&bed, &format!("{folder}/{name}")),
+                        expected,
+                        "{folder} {first:?} {name}"
+                    );
+                }
+            }
+            bed.apply(&ApplyOptions::default()).unwrap();
+            let tree = bed.snapshot();
+            for (name, _) in second {
+                let is_there = tree.contains_key(&format!("{folder}/{name}"));
+                assert_eq!(is_there, expected.is_none(), "{folder} {first:?} {name}");
+            }
+        }
+    }
+}
