@@ -137,6 +137,22 @@ fn a_linked_work_tree_belongs_to_the_repository_that_it_lies_in() {
 }
 
 #[test]
+fn a_work_tree_of_a_repository_outside_belongs_to_that() {
+    let bed = Bed::new();
+    for name in ["HEAD", "objects/x", "refs/x", "evil/HEAD", "evil/objects/x", "evil/refs/x"] {
+        bed.host(name, "x");
+    }
+    for (name, named) in [("a", "../..\n"), ("b", "../../evil\n"), ("c", "../../../other\n")] {
+        bed.task(&format!("worktrees/{name}/HEAD"), "x");
+        bed.task(&format!("worktrees/{name}/commondir"), named);
+    }
+    let changes = bed.opened().comparison().unwrap().changes(&Protection::default().of_git_folder()).unwrap();
+    let held = changes.iter().filter(|change| change.held_back.is_some());
+    let held: Vec<&str> = held.filter_map(|change| change.path.to_str()).collect();
+    assert_eq!(held, ["worktrees/b/commondir", "worktrees/c/commondir"]);
+}
+
+#[test]
 fn a_folder_that_is_no_repository_yet_is_not_pointed_to() {
     let bed = Bed::new();
     bed.host("evil/HEAD", "x");
