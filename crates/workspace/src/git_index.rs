@@ -18,6 +18,11 @@ const LENGTHS: [usize; 2] = [20, 32];
 /// What comes before the name of an object: times, numbers, mode, owner and size.
 const STAT: usize = 40;
 
+/// Bytes of a path: the kernel takes no more.
+const LONGEST_PATH: usize = 4096;
+/// Bytes of all paths together. An index may leave out what a path has in common with the one before, so a short one can hold gigabytes.
+const MOST_PATHS: usize = 64 * 1024 * 1024;
+
 /// Versions by path: mode, stage and object, for each entry of the path.
 pub(super) type Versions = BTreeMap<PathBuf, Vec<Vec<u8>>>;
 
@@ -80,6 +85,7 @@ impl<'a> Reader<'a> {
             return None;
         }
         let mut name: Vec<u8> = Vec::new();
+        let mut room = MOST_PATHS;
         for _ in 0..count {
             let before = self.rest.len();
             let stat = self.take(STAT)?;
@@ -97,6 +103,7 @@ impl<'a> Reader<'a> {
             }
             let end = self.rest.iter().position(|byte| *byte == 0)?;
             name.extend_from_slice(self.take(end)?);
+            room = room.checked_sub(name.len()).filter(|_| name.len() <= LONGEST_PATH)?;
             if version == 4 {
                 self.take(1)?;
             } else {
@@ -208,6 +215,36 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tree = Tree::open(folder.path()).unwrap();
         assert_eq!(versions(&tree, Path::new("index"), |_| true), Some(Versions::new()));
+    }
+
+    /// An index that leaves out what each path has in common with the one before.
+    fn compressed(first: usize, count: u32) -> Vec<u8> {
+        let mut text = [b"DIRC".as_slice(), &4_u32.to_be_bytes(), &count.to_be_bytes()].concat();
+        for entry in 0..count {
+            text.extend([0; STAT + 20 + 2 + 1]);
+            text.extend(std::iter::repeat_n(b'x', if entry == 0 { first } else { 0 }));
+            text.push(0);
+        }
+        text.extend([0; 20]);
+        text
+    }
+
+    #[test]
+    fn a_short_index_with_gigabytes_of_paths_is_refused() {
+        for (first, count, expected) in [
+            (LONGEST_PATH, 100, true),
+            (LONGEST_PATH + 1, 1, false),
+            (LONGEST_PATH, u32::try_from(MOST_PATHS / LONGEST_PATH).unwrap(), true),
+            (LONGEST_PATH, u32::try_from(MOST_PATHS / LONGEST_PATH).unwrap() + 1, false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let text = compressed(first, count);
+            assert!(text.len() < 2 * 1024 * 1024);
+            assert_eq!(parse(&text, |_| false).is_some(), expected, "{first} {count}");
+            std::fs::write(folder.path().join("index"), text).unwrap();
+            let tree = Tree::open(folder.path()).unwrap();
+            assert_eq!(digest(&tree, Path::new("index")).is_some(), expected, "{first} {count}");
+        }
     }
 
     proptest! {

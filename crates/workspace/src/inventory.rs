@@ -324,7 +324,10 @@ pub(super) struct Protected {
 
 /// Judges the entries of `folder`.
 pub(super) fn protected(protection: &Protection, folder: &Path, entries: &[(OsString, Kind)]) -> Protected {
-    let is_repository = protection.has_defaults() && looks_like_repository(folder, entries);
+    // Whether a mount is one is known: a task may have removed what makes it look like one.
+    let is_git_folder = folder.as_os_str().is_empty() && protection.is_git_folder();
+    let is_repository =
+        protection.has_defaults() && (is_git_folder || looks_like_repository(folder, entries));
     let is_gits_own = is_repository || (protection.has_defaults() && protection.is_gits_own(folder));
     let role = |name: &OsStr, kind: Kind| {
         // Not what every repository may have there, but what the caller knows is there.
@@ -354,6 +357,11 @@ pub(super) fn is_in_packages(folder: &Path, name: &OsStr) -> bool {
     let is_in =
         |names: &[&str]| folder.components().any(|part| names.iter().any(|known| part.as_os_str() == *known));
     is_in(&PACKAGES) && !(folder.file_name() == Some(OsStr::new("site-packages")) && runs_by_itself())
+}
+
+/// Whether `name` is one by which git takes a folder for a repository.
+pub(super) fn makes_repository(name: &OsStr) -> bool {
+    ["HEAD", "objects", "refs", "commondir"].iter().any(|known| name == *known)
 }
 
 /// As git looks for one: a folder `.git`, or a bare repository under any name.

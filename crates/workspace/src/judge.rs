@@ -55,8 +55,8 @@ pub(super) fn is_harmless_configuration(tree: &Tree, path: &Path, text: &[u8], k
     git_config::is_harmless(text, known, |named| is_work_tree(tree, git_dir, named))
 }
 
-/// Judges a pointer: it must lead to a repository of the tree whose configuration is looked at, or nowhere on this host. `configuration`
-/// is that of a folder, if it is a repository.
+/// Judges a pointer: it must lead to a repository of the tree whose configuration is looked at, or nowhere on this host; `commondir` to
+/// the repository that its linked work tree belongs to. `configuration` is that of a folder, if it is a repository.
 pub(super) fn is_harmless_pointer(
     tree: &Tree,
     path: &Path,
@@ -67,7 +67,16 @@ pub(super) fn is_harmless_pointer(
     let folder = path.parent().unwrap_or(Path::new(""));
     let is_git_file = path.file_name() == Some(OsStr::new(".git"));
     let prefix: &[u8] = if is_git_file { b"gitdir: " } else { b"" };
-    match pointer(tree, folder, pointing, prefix) {
+    let named = pointer(tree, folder, pointing, prefix);
+    // Git reads the configuration of what it names. It never names anything else itself.
+    if path.file_name() == Some(OsStr::new("commondir")) {
+        let around = folder.parent().filter(|all| all.file_name() == Some(OsStr::new("worktrees")));
+        let is_its_own = |named: &Path| around.and_then(Path::parent) == Some(named);
+        if !matches!(&named, Some(Pointer::Inside(named)) if is_its_own(named)) {
+            return false;
+        }
+    }
+    match named {
         Some(Pointer::Dangling) => true,
         // It only says where a linked work tree is.
         Some(Pointer::Inside(_)) if path.file_name() == Some(OsStr::new("gitdir")) => true,

@@ -117,6 +117,8 @@ impl Watch {
         let quarantine = Quarantine::new(self.quarantine);
         let mut findings: Vec<Finding> =
             self.mounts.iter().flat_map(|mount| mount.clean(&quarantine)).collect();
+        // It reads an index that a task wrote, which must not keep anything from being cleaned.
+        findings.extend(self.mounts.iter().flat_map(WatchedMount::not_written));
         findings.sort_by_key(|(changed, _)| Reverse(*changed));
         findings.into_iter().map(|(_, tampered)| tampered).collect()
     }
@@ -158,7 +160,6 @@ impl WatchedMount {
         findings.extend(self.deleted(&now, is_guarded));
         findings.extend(self.privileged(&now));
         findings.extend(self.left_in_place(&now));
-        findings.extend(self.not_written());
         findings
     }
 

@@ -10,7 +10,7 @@ use sandbox_files::tree::{Facts, Kind, Tree};
 use super::super::error::WorkspaceError;
 use super::super::git_index::digest;
 use super::super::host_follow::HostFollows;
-use super::super::inventory::protected;
+use super::super::inventory::{makes_repository, protected};
 use super::super::names::Names;
 use super::super::protection::Protection;
 use super::super::sparse::same_content;
@@ -84,26 +84,20 @@ impl Comparison {
         }
         let upper = self.upper.list(folder).map_err(failed)?;
         let below = self.host.list(folder).unwrap_or_default();
-        let mut both: BTreeMap<OsString, Kind> = below.iter().cloned().collect();
-        let is_removal = |name: &OsString, kind: Kind| {
-            kind == Kind::Special
-                && (self.upper.facts(&folder.join(name)))
-                    .is_ok_and(|now| now.is_some_and(|now| now.is_whiteout))
-        };
-        // What is removed is judged as what it was.
-        let stays = upper.iter().filter(|(name, kind)| !is_removal(name, *kind));
-        both.extend(stays.cloned());
-        let judged = protected(judge.protection, folder, &both.into_iter().collect::<Vec<_>>());
+        let judged = protected(judge.protection, folder, &self.both(folder, &upper, &below));
+        let is_completed = self.completes_repository(judge, folder, &judged, &below);
         let held_here = |name: &OsString, path: &Path, kind: Option<Kind>| {
-            let followed = || judge.follows.covers(path).then_some(HeldBack::Protected);
-            held.or_else(followed).or_else(|| {
+            let completes =
+                || is_completed && makes_repository(name) && below.iter().all(|(known, _)| known != name);
+            let is_held = || judge.follows.covers(path) || completes();
+            held.or_else(|| is_held().then_some(HeldBack::Protected)).or_else(|| {
                 let role = *judged.roles.get(name)?;
                 (!self.is_harmless(judge, role, path, kind)).then_some(HeldBack::Protected)
             })
         };
         for (name, kind) in &upper {
             let path = folder.join(name);
-            let held = held_here(name, &path, (!is_removal(name, *kind)).then_some(*kind));
+            let held = held_here(name, &path, (!self.is_removal(&path, *kind)).then_some(*kind));
             if self.entry(judge, &path, held, changes)? == Kind::Folder {
                 pending.push((path, held));
             }
@@ -117,6 +111,24 @@ impl Comparison {
             }
         }
         Ok(())
+    }
+
+    /// The names in `folder` of both layers, `upper` and `below`. What is removed counts as what it was.
+    pub(super) fn both(
+        &self,
+        folder: &Path,
+        upper: &[(OsString, Kind)],
+        below: &[(OsString, Kind)],
+    ) -> Vec<(OsString, Kind)> {
+        let mut both: BTreeMap<OsString, Kind> = below.iter().cloned().collect();
+        let stays = upper.iter().filter(|(name, kind)| !self.is_removal(&folder.join(name), *kind));
+        both.extend(stays.cloned());
+        both.into_iter().collect()
+    }
+
+    fn is_removal(&self, path: &Path, kind: Kind) -> bool {
+        kind == Kind::Special
+            && self.upper.facts(path).is_ok_and(|now| now.is_some_and(|now| now.is_whiteout))
     }
 
     /// Compares one entry of the upper layer; returns what it is there.

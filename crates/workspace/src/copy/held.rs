@@ -1,6 +1,6 @@
 //! Why a change is held back: what programs of the host follow on their own, and links that lead out.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use sandbox_files::tree::{Facts, Kind, Tree};
 
 use super::super::git_follow::trimmed;
-use super::super::inventory::{content, protected};
+use super::super::inventory::{Protected, content, protected};
 use super::super::judge;
 use super::super::role::{Role, text};
 use super::change::HeldBack;
@@ -35,15 +35,7 @@ impl Comparison {
             }
             (Role::Pointer, Some(Kind::File)) if self.names_the_work_tree(path) => true,
             (Role::Pointer, Some(Kind::File)) if !judge.follows.is_configured => {
-                let configuration = |folder: &Path| {
-                    [&self.upper, &self.host].iter().find_map(|tree| {
-                        tree.facts(&folder.join("HEAD")).ok()??;
-                        Some(text(tree, &folder.join("config")).unwrap_or_default())
-                    })
-                };
-                text(&self.upper, path).is_some_and(|text| {
-                    judge::is_harmless_pointer(&self.host, path, &text, judge.protection, configuration)
-                })
+                text(&self.upper, path).is_some_and(|text| self.is_harmless_pointer(judge, path, &text))
             }
             (Role::Listed, Some(kind)) => self.is_copy_of_the_hosts(judge, path, kind),
             (Role::Steps | Role::Modules, Some(Kind::File)) => {
@@ -51,6 +43,53 @@ impl Comparison {
             }
             _ => false,
         }
+    }
+
+    /// Whether the task makes a repository of a folder where the host has parts of one that are not harmless. An earlier run may have
+    /// made these: they were not judged as a repository's then. `below` is what the host has in `folder`.
+    pub(super) fn completes_repository(
+        &self,
+        judge: &Judge<'_>,
+        folder: &Path,
+        judged: &Protected,
+        below: &[(OsString, Kind)],
+    ) -> bool {
+        if !judged.is_repository {
+            return false;
+        }
+        let before = protected(judge.protection, folder, below);
+        let is_harmless = |role: Role, path: &Path, kind: Kind| match (role, kind) {
+            (Role::Hooks, Kind::Folder) => are_samples(&self.host, path),
+            (Role::Configuration, Kind::File) => text(&self.host, path)
+                .is_some_and(|text| judge::is_harmless_configuration(&self.host, path, &text, &[])),
+            (Role::Pointer, Kind::File) => {
+                text(&self.host, path).is_some_and(|text| self.is_harmless_pointer(judge, path, &text))
+            }
+            _ => false,
+        };
+        !before.is_repository
+            && below.iter().any(|(name, kind)| {
+                let role = judged.roles.get(name).filter(|role| before.roles.get(name) != Some(role));
+                role.is_some_and(|role| !is_harmless(*role, &folder.join(name), *kind))
+            })
+    }
+
+    /// Judges a pointer by the configurations of both layers: either may be the one that the host has in the end.
+    fn is_harmless_pointer(&self, judge: &Judge<'_>, path: &Path, pointing: &[u8]) -> bool {
+        [&self.upper, &self.host].iter().all(|tree| {
+            judge::is_harmless_pointer(&self.host, path, pointing, judge.protection, |folder| {
+                let configuration = || text(tree, &folder.join("config")).unwrap_or_default();
+                self.is_repository(judge, folder).then(configuration)
+            })
+        })
+    }
+
+    /// Whether host and task together have a repository in `folder`: only then what is in it is judged as a repository's.
+    fn is_repository(&self, judge: &Judge<'_>, folder: &Path) -> bool {
+        let head = folder.join("HEAD");
+        let [upper, below] = [&self.upper, &self.host].map(|tree| tree.list(folder).unwrap_or_default());
+        [&self.upper, &self.host].iter().any(|tree| matches!(tree.facts(&head), Ok(Some(_))))
+            && protected(judge.protection, folder, &self.both(folder, &upper, &below)).is_repository
     }
 
     /// Whether the repository outside says of a new work tree that it lies in the one that the copy is of.

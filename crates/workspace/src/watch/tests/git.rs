@@ -149,7 +149,7 @@ fn what_the_configuration_names_is_compared_and_put_back() {
     }
 }
 
-const OF_POINTERS: [Case; 12] = [
+const OF_POINTERS: [Case; 13] = [
     (
         "a blank that git takes for a part of the name",
         |bed| bed.write(" ../evil/HEAD", "x"),
@@ -177,6 +177,19 @@ const OF_POINTERS: [Case; 12] = [
             bed.write(".git/worktrees/w/gitdir", "/no-such-folder-of-the-host/w/.git\n");
         },
         &[],
+    ),
+    (
+        "one that is said to be another repository's",
+        |bed| {
+            for name in ["HEAD", "objects/x", "refs/x"] {
+                bed.write(&format!(".git/modules/m/{name}"), "x");
+            }
+        },
+        |bed| {
+            bed.write(".git/worktrees/w/HEAD", "x");
+            bed.write(".git/worktrees/w/commondir", "../../modules/m\n");
+        },
+        &[".git/worktrees/w/commondir"],
     ),
     (
         "one that is said to be elsewhere",
@@ -352,4 +365,19 @@ fn what_leads_to_the_repository_of_a_linked_work_tree_can_be_neither_written_nor
         let found = mounts.iter().find(|mount| mount.container_path() == place);
         assert!(found.is_some_and(|mount| mount.read_only() == read_only), "{place}");
     }
+}
+
+#[test]
+fn the_folder_of_a_repository_is_protected_without_its_head_too() {
+    let bed = Bed { folder: tempfile::tempdir().unwrap() };
+    for (path, text) in [("HEAD", "x"), ("objects/x", "x"), ("refs/x", "x"), ("config", "[core]\n")] {
+        bed.write(path, text);
+    }
+    let (_, mut watch) = bed.begin(Protection::default().of_git_folder());
+    watch.mounts.iter_mut().for_each(|mount| mount.guards.clear());
+    fs::remove_file(bed.tree().join("HEAD")).unwrap();
+    bed.write("config", "[core]\n fsmonitor = evil\n");
+    bed.write("hooks/pre-commit", "evil");
+    assert_eq!(bed.names(&watch.end()), ["config", "hooks/pre-commit"]);
+    assert_eq!(bed.read("config").as_deref(), Some("[core]\n"));
 }
