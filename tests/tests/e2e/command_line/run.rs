@@ -109,7 +109,9 @@ async fn input_that_is_not_read_leaves_no_word_of_the_engine() {
         // More than any pipe on the way holds.
         let fed = std::thread::spawn(move || stdin.write_all(&vec![0; 3 << 20]));
         let ended = Ended::from(child.wait_with_output().expect("our own child"));
-        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), expected), "{ended:?}");
+        // Podman may lose the output of a process that ends before its input was passed on.
+        let is_expected = ended.stderr.is_empty() || ended.stderr == expected;
+        assert!(ended.code == Some(0) && is_expected, "{ended:?}");
         // It may not have been read to the end.
         drop(fed.join());
     }
