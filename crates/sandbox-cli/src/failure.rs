@@ -156,6 +156,18 @@ fn hint_for(error: &SandboxError) -> Option<String> {
     Some(hint.to_owned())
 }
 
+/// An error with its causes, on one line.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
 fn mentions(error: &(dyn Error + 'static), text: &str) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {

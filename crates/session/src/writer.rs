@@ -42,7 +42,7 @@ pub struct ReplyWriter {
     reply: SessionReply,
     budget: Budget,
     /// The count of missing events that is worth a line in the journal.
-    next_told: u64,
+    next_reported: u64,
     /// How many of the reply's events are in the journal.
     journaled: usize,
     /// Bytes that were appended since `context.json` was refreshed.
@@ -140,7 +140,7 @@ impl SessionWriter {
             session,
             reply,
             budget: Budget::new(),
-            next_told: 1,
+            next_reported: 1,
             journaled: 0,
             appended: 0,
             size: 0,
@@ -226,11 +226,11 @@ impl ReplyWriter {
     /// Counts an event that is not kept. The first one is written to the journal, and whenever there are twice as many.
     fn leave_out(&mut self, length: u64) -> Result<(), SessionError> {
         self.reply.missing.add(length);
-        if self.reply.missing.events < self.next_told {
+        if self.reply.missing.events < self.next_reported {
             return Ok(());
         }
         let written = self.journal.missing(&self.directory, &self.reply.missing)?;
-        self.next_told = self.reply.missing.events.saturating_mul(2);
+        self.next_reported = self.reply.missing.events.saturating_mul(2);
         self.appended += written;
         self.written += written;
         Ok(())

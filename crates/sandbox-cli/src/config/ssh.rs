@@ -95,7 +95,7 @@ impl SshFile {
         }
     }
 
-    /// What is asked for, for whoever is to trust it.
+    /// What is asked for, for the person who is to trust it.
     pub(crate) fn requests(&self) -> Vec<String> {
         let sign = format!("sign commits with your SSH keys of `{}`", self.scope);
         let unlock = match &self.unlock {

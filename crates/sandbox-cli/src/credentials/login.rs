@@ -9,7 +9,7 @@ use sandbox::host_path::Resolver;
 use sandbox_logins::{HttpsEndpoint, Login, LoginError, LoginKind, Tokens};
 
 use crate::config::{CredentialsFile, Environment};
-use crate::failure::Failure;
+use crate::failure::{Failure, with_causes};
 
 /// A login, and where its access token goes.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ impl AgentLogin {
             }
             fresh => fresh,
         };
-        tokens.map_err(|error| InvalidFile::new(&self.location, said(&error)).into())
+        tokens.map_err(|error| InvalidFile::new(&self.location, with_causes(&error)).into())
     }
 
     /// Tokens that are good; an access token that was `refused` is not.
@@ -91,16 +91,4 @@ impl AgentLogin {
         let content = tokens.task_file(surrogate).map_err(|error| fault(error.to_string()))?;
         Ok((self.login.kind().file_name().to_owned(), content))
     }
-}
-
-/// The error with its causes.
-pub(super) fn said(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -15,9 +15,10 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::login::{AgentLogin, said};
+use super::login::AgentLogin;
 use crate::config::{CredentialsFile, Environment, Renewable};
 use crate::control::Controlled;
+use crate::failure::with_causes;
 use crate::printer::Printer;
 
 /// The longest that a value is read again before its time is over.
@@ -323,7 +324,7 @@ impl HeldLogin {
                 // It was not tried, or not answered.
                 self.forced &= !error.may_pass();
                 let next = retry(&error, why, at);
-                Read::Failed(said(&error), next)
+                Read::Failed(with_causes(&error), next)
             }
         }
     }

@@ -89,7 +89,7 @@ impl Translator {
             events.push(self.event(json!({"type": "system", "subtype": "init", "model": model})));
         }
         if let Some(whole) = rule.text.as_ref().and_then(|place| text(line, place)) {
-            events.push(self.said(&whole));
+            events.push(self.text_event(&whole));
         }
         if let Some(tool) = &rule.tool {
             let input = at(line, &tool.input).filter(|input| input.is_object()).cloned();
@@ -127,12 +127,12 @@ impl Translator {
     /// The text whose parts have come, if there are any.
     fn end_text(&mut self) -> Option<StreamEvent> {
         let parts = std::mem::take(&mut self.parts);
-        (!parts.is_empty()).then(|| self.said(&parts))
+        (!parts.is_empty()).then(|| self.text_event(&parts))
     }
 
-    fn said(&mut self, said: &str) -> StreamEvent {
-        said.clone_into(&mut self.answer);
-        let content = json!([{"type": "text", "text": said}]);
+    fn text_event(&mut self, text: &str) -> StreamEvent {
+        text.clone_into(&mut self.answer);
+        let content = json!([{"type": "text", "text": text}]);
         self.event(json!({"type": "assistant", "message": {"role": "assistant", "content": content}}))
     }
 

@@ -381,6 +381,69 @@ async fn hooks_and_settings_that_a_task_plants_run_nowhere() {
     }
 }
 
+/// Exit codes of attempts to lead the host's git elsewhere while the task runs, one a line, and a hook in a repository without its `HEAD`.
+const REPLACEMENTS: &str = "common=$(realpath $(git rev-parse --git-common-dir))
+    (echo ../../evil > $common/worktrees/elsewhere/commondir) 2> /dev/null; echo $?
+    mv $common/worktrees/elsewhere $common/worktrees/x 2> /dev/null; echo $?
+    mv $common/worktrees $common/x 2> /dev/null; echo $?
+    rm $common/HEAD; mkdir -p $common/hooks; echo 'touch MARK' > $common/hooks/post-commit; chmod +x $common/hooks/post-commit";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_leads_the_hosts_git_to_a_repository_cannot_be_replaced() {
+    for kind in [Kind::Clone, Kind::Linked] {
+        let bed = Bed::new(kind);
+        let mark = bed.root().join("mark");
+        let common = bed.host(&bed.work_tree, "realpath $(git rev-parse --git-common-dir)");
+        let common = Path::new(common.trim());
+        bed.host(common, "rm -r hooks; cp HEAD ../head");
+        let script = REPLACEMENTS.replace("MARK", &mark.display().to_string());
+        let ended = bed.run("direct", &script);
+        let is_refused = ended.stdout.lines().count() == 3 && ended.stdout.lines().all(|code| code != "0");
+        assert!(is_refused, "{kind:?}: {ended:?}");
+        bed.host(common, "mv ../head HEAD");
+        bed.host(&bed.work_tree, "git commit -q --allow-empty -m host");
+        assert!(!mark.exists(), "{kind:?}: {ended:?}");
+
+        let place = common.display().to_string();
+        let mount = format!("{place}:{place}");
+        let run = ["run", "--unprotected", "--mount", &mount, "--", "bash", "-c", &script];
+        let control = bed.sandbox(&run);
+        assert!(control.stdout.starts_with("0\n"), "the control: {kind:?}: {control:?}");
+    }
+}
+
+/// Each run leaves what is harmless by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_several_runs_on_a_copy_put_together_is_held_back() {
+    let bed = Bed::new(Kind::Linked);
+    let mark = bed.root().join("mark");
+    let runs = [
+        "mkdir $common/evil; cp $common/HEAD $common/evil
+         printf '[core]\n\tfsmonitor = \"touch MARK; false\"\n' > $common/evil/config
+         for own in w elsewhere; do echo ../../evil > $common/worktrees/$own/commondir; done",
+        "mkdir -p $common/evil/objects $common/evil/refs; touch $common/evil/objects/x $common/evil/refs/x",
+    ];
+    let work = |scripts: &[&str], apply: &[&str]| {
+        for script in scripts {
+            let script = format!("common=$(realpath $(cut -d' ' -f2 .git)/../..); {script}");
+            bed.run("copy", &script.replace("MARK", &mark.display().to_string()));
+            let applied = bed.sandbox(apply);
+            assert_eq!(applied.code, Some(0), "{applied:?}");
+        }
+        for folder in [bed.work_tree.clone(), bed.root().join("elsewhere")] {
+            let mut status = Command::new("git");
+            status.arg("status").current_dir(folder).env("HOME", bed.home.path());
+            // It may fail, once it is led astray.
+            status.output().expect("git");
+        }
+    };
+    work(&runs, &["apply"]);
+    assert!(!mark.exists());
+    bed.sandbox(&["discard"]);
+    work(&[&runs.join("\n")], &["apply", "--include-protected"]);
+    assert!(mark.exists(), "the control");
+}
+
 /// A task that could once write `.git` of a linked work tree gets no other repository of the user's with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_work_tree_is_not_led_to_another_repository() {

@@ -108,7 +108,7 @@ impl LoginEntry {
         Ok((Login::new(self.kind, file, state, resolver.clone()), HttpsEndpoint::new(url)))
     }
 
-    /// What is asked for, for whoever is to trust it.
+    /// What is asked for, for the person who is to trust it.
     pub(crate) fn request(&self) -> String {
         let file = match &self.file {
             Some(file) => format!("in `{}` ", file.display()),

@@ -6,12 +6,13 @@ use std::time::Duration;
 use allowlist::HostPattern;
 use located_yaml::{InvalidFile, Spanned};
 use sandbox::credentials::{HostCommand, SecretSource, SecretValue};
-use sandbox::host_path::{Found, PathError, PathProblem, Resolver};
+use sandbox::host_path::{Found, PathProblem, Resolver};
 use zeroize::Zeroizing;
 
 use super::entry::{CredentialsFile, SessionToken};
 use super::source::{Kept, Source};
 use crate::config::Environment;
+use crate::failure::with_causes;
 
 /// Bytes of a file that holds a value.
 const LONGEST_FILE: u64 = 64 << 10;
@@ -147,7 +148,7 @@ async fn read(
         }
         Kept::File(path) => {
             let found = trusted(resolver, path).map_err(fault)?;
-            Zeroizing::new(found.read(LONGEST_FILE).map_err(|error| fault(said(&error)))?)
+            Zeroizing::new(found.read(LONGEST_FILE).map_err(|error| fault(with_causes(&error)))?)
         }
         Kept::Keyring(name) => {
             SecretSource::Keyring(name.clone()).read().await.map_err(|error| fault(error.to_string()))?
@@ -205,7 +206,7 @@ pub(in crate::config) fn trusted_command(
 
 /// The file at `path`, which no task can have written, nor read.
 fn trusted(resolver: &Resolver, path: &Path) -> Result<Found, String> {
-    let found = resolver.find(path).map_err(|error| said(&error))?;
+    let found = resolver.find(path).map_err(|error| with_causes(&error))?;
     if found.is_untrusted() {
         return Err(format!(
             "`{}` lies where tasks can write, so it is not used: move it out of the folders that are mounted",
@@ -213,14 +214,6 @@ fn trusted(resolver: &Resolver, path: &Path) -> Result<Found, String> {
         ));
     }
     Ok(found)
-}
-
-/// The error with its cause.
-fn said(error: &PathError) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -130,7 +130,7 @@ impl Kept {
 }
 
 impl fmt::Display for Kept {
-    /// What is done to read it, for whoever is to trust it. One argument never looks like two.
+    /// What is done to read it, for the person who is to trust it. One argument never looks like two.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=@%+,".contains(c);
         match self {
