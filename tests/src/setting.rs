@@ -42,8 +42,6 @@ pub struct Setting {
     pub proxy_dir: PathBuf,
     /// The `sandbox` command.
     pub sandbox_bin: PathBuf,
-    /// The folder of the `sandbox` command and the static proxy in a build that panics when it is asked to.
-    pub forced_panic_dir: PathBuf,
     /// The folder of the crates' examples, built.
     pub examples: PathBuf,
     /// The program that attacks from inside of a container: `sandbox-inside` with the feature `attempts`.
@@ -86,7 +84,6 @@ impl Setting {
             s3_server: variable("S3_SERVER").into(),
             proxy_dir: variable("PROXY_DIR").into(),
             sandbox_bin: variable("SANDBOX_BIN").into(),
-            forced_panic_dir: variable("FORCED_PANIC_DIR").into(),
             examples: variable("EXAMPLES").into(),
             probe: variable("PROBE").into(),
         })

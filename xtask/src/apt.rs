@@ -1,5 +1,7 @@
 //! Installing what a task needs, where root and apt allow it.
 
+use std::sync::{Mutex, PoisonError};
+
 use anyhow::{Context, Result, bail};
 
 use crate::process::{self, command};
@@ -14,6 +16,9 @@ pub(crate) struct Needed {
 
 /// Makes sure that every program is there; installs the packages of those that are not.
 pub(crate) fn ensure(needed: &[Needed]) -> Result<()> {
+    // Parts of a task that run side by side: apt works for one at a time, and what one installs another need not.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let missing: Vec<_> =
         needed.iter().filter(|n| process::find_program(n.program).is_none()).map(|n| n.package).collect();
     if missing.is_empty() { Ok(()) } else { install(&missing) }

@@ -11,22 +11,31 @@ use serde_json::Value;
 use crate::process::{self, command};
 use crate::workspace;
 
+/// The one selection of packages and features that tests, and what they start, are built in, so that nothing is built twice.
+///
+/// A command with the feature panics when it is asked to; what is shipped is built without it.
+pub(crate) const FOR_TESTS: [&str; 3] = ["--workspace", "--features", "sandbox-cli/forced-panic"];
+
 /// A `cargo` invocation in the workspace, with the cargo that runs us.
 pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut cargo = Command::new(program);
     cargo.current_dir(workspace::root()).args(args);
-    // Set by the cargo that runs us, for us: they would reach build scripts, and make cargo rebuild what a plain cargo built.
+    without_our_variables(&mut cargo);
+    cargo
+}
+
+/// Removes what the cargo that runs us set for us: it would reach build scripts, and make cargo rebuild what a plain cargo built.
+pub(crate) fn without_our_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_PRIMARY_PACKAGE"]
             .iter()
             .any(|prefix| text.starts_with(prefix))
         {
-            cargo.env_remove(&name);
+            command.env_remove(&name);
         }
     }
-    cargo
 }
 
 /// Builds and gives the executables by target name. Diagnostics go to stderr as usual.
@@ -46,12 +55,6 @@ pub(crate) fn executables_of(cargo: &mut Command) -> Result<BTreeMap<String, Pat
     Ok(messages.lines().filter_map(|line| executable(&serde_json::from_str(line).ok()?)).collect())
 }
 
-/// A file of integration tests: `tests/NAME.rs` of a package.
-pub(crate) struct IntegrationTest {
-    pub(crate) package: String,
-    pub(crate) name: String,
-}
-
 /// The members of the workspace, as `cargo metadata` describes them.
 pub(crate) fn packages() -> Result<Vec<Value>> {
     let text = process::output(&mut cargo(["metadata", "--format-version=1", "--no-deps", "--offline"]))
@@ -63,26 +66,15 @@ pub(crate) fn packages() -> Result<Vec<Value>> {
     }
 }
 
-/// Every file of integration tests in the workspace.
-pub(crate) fn integration_tests() -> Result<Vec<IntegrationTest>> {
-    Ok(packages()?.iter().flat_map(integration_tests_of).collect())
-}
-
-fn integration_tests_of(package: &Value) -> Vec<IntegrationTest> {
-    let text =
-        |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let targets = package.get("targets").and_then(Value::as_array).into_iter().flatten();
-    targets
-        .filter(|target| target.pointer("/kind/0").and_then(Value::as_str) == Some("test"))
-        .map(|target| IntegrationTest { package: text(package, "name"), name: text(target, "name") })
-        .collect()
-}
-
-/// Builds one program of the workspace and gives where it lies.
-///
-/// The whole workspace selects the features, as it does for lints and tests, so that nothing is built twice.
+/// Builds one program of the workspace and gives where it lies. The whole workspace selects the features.
 pub(crate) fn program(name: &str, profile: &[&str]) -> Result<PathBuf> {
     let args = ["build", "--workspace", "--bin", name].into_iter().chain(profile.iter().copied());
+    executables(args)?.remove(name).with_context(|| format!("cargo built no program {name}"))
+}
+
+/// The same, as tests are built.
+pub(crate) fn program_for_tests(name: &str) -> Result<PathBuf> {
+    let args = ["build", "--bin", name].into_iter().chain(FOR_TESTS);
     executables(args)?.remove(name).with_context(|| format!("cargo built no program {name}"))
 }
 
@@ -194,15 +186,6 @@ mod tests {
         header[0x40] = 3;
         assert!(asks_for_a_loader(&header));
         assert!(asks_for_a_loader(b"#!/bin/sh"), "a file that is not a program is not a static program");
-    }
-
-    #[test]
-    fn integration_tests_are_distinguished_from_other_targets() {
-        let package = serde_json::json!({"name": "p", "targets": [
-            {"name": "p", "kind": ["lib"]}, {"name": "e2e", "kind": ["test"]}, {"name": "b", "kind": ["bench"]},
-        ]});
-        let found: Vec<_> = integration_tests_of(&package).into_iter().map(|t| (t.package, t.name)).collect();
-        assert_eq!(found, [("p".to_owned(), "e2e".to_owned())]);
     }
 
     #[test]

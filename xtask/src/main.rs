@@ -16,22 +16,26 @@ mod claude_code;
 mod debian;
 mod demo;
 mod deny;
+mod e2e;
 mod engine;
+mod matrix;
 mod mcp_server;
 mod messages_api;
 mod netns;
+mod nextest;
 mod npm;
 mod other_agents;
 mod packages;
 mod process;
 mod publishing;
+mod pypi;
 mod report;
 mod reproducible;
+mod results;
 mod s3_server;
 mod sbom;
 mod scrub;
 mod storm;
-mod suite;
 mod task_base_image;
 mod task_bench;
 mod task_claude_bin;
@@ -45,7 +49,6 @@ mod task_proxy_image;
 mod task_storm;
 mod task_test;
 mod task_tidy;
-mod test_run;
 mod tidy;
 mod workspace;
 
@@ -75,9 +78,9 @@ enum Task {
     ClaudeBin(task_claude_bin::ClaudeBinArgs),
     /// Runs the end-to-end tests on real podman.
     E2e(task_e2e::E2eArgs),
-    /// Runs everything that must hold: format, lints, tidy, unit tests, docs, end to end, the demo.
+    /// Run what every change must pass: format, lints, tidy, tests without an engine, the fast end-to-end tests, the demo.
     ///
-    /// The end-to-end tests run on six engines that it brings along: it needs root, apt, loop devices and a kernel with btrfs.
+    /// It brings three engines along, and needs root and apt. `--all` brings six, and needs loop devices and a kernel with btrfs.
     Test(task_test::TestArgs),
     /// Checks the house rules that a program can check.
     Tidy(task_tidy::TidyArgs),

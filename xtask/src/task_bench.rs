@@ -92,7 +92,7 @@ fn build() -> Result<Programs> {
         sandbox: copy(&take("sandbox")?, &folder.join("sandbox"))?,
         bench_tasks: take("bench-tasks")?,
         bench_proxy: take("bench-proxy")?,
-        proxy: copy(&task_proxy_image::build(&["--release"])?, &folder.join("sandbox-proxy"))?,
+        proxy: copy(&task_proxy_image::build_released()?, &folder.join("sandbox-proxy"))?,
     })
 }
 

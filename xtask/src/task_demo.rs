@@ -94,8 +94,8 @@ fn prepare(args: &DemoArgs) -> Result<Prepared> {
     let socket = step("finding an engine", || task_engine::find_or_start(args.podman))?;
     let claude = step("finding Claude Code", || claude_code::visible_program(args.claude_bin.as_deref()))?;
     let image = step("finding an image for tasks", || image(&socket, args))?;
-    let sandbox = step("building the sandbox command", || cargo::program("sandbox", &[]))?;
-    task_proxy_image::build(&task_proxy_image::FOR_TESTS)?;
+    let sandbox = step("building the sandbox command", || cargo::program_for_tests("sandbox"))?;
+    task_proxy_image::build_for_tests()?;
     let stand_in = stand_in();
     step("building the stand-in for the internet", || {
         cargo::static_program("test-world", "stand-in", &[], &stand_in)

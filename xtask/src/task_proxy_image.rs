@@ -16,15 +16,12 @@ pub(crate) const PROGRAMS: [&str; 2] = ["sandbox-proxy", INSIDE];
 /// The one that runs inside of containers.
 pub(crate) const INSIDE: &str = "sandbox-inside";
 
-/// The profile of programs that are not shipped.
-pub(crate) const FOR_TESTS: [&str; 2] = ["--profile", "tests"];
-
 #[derive(Args)]
 pub(crate) struct ProxyImageArgs {}
 
 /// Prints path, size and hash of the programs.
 pub(crate) fn run(_: &ProxyImageArgs) -> Result<()> {
-    let proxy = build(&["--release"])?;
+    let proxy = build_released()?;
     for name in PROGRAMS {
         describe(&proxy.with_file_name(name))?;
     }
@@ -40,12 +37,26 @@ fn describe(program: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Builds what is shipped.
+pub(crate) fn build_released() -> Result<PathBuf> {
+    build(PROGRAMS.map(|name| (name, &["--release"][..])))
+}
+
+/// Builds what is not shipped: soon, and with the features that let tests make the proxy panic and attack from inside.
+/// Without being asked to, these programs do the same as those that are shipped.
+pub(crate) fn build_for_tests() -> Result<PathBuf> {
+    build([
+        ("sandbox-proxy", &["--profile", "tests", "--features", "forced-panic"][..]),
+        (INSIDE, &["--profile", "tests", "--features", "attempts"][..]),
+    ])
+}
+
 /// Builds the static programs into the folder where the library of a checkout looks for them; gives the proxy's path.
-pub(crate) fn build(profile: &[&str]) -> Result<PathBuf> {
+fn build(programs: [(&str, &[&str]); 2]) -> Result<PathBuf> {
     let folder = workspace::target().join("proxy");
-    for name in PROGRAMS {
+    for (name, options) in programs {
         step(&format!("building the static {name}"), || {
-            cargo::static_program(name, name, profile, &folder.join(name))
+            cargo::static_program(name, name, options, &folder.join(name))
         })?;
     }
     Ok(folder.join("sandbox-proxy"))

@@ -38,13 +38,20 @@ enum Storm {
     Engine,
 }
 
+/// A few rounds of each storm: what the matrix has time for.
+pub(crate) fn short() -> Result<()> {
+    [Storm::Kill, Storm::Load, Storm::Engine]
+        .into_iter()
+        .try_for_each(|storm| run(&StormArgs { storm, podman: Podman::Five, rounds: 6, seed: 1 }))
+}
+
 /// Prints a table, and fails where something was left, lost or disturbed.
 pub(crate) fn run(args: &StormArgs) -> Result<()> {
     let engine = PrivateEngine::new(Some(args.podman));
     let version = step(&format!("starting {}", args.podman.name()), || engine.ensure())?;
     ensure_image(engine.socket(), &BASE)?;
-    let sandbox = step("building the command", || cargo::program("sandbox", &["--package", "sandbox-cli"]))?;
-    let proxy = task_proxy_image::build(&task_proxy_image::FOR_TESTS)?;
+    let sandbox = step("building the command", || cargo::program_for_tests("sandbox"))?;
+    let proxy = task_proxy_image::build_for_tests()?;
     let field = Field::new(&engine, sandbox, &proxy, &BASE.reference())?;
     let begun = Instant::now();
     let report = match args.storm {

@@ -1,82 +1,157 @@
-//! `test`: everything that must hold before a change is good: format, lints, tidy, unit tests, docs, end to end.
+//! `test`: everything that a change must pass, and with `--all` everything that there is.
 
+use std::thread;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 
-use crate::cargo::{self, cargo};
-use crate::deny;
-use crate::process;
+use crate::cargo::{FOR_TESTS, cargo};
+use crate::deny::{self, Advisories};
+use crate::e2e::{self, Programs, Selection, TestEngine};
+use crate::matrix::{self, Parts};
+use crate::nextest;
+use crate::process::{self, command};
 use crate::publishing;
-use crate::report::{say, seconds, step};
+use crate::report::{say, seconds};
 use crate::reproducible;
-use crate::suite::{self, Tally};
+use crate::results::Results;
 use crate::task_demo::{self, DemoArgs};
-use crate::task_e2e::{self, E2eArgs};
+use crate::task_e2e;
 use crate::task_fuzz;
 use crate::task_proxy_image::INSIDE;
+use crate::task_storm;
 use crate::task_tidy::{self, TidyArgs};
 
 #[derive(Args)]
-pub(crate) struct TestArgs {}
+pub(crate) struct TestArgs {
+    /// Run the matrix: everything there is, on all engines, with storms and fuzzing; and write its record.
+    #[arg(long)]
+    all: bool,
+}
 
-/// Stops at the first step that fails.
-pub(crate) fn run(_: &TestArgs) -> Result<()> {
-    say("this runs everything that must hold, end to end on six engines that it brings along");
+/// What does not need an engine.
+const UNITS: &str = "not package(e2e-tests)";
+
+/// Stops at the first part that fails.
+pub(crate) fn run(args: &TestArgs) -> Result<()> {
     let begin = Instant::now();
-    let mut tally = Tally::default();
-    step("format", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;
-    step("lints", lint)?;
-    step("tidy", || task_tidy::run(&TidyArgs {}))?;
-    step("crates that can be published", publishing::check)?;
-    step("licences, sources and advisories of dependencies", deny::check)?;
-    step("unit tests and examples in the docs", || {
-        tally += good(unit_tests()?)?;
-        tally += good(suite::run(&mut cargo(["test", "--workspace", "--doc"]))?)?;
-        Ok(())
+    let mut parts = Parts::default();
+    let mut results = Results::default();
+    let outcome =
+        if args.all { everything(&mut parts, &mut results) } else { fast(&mut parts, &mut results) };
+    results.report();
+    parts.report();
+    if outcome.is_ok() {
+        say(format!("everything is in order after {}", seconds(begin.elapsed())));
+        if args.all {
+            matrix::write(&parts, &results)?;
+        }
+        matrix::note_passed()?;
+    }
+    println!("{}", results.line());
+    outcome
+}
+
+/// What every change must pass, and what the paths changed since the last matrix add to it.
+fn fast(parts: &mut Parts, results: &mut Results) -> Result<()> {
+    let changed = matrix::changed_since()?;
+    let additions = e2e::additions(&changed);
+    for added in &additions {
+        say(format!("changed since the last matrix, so on {} also {}", added.podman.name(), added.filter));
+    }
+    let selections = e2e::joined(e2e::fast().into_iter().chain(additions));
+    let programs = beside_engines(&selections, || {
+        checks(parts, Advisories::IfReachable)?;
+        if changed.iter().any(|path| path.ends_with("Cargo.toml") || path.ends_with("Cargo.lock")) {
+            parts.step("crates that can be published", publishing::check)?;
+        }
+        build(parts, &selections)
     })?;
-    step("docs", || {
-        process::run(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    tests(parts, results, &programs, &selections)
+}
+
+/// The matrix.
+fn everything(parts: &mut Parts, results: &mut Results) -> Result<()> {
+    let selections = e2e::all();
+    let programs = beside_engines(&selections, || {
+        checks(parts, Advisories::Required)?;
+        parts.step("crates that can be published", publishing::check)?;
+        build(parts, &selections)
     })?;
-    step("a few seconds of every fuzz target", task_fuzz::smoke)?;
-    step("programs that do not depend on where they were built", || {
+    tests(parts, results, &programs, &selections)?;
+    parts.step("a few seconds of every fuzz target", task_fuzz::smoke)?;
+    parts.step("programs that do not depend on where they were built", || {
         // The proxy takes minutes: `cargo xtask dist --verify` builds it twice too.
         reproducible::check(&[INSIDE])
     })?;
-    step("end to end", || {
-        tally += good(task_e2e::run_all(&E2eArgs::default())?)?;
-        Ok(())
-    })?;
-    step("demo", || task_demo::run(&DemoArgs::for_tests()))?;
-    say(format!("everything is in order after {}", seconds(begin.elapsed())));
-    println!("{}", tally.line());
+    parts.step("storms", task_storm::short)?;
+    if results.flaky().len() > matrix::FLAKY {
+        bail!(
+            "{} tests passed only when they ran again; at most {} may",
+            results.flaky().len(),
+            matrix::FLAKY
+        );
+    }
     Ok(())
 }
 
-fn lint() -> Result<()> {
-    let options = ["--workspace", "--all-targets", "--all-features"];
-    process::run(cargo(["clippy"]).args(options).args(["--", "-D", "warnings"]))
+/// Makes engines and images for tasks while `action` goes on: that waits for the network and the disk.
+fn beside_engines<T>(selections: &[Selection], action: impl FnOnce() -> Result<T>) -> Result<T> {
+    let prepare =
+        || selections.iter().try_for_each(|selection| TestEngine::private(selection.podman).map(drop));
+    thread::scope(|scope| {
+        let engines = scope.spawn(prepare);
+        let result = action()?;
+        engines.join().map_err(|_| anyhow!("the preparation of the engines panicked"))??;
+        Ok(result)
+    })
 }
 
-/// All that needs no engine. One selection of packages in every step, so that nothing is built twice.
-fn unit_tests() -> Result<Tally> {
-    let (ends, units): (Vec<_>, Vec<_>) =
-        cargo::integration_tests()?.into_iter().partition(|test| test.package == task_e2e::PACKAGE);
-    if let Some(twin) = ends.iter().find(|end| units.iter().any(|unit| unit.name == end.name)) {
-        bail!("two packages have tests/{}.rs: one of them would run without its engine", twin.name);
-    }
-    let mut command = cargo(["test", "--workspace", "--lib", "--bins"]);
-    for unit in units {
-        command.args(["--test", &unit.name]);
-    }
-    suite::run(&mut command)
+/// What reads the sources.
+fn checks(parts: &mut Parts, advisories: Advisories) -> Result<()> {
+    parts.step("format", || process::run(&mut cargo(["fmt", "--all", "--check"])))?;
+    parts.step("tidy", || task_tidy::run(&TidyArgs {}))?;
+    parts.step("licences, sources and advisories of dependencies", || deny::check(advisories))?;
+    parts.step("lints", || {
+        let options = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+        process::run(&mut cargo(options))
+    })
 }
 
-fn good(tally: Tally) -> Result<Tally> {
-    if !tally.is_good() {
-        println!("{}", tally.line());
-        bail!("tests failed, or none ran");
+fn build(parts: &mut Parts, selections: &[Selection]) -> Result<Programs> {
+    let programs = parts.step("building all programs and tests", || Programs::prepare(selections, None))?;
+    e2e::check(&programs.tests)?;
+    Ok(programs)
+}
+
+/// What runs the programs.
+fn tests(
+    parts: &mut Parts,
+    results: &mut Results,
+    programs: &Programs,
+    selections: &[Selection],
+) -> Result<()> {
+    parts.step("tests without an engine", || {
+        let mut units = programs.tests.command("run", command("env", ["--"]));
+        let cases = nextest::run(units.args(["-E", UNITS]))?;
+        results.add("", cases);
+        good(results)
+    })?;
+    parts
+        .step("examples in the docs", || process::run(cargo(["test", "--quiet", "--doc"]).args(FOR_TESTS)))?;
+    parts.step("docs", || {
+        process::run(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
+    for selection in selections {
+        parts.step(&format!("end to end on {}", selection.podman.name()), || {
+            results.extend(task_e2e::on_private_engine(programs, selection, None)?);
+            good(results)
+        })?;
     }
-    Ok(tally)
+    parts.step("demo", || task_demo::run(&DemoArgs::for_tests()))
+}
+
+fn good(results: &Results) -> Result<()> {
+    if results.are_good() { Ok(()) } else { bail!("tests failed, or none ran") }
 }

@@ -13,7 +13,7 @@ use super::hook;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_has_a_kernel_of_its_own_its_streams_and_its_exit_code() {
-    let _hook = hook::stays().await;
+    let _hook = hook::stays();
     let bed = Bed::new().await;
     let script = "dmesg | grep -c 'Starting gVisor'; cat /proc/version; cat; echo complaint >&2; exit 3";
     let command = bed.sandbox.create_command(spec(&bed, script)).expect("a good command");
@@ -31,7 +31,7 @@ async fn a_command_has_a_kernel_of_its_own_its_streams_and_its_exit_code() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_limit_ends_what_ignores_signals() {
-    let _hook = hook::stays().await;
+    let _hook = hook::stays();
     let bed = Bed::new().await;
     let script = "trap '' TERM INT; setsid sleep 300 & echo before; while true; do sleep 300; done";
     let spec =
@@ -48,7 +48,7 @@ async fn a_time_limit_ends_what_ignores_signals() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mounts_are_what_was_asked_for() {
-    let _hook = hook::stays().await;
+    let _hook = hook::stays();
     let bed = Bed::new().await;
     let [kept, shared] = ["kept", "shared"].map(|name| {
         let folder = bed.folder().join(name);
@@ -74,7 +74,7 @@ async fn mounts_are_what_was_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gvisor_is_had_when_demanded_and_nothing_else_is() {
-    let _hook = hook::stays().await;
+    let _hook = hook::stays();
     let bed = Bed::new().await;
     assert_eq!(run(&bed, "echo ran").await.stdout, "ran\n");
     for other in [Runtime::Crun, Runtime::Runc, Runtime::Krun] {

@@ -24,7 +24,7 @@ async fn run(executor: &Executor, command: &str) -> ExecResult {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_run_as_nobody_in_particular_and_start_others() {
-    let _hook = hook::stays().await;
+    let _hook = hook::stays();
     let bed = Bed::new().await;
     let executor = executor(&bed, in_gvisor(Isolation::untrusted()));
     let line = "id -u; for i in 1 2 3; do (bash -c \"exit $i\"; echo $?) & done; wait; exit 7";
@@ -40,7 +40,7 @@ async fn commands_run_as_nobody_in_particular_and_start_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timeout_ends_a_command_and_keeps_what_was_written() {
-    let _hook = hook::stays().await;
+    let _hook = hook::stays();
     let bed = Bed::new().await;
     let executor = executor(&bed, in_gvisor(Isolation::untrusted()));
     let line = "setsid sleep 300 & echo started; sleep 300";
@@ -56,7 +56,7 @@ async fn a_timeout_ends_a_command_and_keeps_what_was_written() {
 /// Unlike the host's kernel, gVisor's lets a container end its own first process. No other process is hit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_kills_the_supervisor_ends_its_container_and_the_next_has_another() {
-    let _hook = hook::stays().await;
+    let _hook = hook::stays();
     let bed = Bed::new().await;
     let executor = executor(&bed, in_gvisor(Isolation::untrusted()));
     let killed = executor.execute("kill -9 1; sleep 60", ExecOptions::default()).await;
@@ -69,7 +69,7 @@ async fn a_command_that_kills_the_supervisor_ends_its_container_and_the_next_has
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_demand_there_is_an_error_that_says_so() {
-    let _hook = hook::stays().await;
+    let _hook = hook::stays();
     let bed = Bed::new().await;
     let executor = executor(&bed, Isolation::untrusted());
     let error = executor

@@ -1,25 +1,26 @@
 //! The engine's hook, which a test takes away while no other runs containers.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-static HOOK: RwLock<()> = RwLock::const_new(());
+use e2e_tests::setting::Setting;
 
 /// While this is held, the engine has its hook.
-pub(super) async fn stays() -> RwLockReadGuard<'static, ()> {
-    HOOK.read().await
+pub(super) fn stays() -> File {
+    let lock = lock();
+    lock.lock_shared().expect("a lock of the run");
+    lock
 }
 
 /// While this is held, it has none.
 pub(super) struct Gone {
-    _alone: RwLockWriteGuard<'static, ()>,
+    _alone: File,
 }
 
 impl Gone {
-    pub(super) async fn now() -> Self {
-        let alone = HOOK.write().await;
+    pub(super) fn now() -> Self {
+        let alone = lock();
+        alone.lock().expect("a lock of the run");
         fs::rename(hook(), aside()).expect("the engine's hook");
         Self { _alone: alone }
     }
@@ -29,6 +30,11 @@ impl Drop for Gone {
     fn drop(&mut self) {
         fs::rename(aside(), hook()).expect("the engine's hook");
     }
+}
+
+/// Tests are processes of their own: the lock is on a file.
+fn lock() -> File {
+    File::create(Setting::of_this_run().folder.join("hook")).expect("a file of the run")
 }
 
 /// Where `cargo xtask engine` puts it.

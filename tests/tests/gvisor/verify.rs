@@ -33,7 +33,7 @@ async fn check(bed: &Bed, isolation: Isolation, limits: ResourceLimits, network:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_guarantees_for_an_agent_that_do_not_hold_are_these() {
-    let _hook = hook::stays().await;
+    let _hook = hook::stays();
     let bed = Bed::new().await;
     let network = bed::network("domains: [open.test]");
     let more = ["cgroup_readonly", "proc_sys_readonly"];
@@ -43,7 +43,7 @@ async fn the_guarantees_for_an_agent_that_do_not_hold_are_these() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_guarantees_for_the_untrusted_that_do_not_hold_are_these() {
-    let _hook = hook::stays().await;
+    let _hook = hook::stays();
     let bed = Bed::new().await;
     let more = [
         "etc_readonly",

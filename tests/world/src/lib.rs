@@ -6,9 +6,9 @@
 //! its programs link statically: the demo runs one in an empty container.
 //!
 //! ```no_run
-//! use test_world::world::World;
+//! use test_world::world::WorldServer;
 //!
-//! let world = World::start([127, 0, 0, 1].into())?;
+//! let world = WorldServer::start([127, 0, 0, 1].into())?;
 //! println!("{} knows every name; its certificates are signed by\n{}", world.dns(), world.roots_pem());
 //! # Ok::<(), std::io::Error>(())
 //! ```

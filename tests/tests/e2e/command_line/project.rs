@@ -42,12 +42,6 @@ impl Project {
         project
     }
 
-    /// The same, with the programs that panic when they are asked to.
-    pub(crate) fn that_may_panic(self) -> Self {
-        let folder = &Setting::of_this_run().forced_panic_dir;
-        Self { sandbox: folder.join("sandbox"), proxy_dir: folder.clone(), ..self }
-    }
-
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }

@@ -144,7 +144,7 @@ async fn python_with_an_api_key() {
     Client {
         host: "key.python.test",
         header: "x-api-key",
-        lock: |token| Lock::Header("x-api-key", token),
+        lock: |token| Lock::Header("x-api-key".into(), token),
         token: unique("sk-ant-api03-", 90),
         script: "python3 -c \"
 import os, requests, httpx
@@ -162,7 +162,7 @@ async fn node_with_a_private_token() {
     Client {
         host: "private.node.test",
         header: "private-token",
-        lock: |token| Lock::Header("private-token", token),
+        lock: |token| Lock::Header("private-token".into(), token),
         token: unique("glpat-", 20),
         script: "node -e \"
 const headers = {'PRIVATE-TOKEN': process.env.TOKEN};
@@ -209,7 +209,7 @@ PYTHONPATH=/tmp/site python3 -c 'import demo; print(demo.GREETING)'",
 #[tokio::test(flavor = "multi_thread")]
 async fn claude_code_with_a_masked_api_key() {
     let key = unique("sk-ant-api03-", 95);
-    let lock = Lock::Header("x-api-key", key.clone());
+    let lock = Lock::Header("x-api-key".into(), key.clone());
     claude_code_with("api.anthropic.test", "ANTHROPIC_API_KEY", &key, lock).await;
 }
 

@@ -4,7 +4,7 @@ use crate::command_line::project::{Ended, Project};
 
 /// What a run with a proxy that has faults on request came to.
 fn run(script: &str) -> Ended {
-    Project::with_prefix("e2e-proxy-faults").that_may_panic().run(script)
+    Project::with_prefix("e2e-proxy-faults").run(script)
 }
 
 #[track_caller]

@@ -9,12 +9,13 @@ use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
+use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 
 use super::routes::{Body, text};
 
 /// A server behind a host of the world.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Backend {
     /// Where it listens.
     pub address: SocketAddr,

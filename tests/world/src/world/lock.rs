@@ -4,18 +4,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{AUTHORIZATION, AsHeaderName, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
+use serde::{Deserialize, Serialize};
 
 use super::routes::{Body, text};
 
 /// How a host wants its token. A request that does not bring exactly that, and once, gets 401.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Lock {
     /// `Authorization: Bearer TOKEN`.
     Bearer(String),
     /// `Authorization: Basic …` with the token as password of whatever user.
     Password(String),
     /// The token alone in the header of this name.
-    Header(&'static str, String),
+    Header(String, String),
 }
 
 impl Lock {
@@ -25,7 +26,7 @@ impl Lock {
                 only(headers, &AUTHORIZATION).is_some_and(|value| value == format!("Bearer {token}"))
             }
             Self::Password(token) => basic(headers).is_some_and(|(_, password)| password == *token),
-            Self::Header(name, token) => only(headers, *name).is_some_and(|value| value == token),
+            Self::Header(name, token) => only(headers, name.as_str()).is_some_and(|value| value == token),
         }
     }
 
@@ -87,7 +88,7 @@ mod tests {
     fn only_the_whole_token_in_its_place_opens() {
         let bearer = Lock::Bearer("t0k".into());
         let password = Lock::Password("t0k".into());
-        let header = Lock::Header("x-api-key", "t0k".into());
+        let header = Lock::Header("x-api-key".into(), "t0k".into());
         let basic = format!("basic {}", STANDARD.encode("any:t0k"));
         let user = format!("Basic {}", STANDARD.encode("t0k:any"));
         for (lock, lines, opens) in [

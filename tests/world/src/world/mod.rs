@@ -6,6 +6,7 @@
 
 mod backend;
 mod ca;
+mod control;
 mod dns;
 mod git;
 mod lock;
@@ -22,9 +23,10 @@ use std::net::Ipv4Addr;
 
 pub use backend::Backend;
 pub use ca::TestAuthority;
+pub use control::World;
 pub use lock::Lock;
 pub use routes::Seen;
-pub use running::World;
+pub use running::WorldServer;
 pub use sinks::{IcmpSink, UdpSink};
 
 /// The address of the name server and of the origin in the end-to-end tests.

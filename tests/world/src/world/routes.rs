@@ -11,6 +11,7 @@ use http_body_util::{BodyExt as _, Empty, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -27,7 +28,7 @@ pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 const REMEMBERED: usize = 10_000;
 
 /// A request that reached the origin.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Seen {
     /// Its method.
     pub method: String,

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use test_world::world::World;
+use test_world::world::WorldServer;
 
 /// Measures the proxy and prints the result as JSON.
 #[derive(Parser)]
@@ -39,7 +39,8 @@ struct Args {
 #[tokio::main]
 async fn main() -> Result<()> {
     let args = Args::parse();
-    let world = World::start(args.origin).with_context(|| format!("cannot listen at {}", args.origin))?;
+    let world =
+        WorldServer::start(args.origin).with_context(|| format!("cannot listen at {}", args.origin))?;
     let report = rounds::measure(&args, world.roots_pem()).await?;
     let text = serde_json::to_string_pretty(&report).context("cannot write the report")?;
     writeln!(std::io::stdout(), "{text}").context("cannot print the report")

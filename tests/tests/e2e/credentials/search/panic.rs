@@ -13,7 +13,7 @@ curl -sS -H "Authorization: Bearer $TOKEN" -H "x-forced-panic: $HOW" https://sea
 "#;
 
 fn start(prefix: &'static str, script: &str) -> Run {
-    let project = Project::with_prefix(prefix).that_may_panic();
+    let project = Project::with_prefix(prefix);
     Run::start_in(project, prefix, MASKED, script)
 }
 

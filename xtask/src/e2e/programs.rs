@@ -1,0 +1,99 @@
+//! What the tests need, whichever engine they run on: made or fetched first, and named to them in `SANDBOX_E2E_…`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::apt::{self, Needed};
+use crate::cargo;
+use crate::claude_code;
+use crate::mcp_server;
+use crate::nextest::{self, Built};
+use crate::npm;
+use crate::other_agents::{self, OtherAgents};
+use crate::report::step;
+use crate::s3_server;
+use crate::task_base_image::{BASE, CLIENTS};
+use crate::task_proxy_image::{self, INSIDE};
+
+use super::tiers::{NEED_FETCHED, Selection};
+
+/// The last npm that runs on the Node.js of the image with clients.
+const NPM: &str = "npm@10";
+
+/// What is there.
+pub(crate) struct Programs {
+    pub(crate) tests: Built,
+    pub(crate) stand_in: PathBuf,
+    sandbox: PathBuf,
+    proxy: PathBuf,
+    claude: PathBuf,
+    fetched: Option<Fetched>,
+}
+
+struct Fetched {
+    agents: OtherAgents,
+    npm: PathBuf,
+    mcp_server: PathBuf,
+    s3_server: PathBuf,
+}
+
+impl Programs {
+    /// What `selections` need.
+    pub(crate) fn prepare(selections: &[Selection], claude: Option<&Path>) -> Result<Self> {
+        let claude = claude_code::visible_program(claude)?;
+        let tests = step("building the tests", nextest::build)?;
+        let filters: Vec<String> =
+            selections.iter().map(|selection| format!("({})", selection.filter)).collect();
+        let names = tests.names(&filters.join(" | "))?;
+        let needs_fetched = |name: &String| NEED_FETCHED.iter().any(|begin| name.starts_with(begin));
+        let fetched = names.iter().any(needs_fetched).then(Fetched::prepare).transpose()?;
+        let sandbox = step("building the sandbox command", || cargo::program_for_tests("sandbox"))?;
+        let stand_in = cargo::program_for_tests("stand-in")?;
+        let proxy = task_proxy_image::build_for_tests()?;
+        Ok(Self { tests, stand_in, sandbox, proxy, claude, fetched })
+    }
+
+    /// The variables that name them.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let folder = |program: &Path| program.parent().unwrap_or(program).to_owned();
+        // A test that needs a program which is not there fails, and names this.
+        let fetched = |path: fn(&Fetched) -> &PathBuf| {
+            self.fetched
+                .as_ref()
+                .map_or_else(|| "/not-fetched-for-fast-tests".into(), |fetched| path(fetched).into())
+        };
+        vec![
+            ("SANDBOX_E2E_IMAGE", BASE.reference().into()),
+            ("SANDBOX_E2E_CLIENTS_IMAGE", CLIENTS.reference().into()),
+            ("SANDBOX_E2E_CLAUDE", self.claude.clone().into()),
+            ("SANDBOX_E2E_CODEX", fetched(|fetched| &fetched.agents.codex)),
+            ("SANDBOX_E2E_GEMINI", fetched(|fetched| &fetched.agents.gemini)),
+            ("SANDBOX_E2E_OPENCODE", fetched(|fetched| &fetched.agents.opencode)),
+            ("SANDBOX_E2E_NODE", fetched(|fetched| &fetched.agents.node)),
+            ("SANDBOX_E2E_NPM", fetched(|fetched| &fetched.npm)),
+            ("SANDBOX_E2E_MCP_SERVER", fetched(|fetched| &fetched.mcp_server)),
+            ("SANDBOX_E2E_S3_SERVER", fetched(|fetched| &fetched.s3_server)),
+            ("SANDBOX_E2E_PROXY_DIR", folder(&self.proxy).into()),
+            ("SANDBOX_E2E_SANDBOX_BIN", self.sandbox.clone().into()),
+            // cargo builds examples with the tests, below the folder of the programs.
+            ("SANDBOX_E2E_EXAMPLES", folder(&self.sandbox).join("examples").into()),
+            ("SANDBOX_E2E_PROBE", self.proxy.with_file_name(INSIDE).into()),
+        ]
+    }
+}
+
+impl Fetched {
+    fn prepare() -> Result<Self> {
+        let agents = other_agents::programs()?;
+        let npm = npm::unpacked(NPM, "npm")?;
+        let mcp_server = mcp_server::program()?;
+        let s3_server = s3_server::program()?;
+        apt::ensure(&[
+            Needed { program: "pg_createcluster", package: "postgresql" },
+            Needed { program: "redis-server", package: "redis-server" },
+        ])?;
+        Ok(Self { agents, npm, mcp_server, s3_server })
+    }
+}

@@ -1,0 +1,380 @@
+//! Which end-to-end tests run on which engine, and what a change adds to the fast ones: filtersets of cargo-nextest.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, bail};
+
+use crate::engine::Podman;
+use crate::nextest::Built;
+
+/// Tests to run on an engine.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Selection {
+    pub(crate) podman: Podman,
+    pub(crate) filter: String,
+}
+
+/// Everything, on every engine. What does not depend on podman's version, or on root, runs on podman 5 alone.
+pub(crate) fn all() -> Vec<Selection> {
+    [
+        (Podman::Five, E2E.to_owned()),
+        (Podman::Four, on_podman_4()),
+        (Podman::FiveRootless, rootless()),
+        (Podman::FourRootless, any_of(&FAST_ROOTLESS)),
+        (Podman::Gvisor, GVISOR.to_owned()),
+        (Podman::Quota, QUOTA.to_owned()),
+    ]
+    .map(|(podman, filter)| Selection { podman, filter })
+    .into()
+}
+
+/// What every change must pass.
+pub(crate) fn fast() -> Vec<Selection> {
+    let five = format!("{} & not ({})", any_of(&FAST), any_of(&SLOW));
+    [(Podman::Five, five), (Podman::Four, any_of(&FAST_ON_4)), (Podman::FiveRootless, any_of(&FAST_ROOTLESS))]
+        .map(|(podman, filter)| Selection { podman, filter })
+        .into()
+}
+
+/// The tests of `podman` whose names contain one of `names`: what a person asks for is not left out.
+pub(crate) fn named(podman: Podman, names: &[String]) -> Selection {
+    let names: Vec<String> = names.iter().map(|name| format!("test({name})")).collect();
+    let filter = format!("binary_id(e2e-tests::{}) & ({})", podman.tests(), names.join(" | "));
+    Selection { podman, filter }
+}
+
+const E2E: &str = "binary_id(e2e-tests::e2e)";
+const GVISOR: &str = "binary_id(e2e-tests::gvisor)";
+const QUOTA: &str = "binary_id(e2e-tests::quota)";
+
+/// Promises 1 to 6 and 9 of SECURITY.md, on podman 5.
+const FAST: [&str; 21] = [
+    "command_line::auto::",
+    "command_line::exec::",
+    "command_line::left_behind::",
+    "command_line::run::",
+    "command_line::workspace::",
+    "credentials::foreign::",
+    "credentials::scope::",
+    "executor::behaviour::",
+    "git_rules::",
+    "hardening::rights::",
+    "identity::",
+    "isolation::",
+    "lifecycle::instances::",
+    "requests::",
+    "services::",
+    "shield::",
+    "taken_over::",
+    "vendor_tools::hostile_requests_fail_closed",
+    "verify::holds::",
+    "workspace::followed::",
+    "workspace::planted::",
+];
+/// What these leave to the matrix: tests that take long, or need servers of others.
+const SLOW: [&str; 3] = [
+    "isolation::names_that_podman_gives_the_host_lead_nowhere",
+    "services::a_cache_of_the_host",
+    "services::a_database_of_the_host",
+];
+/// The walls that podman's version has a part in.
+const FAST_ON_4: [&str; 10] = [
+    "hardening::rights::capabilities_and_no_new_privileges",
+    "image_builds::reach::nothing_else_can_be_reached_from_a_step",
+    "isolation::datagrams_to_the_host",
+    "isolation::only_three_ports",
+    "isolation::the_hosts_services_are_unreachable_over_ipv4",
+    "isolation::the_hosts_services_are_unreachable_over_ipv6_link_local",
+    "lifecycle::instances::kill_9",
+    "requests::an_allowed_request",
+    "taken_over::it_reaches_public_hosts",
+    "verify::holds::every_guarantee_for_an_agent",
+];
+/// The same for an engine of an ordinary user.
+const FAST_ROOTLESS: [&str; 10] = [
+    "command_line::care::doctor",
+    "command_line::run::exit_code_and_streams",
+    "credentials::scope::to_a_host_out_of_scope",
+    "executor::behaviour::the_root_cannot_be_written",
+    "isolation::only_three_ports",
+    "isolation::the_hosts_services_are_unreachable_over_ipv4",
+    "rootless::",
+    "services::a_link_that_a_task_made",
+    "taken_over::it_reaches_public_hosts",
+    "verify::holds::every_guarantee_for_the_untrusted",
+];
+/// What depends on whether root runs the engine.
+const ROOTLESS: [&str; 12] = [
+    "agent::",
+    "command_line::care::doctor",
+    "command_line::run::",
+    "credentials::scope::",
+    "executor::",
+    "hardening::process::",
+    "isolation::",
+    "rootless::",
+    "services::a_link",
+    "services::the_policy_decides",
+    "taken_over::",
+    "verify::",
+];
+/// Parts of the names of those of them that are left out; CONTRIBUTING.md says why.
+const NEED_ROOT: [&str; 18] = [
+    "a_fork_bomb_ends",
+    "a_refusal_of_processes",
+    "cannot_be_pinged",
+    "command_line::verify",
+    "commands_die_with_the_process",
+    "could_raise_its_limits",
+    "datagrams_to_the_host",
+    "devices_names_of_the_host_and_limits",
+    "every_guarantee_for_an_agent",
+    "internal_network_reaches_the_host",
+    "is_looked_after",
+    "link_local",
+    "memory_is_limited",
+    "more_capabilities",
+    "shares_the_host",
+    "swap_is_none",
+    "ten_gigabytes",
+    "udp_and_icmp",
+];
+/// What does not depend on podman's version.
+const ON_ONE_VERSION: [&str; 45] = [
+    "agent::",
+    "clients::",
+    "command_line::agent::",
+    "command_line::auto::",
+    "command_line::exec::",
+    "command_line::left_behind::",
+    "command_line::logs::",
+    "command_line::policy::",
+    "command_line::run::",
+    "command_line::settings::",
+    "command_line::workspace::",
+    "credentials::clients::",
+    "credentials::echo::",
+    "credentials::foreign::",
+    "credentials::s3::",
+    "credentials::scope::",
+    "credentials::search::needles::",
+    "credentials::search::panic::",
+    "credentials::search::trace::",
+    "examples::",
+    "executor::behaviour::",
+    "executor::crowd::",
+    "executor::errors::",
+    "executor::files::",
+    "executor::network::",
+    "executor::output::",
+    "executor::parallel::",
+    "executor::timeouts::",
+    "executor::workspace::",
+    "gateway::",
+    "identity::",
+    "mcp::",
+    "protocols::",
+    "reliability::flood::",
+    "reliability::proxy_faults::",
+    "reliability::record::",
+    "reliability::unfinished_agent::",
+    "requests::",
+    "resources::traffic::",
+    "runs::policy::",
+    "workspace::followed::",
+    "workspace::layouts::",
+    "workspace::links::",
+    "workspace::others::",
+    "workspace::planted::",
+];
+
+/// Beginnings of the names of tests that need more than what comes from this checkout, and Claude Code.
+pub(super) const NEED_FETCHED: [&str; 7] = [
+    "clients::",
+    "command_line::other_agents::",
+    "credentials::clients::",
+    "credentials::s3::",
+    "mcp::",
+    "services::a_cache_of_the_host",
+    "services::a_database_of_the_host",
+];
+
+/// What a change of a path adds to the fast tests.
+struct Rule {
+    /// Paths begin with one of these.
+    paths: &'static [&'static str],
+    /// On podman 5: beginnings of names.
+    tests: &'static [&'static str],
+    /// All that there is on these.
+    engines: &'static [Podman],
+}
+
+const RULES: [Rule; 12] = [
+    Rule {
+        paths: &[
+            "crates/podman/",
+            "crates/packet-filter/",
+            "crates/sandbox/src/container/",
+            "crates/sandbox/src/egress/",
+        ],
+        tests: &["hardening::", "lifecycle::", "images::", "runs::", "verify::", "reliability::"],
+        engines: &[Podman::Four, Podman::FiveRootless, Podman::Quota],
+    },
+    Rule {
+        paths: &["crates/inside/", "crates/sandbox/src/executor/"],
+        tests: &["executor::", "verify::"],
+        engines: &[Podman::Gvisor],
+    },
+    Rule { paths: &["crates/sandbox/src/image/"], tests: &["images::", "image_builds::"], engines: &[] },
+    Rule {
+        paths: &["crates/workspace/", "crates/files/"],
+        tests: &["workspace::", "command_line::git::", "command_line::two_runs::"],
+        engines: &[],
+    },
+    Rule {
+        paths: &[
+            "crates/credentials/",
+            "crates/logins/",
+            "crates/proxy/src/credential",
+            "crates/proxy/src/scrub",
+            "crates/proxy/src/signing",
+        ],
+        tests: &["credentials::"],
+        engines: &[],
+    },
+    Rule {
+        paths: &[
+            "crates/claude-output/",
+            "crates/sandbox/src/agent/",
+            "crates/sandbox/src/task/",
+            "crates/session/",
+        ],
+        tests: &[
+            "agent",
+            "command_line::agent::",
+            "command_line::other_agents::",
+            "gateway::",
+            "mcp::",
+            "lifecycle::full::",
+        ],
+        engines: &[],
+    },
+    Rule { paths: &["crates/sandbox-cli/"], tests: &["command_line::", "images::"], engines: &[] },
+    Rule { paths: &["crates/gate/"], tests: &["gate::", "command_line::gate::"], engines: &[] },
+    Rule { paths: &["crates/ssh/"], tests: &["ssh::"], engines: &[] },
+    Rule { paths: &["tests/tests/gvisor/"], tests: &[], engines: &[Podman::Gvisor] },
+    Rule { paths: &["tests/tests/quota/"], tests: &[], engines: &[Podman::Quota] },
+    Rule {
+        paths: &["tests/tests/e2e/rootless"],
+        tests: &[],
+        engines: &[Podman::FourRootless, Podman::FiveRootless],
+    },
+];
+
+/// What a change of `paths` adds.
+pub(crate) fn additions(paths: &[String]) -> Vec<Selection> {
+    let touched =
+        |rule: &&Rule| paths.iter().any(|path| rule.paths.iter().any(|begin| path.starts_with(begin)));
+    let rules: Vec<&Rule> = RULES.iter().filter(touched).collect();
+    let mut names: Vec<String> =
+        rules.iter().flat_map(|rule| rule.tests).map(|name| (*name).to_owned()).collect();
+    names.extend(paths.iter().filter_map(|path| changed_module(path)));
+    names.sort_unstable();
+    names.dedup();
+    let mut selections = Vec::new();
+    if !names.is_empty() {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        selections.push(Selection { podman: Podman::Five, filter: any_of(&names) });
+    }
+    let engines: Vec<Podman> = rules.iter().flat_map(|rule| rule.engines).copied().collect();
+    selections.extend(all().into_iter().filter(|selection| engines.contains(&selection.podman)));
+    selections
+}
+
+/// One selection for each engine, in the order of their first mention.
+pub(crate) fn joined(selections: impl Iterator<Item = Selection>) -> Vec<Selection> {
+    let mut joined: Vec<Selection> = Vec::new();
+    for selection in selections {
+        match joined.iter_mut().find(|one| one.podman == selection.podman) {
+            Some(one) => one.filter = format!("({}) | ({})", one.filter, selection.filter),
+            None => joined.push(selection),
+        }
+    }
+    joined
+}
+
+/// `tests/tests/e2e/a/b.rs` has the tests `a::b::…`.
+fn changed_module(path: &str) -> Option<String> {
+    let module = path.strip_prefix("tests/tests/e2e/")?.strip_suffix(".rs")?;
+    (module != "main" && !module.ends_with("mod")).then(|| module.replace('/', "::") + "::")
+}
+
+/// End-to-end tests whose names begin with one of `names`.
+fn any_of(names: &[&str]) -> String {
+    format!("({E2E} & test(/^({})/))", names.join("|"))
+}
+
+fn on_podman_4() -> String {
+    format!("{E2E} & not {}", any_of(&ON_ONE_VERSION))
+}
+
+fn rootless() -> String {
+    format!("{} & not test(/{}/)", any_of(&ROOTLESS), NEED_ROOT.join("|"))
+}
+
+/// Fails unless each name above is in the name of a test: what was renamed would no longer be tested, or no longer be left out.
+pub(crate) fn check(tests: &Built) -> Result<()> {
+    let names = tests.names(E2E)?;
+    let lists: [&[&str]; 8] =
+        [&FAST, &SLOW, &FAST_ON_4, &FAST_ROOTLESS, &ROOTLESS, &NEED_ROOT, &ON_ONE_VERSION, &NEED_FETCHED];
+    let listed = lists.into_iter().chain(RULES.iter().map(|rule| rule.tests)).flatten();
+    missing(listed, &names).map_or(Ok(()), |name| {
+        bail!("no end-to-end test has `{name}` in its name, which xtask/src/e2e/tiers.rs lists")
+    })
+}
+
+fn missing<'a>(
+    mut listed: impl Iterator<Item = &'a &'static str>,
+    names: &BTreeSet<String>,
+) -> Option<&'static str> {
+    listed.find(|listed| !names.iter().any(|name| name.contains(**listed))).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_that_no_test_has_is_found() {
+        let names = BTreeSet::from(["rootless::a_limit_holds".to_owned()]);
+        assert_eq!(missing(["rootless::", "limit"].iter(), &names), None);
+        assert_eq!(missing(["rootless::", "isolation::"].iter(), &names), Some("isolation::"));
+    }
+
+    #[test]
+    fn change_adds_the_tests_of_its_part_and_its_own() {
+        let paths = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+        assert_eq!(additions(&paths(&["README.md", "docs/git.md"])), []);
+        let added = additions(&paths(&["crates/ssh/src/lib.rs", "tests/tests/e2e/runs/copy.rs"]));
+        let [five] = added.as_slice() else { panic!("{added:?}") };
+        assert!(five.filter.ends_with("test(/^(runs::copy::|ssh::)/))"), "{}", five.filter);
+        let engines: Vec<Podman> =
+            additions(&paths(&["crates/podman/src/lib.rs"])).iter().map(|added| added.podman).collect();
+        assert_eq!(engines, [Podman::Five, Podman::Four, Podman::FiveRootless, Podman::Quota]);
+    }
+
+    #[test]
+    fn selections_of_one_engine_become_one() {
+        let one = |podman, filter: &str| Selection { podman, filter: filter.into() };
+        let all = [one(Podman::Five, "a"), one(Podman::Quota, "b"), one(Podman::Five, "c")];
+        assert_eq!(joined(all.into_iter()), [one(Podman::Five, "(a) | (c)"), one(Podman::Quota, "b")]);
+    }
+
+    #[test]
+    fn paths_of_the_rules_are_there() {
+        for path in RULES.iter().flat_map(|rule| rule.paths) {
+            let full = crate::workspace::root().join(path);
+            assert!(full.exists() || full.with_extension("rs").exists(), "{path}");
+        }
+    }
+}
