@@ -17,6 +17,7 @@ mod debian;
 mod demo;
 mod deny;
 mod engine;
+mod markdown;
 mod mcp_server;
 mod messages_api;
 mod netns;
