@@ -18,6 +18,7 @@ mod demo;
 mod deny;
 mod e2e;
 mod engine;
+mod markdown;
 mod matrix;
 mod mcp_server;
 mod messages_api;

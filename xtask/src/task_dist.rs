@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::cargo;
+use crate::markdown;
 use crate::process::{self, command};
 use crate::report::step;
 use crate::reproducible;
@@ -21,18 +22,19 @@ pub(crate) struct DistArgs {
     verify: bool,
 }
 
-/// Files of the checkout that every archive holds.
-const DOCUMENTS: [&str; 9] = [
+/// Files of the checkout that every archive holds, beside those in [`DOCS`].
+const DOCUMENTS: [&str; 8] = [
     "README.md",
     "ARCHITECTURE.md",
     "SECURITY.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
-    "docs/configuration.md",
-    "docs/network-log.md",
     "crates/sandbox/outcomes.md",
 ];
+/// The folder of documents that every archive holds whole.
+const DOCS: &str = "docs";
 const SHELLS: [(&str, &str); 3] = [("bash", "sandbox.bash"), ("zsh", "_sandbox"), ("fish", "sandbox.fish")];
 
 /// The bill of materials, in the archive.
@@ -54,7 +56,7 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
 }
 
 fn fill(folder: &Path, sandbox: &Path) -> Result<()> {
-    for part in ["completions", "docs", "man"] {
+    for part in ["completions", "man"] {
         fs::create_dir_all(folder.join(part))?;
     }
     // Side by side: the sandbox looks for the others beside itself.
@@ -63,14 +65,36 @@ fn fill(folder: &Path, sandbox: &Path) -> Result<()> {
     let shipped: Vec<PathBuf> = ["sandbox"].iter().chain(&PROGRAMS).map(|name| folder.join(name)).collect();
     let sbom = serde_json::to_string_pretty(&sbom::document(&shipped)?)?;
     fs::write(folder.join(SBOM), sbom + "\n")?;
-    for document in DOCUMENTS {
-        copy(&workspace::root().join(document), &folder.join(document))?;
-    }
+    add_documents(folder)?;
     for (shell, file) in SHELLS {
         let text = process::output(&mut command(sandbox, ["completions", shell]))?;
         fs::write(folder.join("completions").join(file), text)?;
     }
     process::run_quietly(command(sandbox, ["man"]).arg(folder.join("man")))
+}
+
+/// Their links have to lead to something in the archive: whoever reads them has no checkout.
+fn add_documents(folder: &Path) -> Result<()> {
+    let documents = documents()?;
+    for document in &documents {
+        let (from, to) = (workspace::root().join(document), folder.join(document));
+        let parent = to.parent().unwrap_or(folder);
+        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        copy(&from, &to)?;
+    }
+    markdown::check_links(folder, &documents).context("the archive's documents are not whole")
+}
+
+/// By their paths in the checkout, which are those in the archive.
+fn documents() -> Result<Vec<PathBuf>> {
+    let folder = workspace::root().join(DOCS);
+    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut documents: Vec<_> = DOCUMENTS.iter().map(PathBuf::from).collect();
+    for entry in entries {
+        documents.push(Path::new(DOCS).join(entry?.file_name()));
+    }
+    documents.sort();
+    Ok(documents)
 }
 
 /// Equal content gives an equal archive: names in order, no owner, no time.
@@ -95,6 +119,17 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_of_an_archive_link_to_nothing_outside_of_it() {
+        let folder = workspace::target().join("dist").join(format!("xtask-documents-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let added = add_documents(&folder);
+        let outcomes = folder.join("crates/sandbox/outcomes.md").is_file();
+        fs::remove_dir_all(&folder).unwrap();
+        added.unwrap();
+        assert!(outcomes);
+    }
 
     #[test]
     fn two_archives_made_at_once_are_both_whole() {

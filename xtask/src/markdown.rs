@@ -1,0 +1,153 @@
+//! What the project's documents hold that a program can check: links and what they lead to.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// A document without its code, of which nothing is a link or a heading.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut fence: Option<&str> = None;
+    text.lines().filter(move |line| {
+        let start = line.trim_start();
+        let marker = ["```", "~~~"].into_iter().find(|marker| start.starts_with(marker));
+        match (fence, marker) {
+            (None, Some(marker)) => fence = Some(marker),
+            (Some(open), Some(marker)) if open == marker => fence = None,
+            (open, _) => return open.is_none(),
+        }
+        false
+    })
+}
+
+/// The targets of all links and images that lead to other files, or within the same.
+fn relative_links(text: &str) -> Vec<&str> {
+    let inline = |line: &'_ str| -> Vec<(usize, usize)> {
+        let starts = line.match_indices("](").map(|(at, _)| at + 2);
+        starts.filter_map(|start| Some((start, start + line.get(start..)?.find(')')?))).collect()
+    };
+    let mut links = Vec::new();
+    for line in prose(text) {
+        links.extend(inline(line).into_iter().filter_map(|(start, end)| line.get(start..end)));
+        // `[name]: target`
+        let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
+        links.extend(definition.and_then(|(_, target)| target.split_whitespace().next()));
+    }
+    links.retain(|link| !link.contains("://") && !link.starts_with("mailto:"));
+    links
+}
+
+/// What `#…` may name in a document: its headings, as forges spell them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line in prose(text) {
+        let heading = line.trim_start_matches('#');
+        if heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let anchor = anchor(heading.trim());
+        let numbered = (1..).map(|number| format!("{anchor}-{number}"));
+        let free = std::iter::once(anchor.clone()).chain(numbered).find(|name| !found.contains(name));
+        found.extend(free);
+    }
+    found
+}
+
+fn anchor(heading: &str) -> String {
+    let lower = heading.to_lowercase();
+    let kept = lower.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// Fails unless every relative link of the `documents` in `folder` leads to something in `folder`.
+pub(crate) fn check_links(folder: &Path, documents: &[PathBuf]) -> Result<()> {
+    let mut faults = Vec::new();
+    for document in documents.iter().filter(|name| is_markdown(name)) {
+        let text = read(&folder.join(document))?;
+        for link in relative_links(&text) {
+            if let Some(fault) = fault(folder, document, link) {
+                faults.push(format!("{} links to {link}, {fault}", document.display()));
+            }
+        }
+    }
+    if !faults.is_empty() {
+        bail!("links lead nowhere:\n{}", faults.join("\n"));
+    }
+    Ok(())
+}
+
+fn is_markdown(name: &Path) -> bool {
+    name.extension().is_some_and(|extension| extension == "md")
+}
+
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+fn fault(folder: &Path, document: &Path, link: &str) -> Option<&'static str> {
+    let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
+    let target = if path.is_empty() {
+        Some(document.to_owned())
+    } else {
+        inside(&document.parent().unwrap_or(document).join(path))
+    };
+    let Some(target) = target.map(|target| folder.join(target)) else {
+        return Some("which is outside");
+    };
+    if !target.exists() {
+        return Some("which is not there");
+    }
+    let anchor = anchor?;
+    let known = fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(anchor));
+    (!known).then_some("which has no such heading")
+}
+
+/// Without `..`; nothing where that leads out.
+fn inside(path: &Path) -> Option<PathBuf> {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => clean.push(name),
+            Component::ParentDir if clean.pop() => {}
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    Some(clean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_read_from_prose_alone() {
+        let text = "See [a](a.md), ![b](b.svg) and [c](https://c.example/d.md).\n\n```console\n$ [d](d.md)\n```\n[e]: e.md#part\n";
+        assert_eq!(relative_links(text), ["a.md", "b.svg", "e.md#part"]);
+        assert_eq!(relative_links("[a](a.md"), [""; 0], "not closed");
+    }
+
+    #[test]
+    fn headings_have_the_anchors_that_forges_give_them() {
+        let text = "# What it does *not* promise\n## `vendor_tools`\n## Twice\n## Twice\n#no heading\n```\n# code\n```\n";
+        let expected = ["twice", "twice-1", "vendor_tools", "what-it-does-not-promise"];
+        assert_eq!(anchors(text).into_iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn links_out_of_the_folder_and_to_what_is_not_there_are_found() {
+        let folder = std::env::temp_dir().join(format!("xtask-links-{}", std::process::id()));
+        fs::create_dir_all(folder.join("docs")).unwrap();
+        let text = "# One\n[a](docs/b.md#two) [c](docs/c.md) [d](../d.md) [e](#one) [f](#two) [g](docs)\n";
+        fs::write(folder.join("a.md"), text).unwrap();
+        fs::write(folder.join("docs/b.md"), "## Two\n[a](../a.md#one) [b](../docs/../../a.md)\n").unwrap();
+        let documents = ["a.md", "docs/b.md"].map(PathBuf::from);
+        let error = check_links(&folder, &documents).unwrap_err().to_string();
+        fs::remove_dir_all(&folder).unwrap();
+        let expected = "links lead nowhere:\na.md links to docs/c.md, which is not there\n\
+                        a.md links to ../d.md, which is outside\na.md links to #two, which has no such heading\n\
+                        docs/b.md links to ../docs/../../a.md, which is outside";
+        assert_eq!(error, expected);
+    }
+}
