@@ -8,7 +8,7 @@ use sandbox::workspace::{Applied, ApplyOptions, Change, Protection, WorkspaceCop
 use sandbox::{Mount, Sandbox, SandboxConfig, SandboxError};
 use serde::Serialize;
 
-use crate::change_report::{ChangeReport, line, reports};
+use crate::change_report::{ChangeReport, line, reports, settings};
 use crate::config::WorkspaceMode;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -325,6 +325,11 @@ pub(crate) fn report_held_back(held: &[Change], printer: Printer) {
     printer.warning(format_args!("{}:", held_back(held.len())));
     for change in held.iter().take(LISTED) {
         printer.message(line(change));
+        settings(change).take(LISTED).for_each(|setting| printer.message(setting));
+        if change.settings.len() > LISTED {
+            let more = change.settings.len() - LISTED;
+            printer.message(format_args!("     … and {more} more settings; `sandbox diff` lists all"));
+        }
     }
     if held.len() > LISTED {
         printer.message(format_args!("… and {} more", held.len() - LISTED));

@@ -125,7 +125,7 @@ pub mod session {
 pub mod workspace {
     pub use sandbox_workspace::{
         Applied, ApplyOptions, Change, ChangeKind, EntryKind, GitIdentity, HeldBack, OutsideRepository,
-        OutsideRepositoryError, Protection, TamperKind, TamperedPath, Versions, WorkspaceCopy,
+        OutsideRepositoryError, Protection, SettingChange, TamperKind, TamperedPath, Versions, WorkspaceCopy,
         WorkspaceError, git_configurations,
     };
 }

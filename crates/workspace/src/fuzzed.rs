@@ -44,7 +44,7 @@ pub fn git_files(data: &[u8]) {
     assert!(before == again, "the same files are seen in two ways");
     let now = before.take_again(&tree, &Protection::default());
     for (path, leaf) in &now.leaves {
-        let is_harmless = judge::is_harmless(&tree, &now, None, path, leaf, &Protection::default());
+        let is_harmless = judge::is_harmless(&tree, &Inventory::default(), &now, path, leaf);
         assert!(
             !(is_ours && is_harmless && path == Path::new(".git/config")),
             "a configuration that includes another is called harmless"
@@ -98,7 +98,7 @@ fn check_text(text: &[u8]) {
         assert!(after.last().is_some_and(is_planted), "a setting is not found");
     }
     for planted in [planted, [text, INCLUDED.as_bytes()].concat()] {
-        assert!(!git_config::is_harmless(&planted, &[], |_| true), "what runs programs is called harmless");
+        assert!(!git_config::is_harmless(&planted, |_| true), "what runs programs is called harmless");
         assert!(
             !git_config::are_plain_modules(&planted),
             "what runs programs is called a list of submodules"

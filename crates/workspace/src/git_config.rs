@@ -1,6 +1,5 @@
 //! Git configuration, read byte for byte as git reads it, and whether it can make git run a program or read another configuration.
 
-use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::slice::Iter;
 
@@ -10,7 +9,7 @@ pub(super) struct Setting {
     pub(super) section: String,
     pub(super) subsection: Option<Vec<u8>>,
     pub(super) key: String,
-    /// Empty for a key without `=`, which git reads as true.
+    /// `true` for a key without `=`, as git reads it.
     pub(super) value: Vec<u8>,
 }
 
@@ -94,13 +93,10 @@ fn is_plain_url(url: &[u8]) -> bool {
         && url.iter().all(|byte| !byte.is_ascii_control())
 }
 
-/// Whether `text` holds nothing but settings that are descriptive, or that are in `known` word for word. What cannot be read is not
-/// harmless.
-pub(super) fn is_harmless(text: &[u8], known: &[u8], is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
-    let known: BTreeSet<Setting> = settings(known).unwrap_or_default().into_iter().collect();
-    settings(text).is_some_and(|settings| {
-        settings.iter().all(|setting| known.contains(setting) || setting.is_descriptive(&is_work_tree))
-    })
+/// Whether `text` holds nothing but settings that are descriptive. What cannot be read is not harmless.
+pub(super) fn is_harmless(text: &[u8], is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
+    settings(text)
+        .is_some_and(|settings| settings.iter().all(|setting| setting.is_descriptive(&is_work_tree)))
 }
 
 /// Whether `.gitmodules` says nothing but what submodules there are. Git obeys no command in it, other than in its configuration;
@@ -234,7 +230,7 @@ impl Reader<'_> {
             byte = self.next();
         }
         let value = match byte {
-            None | Some(b'\n') => Vec::new(),
+            None | Some(b'\n') => b"true".to_vec(),
             Some(b'=') => self.value()?,
             Some(_) => return None,
         };
@@ -297,8 +293,8 @@ fn is_key(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn is_harmless(text: &str, known: &str) -> bool {
-        super::is_harmless(text.as_bytes(), known.as_bytes(), |_| false)
+    fn is_harmless(text: &str) -> bool {
+        super::is_harmless(text.as_bytes(), |_| false)
     }
 
     const CLONED: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n[remote \"origin\"]\n\turl = \
@@ -307,9 +303,9 @@ mod tests {
 
     #[test]
     fn what_git_itself_writes_is_harmless() {
-        assert!(is_harmless(CLONED, ""));
-        assert!(is_harmless("", "") && is_harmless("# nothing\n; at all\n", ""));
-        assert!(is_harmless("[user]\n name = \"A B\"\n email = a@b.c", ""));
+        assert!(is_harmless(CLONED));
+        assert!(is_harmless("") && is_harmless("# nothing\n; at all\n"));
+        assert!(is_harmless("[user]\n name = \"A B\"\n email = a@b.c"));
     }
 
     #[test]
@@ -346,16 +342,8 @@ mod tests {
             "[",
             "[core",
         ] {
-            assert!(!is_harmless(text, ""), "{text}");
+            assert!(!is_harmless(text), "{text}");
         }
-    }
-
-    #[test]
-    fn what_was_there_before_stays_allowed_word_for_word() {
-        let before = "[core]\n\tfsmonitor = true\n[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n";
-        let after = format!("{CLONED}{before}");
-        assert!(is_harmless(&after, before) && !is_harmless(&after, ""));
-        assert!(!is_harmless(&after.replace("fsmonitor = true", "fsmonitor = ./x"), before));
     }
 
     #[test]
@@ -373,7 +361,7 @@ mod tests {
         assert_eq!(
             read,
             [
-                "core|None|bare|",
+                "core|None|bare|true",
                 "core|None|hookspath|a b \"c\"",
                 "remote|Some(\"O.\\\"x\")|url| a;b ",
                 "branch|Some(\"dev\")|merge|",
@@ -395,7 +383,7 @@ mod tests {
             b"# \0\n[core]\nhooksPath=h\0 and more",
         ] {
             assert_eq!(hooks(text), [b"h"], "{}", String::from_utf8_lossy(text));
-            assert!(!super::is_harmless(text, &[], |_| true));
+            assert!(!super::is_harmless(text, |_| true));
         }
         for refused in ["[]\na = b", "[core]\nhooksPath = \"h\\", "[core \"a\\"] {
             assert_eq!(settings_up_to_nul(refused.as_bytes()), None, "{refused}");

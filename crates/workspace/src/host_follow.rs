@@ -16,8 +16,6 @@ use super::protection::Protection;
 #[derive(Debug, Default)]
 pub(super) struct HostFollows {
     paths: BTreeSet<PathBuf>,
-    /// Whether git's configuration names some: then each new work tree of its repository has its own.
-    pub(super) is_configured: bool,
 }
 
 impl HostFollows {
@@ -55,7 +53,6 @@ impl HostFollows {
         let mut found = Self::default();
         if protection.has_defaults() {
             let (_, followed) = git_follow::followed(tree, &repositories, &pointers, None);
-            found.is_configured = !followed.is_empty();
             links.extend(followed.into_keys());
         }
         for path in links {

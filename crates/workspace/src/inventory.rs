@@ -387,7 +387,8 @@ fn role_in_git(folder: &Path, name: &OsStr, kind: Kind) -> Option<Role> {
     let around = |above: &str| folder.file_name() == Some(OsStr::new(above));
     let is_worktree = folder.parent().and_then(Path::file_name) == Some(OsStr::new("worktrees"));
     match (kind, name.to_str()) {
-        (Kind::File, Some("gitdir")) if is_worktree => Some(Role::Pointer),
+        // Without a `HEAD` beside them too, which a later run may add.
+        (Kind::File, Some("gitdir" | "commondir")) if is_worktree => Some(Role::Pointer),
         (Kind::File, Some("git-rebase-todo" | "strategy")) if around("rebase-merge") => Some(Role::Steps),
         (Kind::File, Some("todo")) if around("sequencer") => Some(Role::Steps),
         (Kind::Link, _) => Some(Role::GitFile),

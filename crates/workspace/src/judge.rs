@@ -6,41 +6,35 @@ use std::path::Path;
 use sandbox_files::tree::{Kind, Tree};
 
 use super::git_config;
-use super::git_follow::{Pointer, is_work_tree, pointer, repository_of};
-use super::inventory::{Content, Inventory, Leaf};
-use super::protection::Protection;
+use super::git_follow::is_work_tree;
+use super::inventory::{Inventory, Leaf};
 use super::role::{Role, text as read};
 
-/// Judges `leaf` at `path` of `tree`, of which `now` is the inventory. `before` is what was there before the run.
+/// Judges `leaf` at `path` of `tree`. `before` and `now` are what was there before the run, and what is.
 pub(super) fn is_harmless(
     tree: &Tree,
+    before: &Inventory,
     now: &Inventory,
-    before: Option<&Leaf>,
     path: &Path,
     leaf: &Leaf,
-    protection: &Protection,
 ) -> bool {
     if leaf.facts.kind != Kind::File {
         return false;
     }
-    let known = match before.and_then(|before| before.content.as_ref()) {
-        Some(Content::File(text)) => text.as_slice(),
-        Some(Content::Link(_)) | None => &[],
-    };
-    let is_harmless = |text: Vec<u8>| match leaf.role {
-        Role::Configuration => is_harmless_configuration(tree, path, &text, known),
-        Role::Pointer => is_harmless_pointer(tree, path, &text, protection, |folder| {
-            let configuration = || read(tree, &folder.join("config")).unwrap_or_default();
-            now.repositories.contains(folder).then(configuration)
-        }),
-        role => is_harmless_text(role, path, &text),
-    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let is_of_new_repository = || now.repositories.contains(folder) && !before.repositories.contains(folder);
     match leaf.role {
         Role::Hooks => is_sample(path),
-        Role::Configuration | Role::Pointer | Role::Steps | Role::Modules => {
-            read(tree, path).is_some_and(is_harmless)
+        // What the host has already obeys nothing that a task set.
+        Role::Configuration => {
+            is_of_new_repository()
+                && read(tree, path).is_some_and(|text| is_harmless_configuration(tree, path, &text))
         }
-        Role::Program | Role::GitFile | Role::Listed => false,
+        Role::Steps | Role::Modules => {
+            read(tree, path).is_some_and(|text| is_harmless_text(leaf.role, path, &text))
+        }
+        // Wherever a pointer leads: in the folder that has it, the host's git runs what lies at the paths that a configuration names.
+        Role::Pointer | Role::Program | Role::GitFile | Role::Listed => false,
     }
 }
 
@@ -49,48 +43,10 @@ pub(super) fn is_sample(hook: &Path) -> bool {
     hook.extension() == Some(OsStr::new("sample"))
 }
 
-/// Judges a configuration at `path` that says `text` and said `known`.
-pub(super) fn is_harmless_configuration(tree: &Tree, path: &Path, text: &[u8], known: &[u8]) -> bool {
+/// Judges the configuration of a new repository at `path` that says `text`.
+fn is_harmless_configuration(tree: &Tree, path: &Path, text: &[u8]) -> bool {
     let git_dir = path.parent().unwrap_or(Path::new(""));
-    git_config::is_harmless(text, known, |named| is_work_tree(tree, git_dir, named))
-}
-
-/// Judges a pointer: it must lead to a repository of the tree whose configuration is looked at, or nowhere on this host; `commondir` to
-/// the repository that its linked work tree belongs to. `configuration` is that of a folder, if it is a repository.
-pub(super) fn is_harmless_pointer(
-    tree: &Tree,
-    path: &Path,
-    pointing: &[u8],
-    protection: &Protection,
-    configuration: impl Fn(&Path) -> Option<Vec<u8>>,
-) -> bool {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let is_git_file = path.file_name() == Some(OsStr::new(".git"));
-    let prefix: &[u8] = if is_git_file { b"gitdir: " } else { b"" };
-    let named = pointer(tree, folder, pointing, prefix);
-    // Git reads the configuration of what it names. It never names anything else itself.
-    if path.file_name() == Some(OsStr::new("commondir")) {
-        let around = folder.parent().filter(|all| all.file_name() == Some(OsStr::new("worktrees")));
-        let is_its_own = |named: &Path| around.and_then(Path::parent) == Some(named);
-        if !matches!(&named, Some(Pointer::Inside(named)) if is_its_own(named)) {
-            return false;
-        }
-    }
-    match named {
-        Some(Pointer::Dangling) => true,
-        // It only says where a linked work tree is.
-        Some(Pointer::Inside(_)) if path.file_name() == Some(OsStr::new("gitdir")) => true,
-        Some(Pointer::Inside(git_dir)) => configuration(&git_dir).is_some_and(|text| {
-            // What came with the tree as files may be a repository that only a pointer makes git take for one.
-            protection.is_gits_own(&git_dir) || git_config::is_harmless(&text, &[], |_| false)
-        }),
-        // A further work tree of the repository that this one has outside of the tree.
-        Some(Pointer::Outside(git_dir)) if is_git_file => {
-            matches!(repository_of(tree, Path::new("")), Some(Pointer::Outside(own))
-                if own.parent().is_some_and(|all| all.ends_with("worktrees") && git_dir.parent() == Some(all)))
-        }
-        Some(Pointer::Outside(_)) | None => false,
-    }
+    git_config::is_harmless(text, |named| is_work_tree(tree, git_dir, named))
 }
 
 /// Judges what is judged by its text alone.

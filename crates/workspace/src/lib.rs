@@ -30,7 +30,8 @@ mod workspace_guard;
 mod worktrees;
 
 pub use copy::{
-    Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Versions, WorkspaceCopy, overlay_folders,
+    Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, SettingChange, Versions, WorkspaceCopy,
+    overlay_folders,
 };
 pub use error::{WorkspaceError, sanitized};
 pub use git_identity::{GitIdentity, git_configurations};

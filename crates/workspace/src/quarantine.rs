@@ -44,8 +44,8 @@ impl Quarantine {
         Self { folder, next: Cell::new(0), room: Cell::new(MOST_COPIED) }
     }
 
-    /// Moves `path`, which is not a folder, out of `tree`, and returns where it is now. What is too large to be copied to another file system
-    /// stays in its folder under a name that no program follows.
+    /// Moves `path` out of `tree`, and returns where it is now. A folder, and what is too large to be copied, stays where it was under a name
+    /// that no program follows, if the quarantine is on another file system.
     pub(super) fn take(&self, tree: &Tree, path: &Path) -> io::Result<PathBuf> {
         let to = self.place(path)?;
         let moved = match self.relocate(tree, path, &to) {

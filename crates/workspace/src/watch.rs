@@ -148,6 +148,7 @@ impl WatchedMount {
             .collect();
         let is_guarded = |path: &Path| proofs.iter().any(|guard| path.starts_with(guard));
         let mut findings = self.changed(quarantine, &now, is_guarded);
+        findings.extend(self.replaced(quarantine));
         let unseen = now.closed.iter().filter(|(path, closed)| {
             closed.is_reachable && !is_guarded(path) && self.before.closed.get(*path) != Some(*closed)
         });
@@ -181,16 +182,20 @@ impl WatchedMount {
                 !is_the_hosts
                     && !self.is_known(path, leaf)
                     && !self.is_copy(&copies, path, leaf)
-                    && !judge::is_harmless(
-                        &self.tree,
-                        now,
-                        self.before.leaves.get(*path),
-                        path,
-                        leaf,
-                        &self.protection,
-                    )
+                    && !judge::is_harmless(&self.tree, &self.before, now, path, leaf)
             })
             .map(|(path, leaf)| (leaf.facts.stamp.changed, self.remove(quarantine, path)))
+            .collect()
+    }
+
+    /// Moves away the repositories that a task made in the place of what says where that of a folder is.
+    fn replaced(&self, quarantine: &Quarantine) -> Vec<Finding> {
+        let pointers = self.before.leaves.keys().filter(|path| path.file_name() == Some(OsStr::new(".git")));
+        pointers
+            .filter_map(|path| {
+                let now = self.tree.facts(path).ok()??;
+                (now.kind == Kind::Folder).then(|| (now.stamp.changed, self.remove(quarantine, path)))
+            })
             .collect()
     }
 

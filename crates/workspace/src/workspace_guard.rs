@@ -7,14 +7,13 @@ use super::error::WorkspaceError;
 use super::mount::Mount;
 use super::tampered::TamperedPath;
 use super::watch::Watch;
-use super::worktrees::{self, Changed};
+use super::worktrees;
 
 /// The mounts of a running execution, as far as the host has to be kept safe from it.
 #[derive(Debug)]
 pub struct WorkspaceGuard {
     watch: Watch,
     copies: Vec<CopyInUse>,
-    changed: Vec<Changed>,
 }
 
 impl WorkspaceGuard {
@@ -32,11 +31,10 @@ impl WorkspaceGuard {
                 Some(tree.and_then(|_| WorkspaceCopy::take(mount.host_path(), folder)))
             });
             let copies = copies.collect::<Result<_, _>>()?;
-            let changed = mounts.iter().filter_map(Changed::of).collect();
             let stand_ins = worktrees::stand_ins(&mounts);
             let (mut mounts, watch) = Watch::begin(mounts, quarantine)?;
             mounts.extend(stand_ins);
-            Ok((mounts, Self { watch, copies, changed }))
+            Ok((mounts, Self { watch, copies }))
         })
         .await?
     }
@@ -66,20 +64,12 @@ impl WorkspaceGuard {
     /// again; `is_gone` says whether the container was seen to go.
     pub async fn release(self, is_gone: bool) -> Vec<TamperedPath> {
         let unseen = self.unseen("looking through it failed");
-        let Self { watch, copies, changed } = self;
+        let Self { watch, copies } = self;
         let ended = blocking(move || {
-            let (copied, direct): (Vec<Changed>, Vec<Changed>) =
-                changed.into_iter().partition(Changed::is_of_copy);
             if is_gone {
-                worktrees::settle(&copied);
                 copies.into_iter().for_each(CopyInUse::give_back);
             }
-            let tampered = watch.end();
-            // What is not what git writes is moved away by now.
-            if is_gone {
-                worktrees::settle(&direct);
-            }
-            tampered
+            watch.end()
         });
         match ended.await {
             Ok(tampered) => tampered,

@@ -1,11 +1,13 @@
 //! `apply`: brings what a task changed in its copy into the work tree.
 
+use std::iter;
+
 use sandbox::SandboxConfig;
 use sandbox::workspace::{Applied, ApplyOptions};
 use serde::Serialize;
 
 use crate::args::{ApplyArgs, Output};
-use crate::change_report::{ChangeReport, line, reports};
+use crate::change_report::{ChangeReport, line, reports, settings};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -43,7 +45,7 @@ pub(crate) async fn apply(
 
 fn report(applied: &Applied, printer: Printer) {
     for change in &applied.applied {
-        if !printer.line(line(change)) {
+        if !iter::once(line(change)).chain(settings(change)).all(|line| printer.line(line)) {
             break;
         }
     }

@@ -1,11 +1,13 @@
 //! `diff`: what a task changed in its copy of the work tree.
 
+use std::iter;
+
 use sandbox::workspace::{Change, ChangeKind, EntryKind, WorkspaceCopy};
 use serde::Serialize;
 use similar::TextDiff;
 
 use crate::args::{DiffArgs, Output};
-use crate::change_report::{ChangeReport, line, reports};
+use crate::change_report::{ChangeReport, line, reports, settings};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize, sanitize_name};
@@ -34,7 +36,9 @@ pub(crate) fn diff(
     }
     for change in &changes {
         let shown = if args.patch { patch(&copy, change)? } else { None };
-        if !printer.line(shown.unwrap_or_else(|| line(change))) {
+        let lines = shown
+            .map_or_else(|| iter::once(line(change)).chain(settings(change)).collect(), |patch| vec![patch]);
+        if !lines.into_iter().all(|line| printer.line(line)) {
             break;
         }
     }

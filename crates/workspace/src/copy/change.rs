@@ -6,6 +6,7 @@ use sandbox_files::tree::Facts;
 use serde::Serialize;
 
 use super::super::tampered::path_text;
+use super::setting_change::SettingChange;
 
 /// A path that differs between a copy and its work tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -24,6 +25,8 @@ pub struct Change {
     pub conflict: bool,
     /// Whether it had set-user-id or set-group-id bits, which are never applied.
     pub privileged: bool,
+    /// Of a configuration of git: the settings that differ.
+    pub settings: Vec<SettingChange>,
     /// What the work tree has there, as it was when they were compared.
     #[serde(skip)]
     pub(super) before: Option<Facts>,

@@ -13,8 +13,10 @@ use super::super::host_follow::HostFollows;
 use super::super::inventory::{makes_repository, protected};
 use super::super::names::Names;
 use super::super::protection::Protection;
+use super::super::role::{Role, text};
 use super::super::sparse::same_content;
 use super::change::{Change, ChangeKind, EntryKind, HeldBack};
+use super::setting_change::{self, SettingChange};
 use super::xattr;
 
 /// What lies deeper is no work on a tree, and too deep for other programs too.
@@ -27,8 +29,6 @@ const LONGEST: usize = 3800;
 pub(super) struct Comparison {
     /// Where the tree is, seen from the work tree: only a repository outside of that is not it.
     pub(super) place: &'static str,
-    /// The work tree, where the tree is the repository outside of it.
-    pub(super) work_tree: Option<PathBuf>,
     pub(super) upper: Tree,
     pub(super) host: Tree,
     pub(super) names: Names,
@@ -77,6 +77,7 @@ impl Comparison {
                 format!("its folders are deeper than {DEEPEST}, or their names longer than a path"),
             ));
         }
+        let known = changes.len();
         let failed = |source| WorkspaceError::new("read", &self.upper.path().join(folder), source);
         let notes = self.upper.folder(folder).and_then(xattr::notes).map_err(failed)?;
         if notes.foreign {
@@ -89,7 +90,8 @@ impl Comparison {
         let held_here = |name: &OsString, path: &Path, kind: Option<Kind>| {
             let completes =
                 || is_completed && makes_repository(name) && below.iter().all(|(known, _)| known != name);
-            let is_held = || judge.follows.covers(path) || completes();
+            let is_held =
+                || judge.follows.covers(path) || completes() || replaces_pointer(judge, name, kind, &below);
             held.or_else(|| is_held().then_some(HeldBack::Protected)).or_else(|| {
                 let role = *judged.roles.get(name)?;
                 (!self.is_harmless(judge, role, path, kind)).then_some(HeldBack::Protected)
@@ -110,7 +112,22 @@ impl Comparison {
                 self.removed(judge, &path, held, changes)?;
             }
         }
+        let role = |change: &Change| judged.roles.get(change.path.file_name()?);
+        for change in changes.iter_mut().skip(known).filter(|it| role(it) == Some(&Role::Configuration)) {
+            change.settings = self.settings(change);
+        }
         Ok(())
+    }
+
+    /// What differs in a configuration of git.
+    fn settings(&self, change: &Change) -> Vec<SettingChange> {
+        // Git reads nothing for a file that is not there. A link is read too.
+        let read = |tree: &Tree, facts: Option<Facts>| match facts {
+            None => Some(Vec::new()),
+            Some(_) => text(tree, &change.path),
+        };
+        let (before, now) = (read(&self.host, change.before), read(&self.upper, change.now));
+        setting_change::changed(before.as_deref(), now.as_deref())
     }
 
     /// The names in `folder` of both layers, `upper` and `below`. What is removed counts as what it was.
@@ -175,6 +192,7 @@ impl Comparison {
             privileged: now.kind == Kind::File && now.mode & 0o6000 != 0,
             before,
             now: Some(now),
+            settings: Vec::new(),
         });
         Ok(now.kind)
     }
@@ -200,6 +218,7 @@ impl Comparison {
             privileged: false,
             before: Some(before),
             now: None,
+            settings: Vec::new(),
         });
         Ok(())
     }
@@ -275,6 +294,19 @@ impl From<Kind> for EntryKind {
             Kind::Special => Self::Special,
         }
     }
+}
+
+/// Whether the task made a repository of its own in the place of what says where that of a folder is. `below` is what the host has there.
+fn replaces_pointer(
+    judge: &Judge<'_>,
+    name: &OsString,
+    kind: Option<Kind>,
+    below: &[(OsString, Kind)],
+) -> bool {
+    judge.protection.has_defaults()
+        && name == ".git"
+        && kind == Some(Kind::Folder)
+        && below.iter().any(|(known, kind)| known == name && *kind != Kind::Folder)
 }
 
 /// Where the link `path` leads.

@@ -1,13 +1,11 @@
 //! Why a change is held back: what programs of the host follow on their own, and links that lead out.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use sandbox_files::tree::{Facts, Kind, Tree};
 
-use super::super::git_follow::trimmed;
 use super::super::inventory::{Protected, content, protected};
 use super::super::judge;
 use super::super::role::{Role, text};
@@ -25,18 +23,6 @@ impl Comparison {
             (Role::Hooks, Some(Kind::Folder)) => self.has_samples_only(path),
             (Role::Hooks, None) => are_samples(&self.host, path),
             (Role::Steps | Role::Modules | Role::GitFile, None) => true,
-            (Role::Configuration, Some(Kind::File)) => {
-                let known = text(&self.host, path).unwrap_or_default();
-                text(&self.upper, path).is_some_and(|text| {
-                    [&self.upper, &self.host]
-                        .iter()
-                        .any(|tree| judge::is_harmless_configuration(tree, path, &text, &known))
-                })
-            }
-            (Role::Pointer, Some(Kind::File)) if self.names_the_work_tree(path) => true,
-            (Role::Pointer, Some(Kind::File)) if !judge.follows.is_configured => {
-                text(&self.upper, path).is_some_and(|text| self.is_harmless_pointer(judge, path, &text))
-            }
             (Role::Listed, Some(kind)) => self.is_copy_of_the_hosts(judge, path, kind),
             (Role::Steps | Role::Modules, Some(Kind::File)) => {
                 text(&self.upper, path).is_some_and(|text| judge::is_harmless_text(role, path, &text))
@@ -58,49 +44,14 @@ impl Comparison {
             return false;
         }
         let before = protected(judge.protection, folder, below);
-        let is_harmless = |role: Role, path: &Path, kind: Kind| match (role, kind) {
-            (Role::Hooks, Kind::Folder) => are_samples(&self.host, path),
-            (Role::Configuration, Kind::File) => text(&self.host, path)
-                .is_some_and(|text| judge::is_harmless_configuration(&self.host, path, &text, &[])),
-            (Role::Pointer, Kind::File) => {
-                text(&self.host, path).is_some_and(|text| self.is_harmless_pointer(judge, path, &text))
-            }
-            _ => false,
+        let is_harmless = |role: Role, path: &Path, kind: Kind| {
+            role == Role::Hooks && kind == Kind::Folder && are_samples(&self.host, path)
         };
         !before.is_repository
             && below.iter().any(|(name, kind)| {
                 let role = judged.roles.get(name).filter(|role| before.roles.get(name) != Some(role));
                 role.is_some_and(|role| !is_harmless(*role, &folder.join(name), *kind))
             })
-    }
-
-    /// Judges a pointer by the configurations of both layers: either may be the one that the host has in the end.
-    fn is_harmless_pointer(&self, judge: &Judge<'_>, path: &Path, pointing: &[u8]) -> bool {
-        [&self.upper, &self.host].iter().all(|tree| {
-            judge::is_harmless_pointer(&self.host, path, pointing, judge.protection, |folder| {
-                let configuration = || text(tree, &folder.join("config")).unwrap_or_default();
-                self.is_repository(judge, folder).then(configuration)
-            })
-        })
-    }
-
-    /// Whether host and task together have a repository in `folder`: only then what is in it is judged as a repository's.
-    fn is_repository(&self, judge: &Judge<'_>, folder: &Path) -> bool {
-        let head = folder.join("HEAD");
-        let [upper, below] = [&self.upper, &self.host].map(|tree| tree.list(folder).unwrap_or_default());
-        [&self.upper, &self.host].iter().any(|tree| matches!(tree.facts(&head), Ok(Some(_))))
-            && protected(judge.protection, folder, &self.both(folder, &upper, &below)).is_repository
-    }
-
-    /// Whether the repository outside says of a new work tree that it lies in the one that the copy is of.
-    fn names_the_work_tree(&self, path: &Path) -> bool {
-        let is_new = || path.ends_with("gitdir") && matches!(self.host.facts(path), Ok(None));
-        let Some(work_tree) = self.work_tree.as_ref().filter(|_| is_new()) else {
-            return false;
-        };
-        let named = text(&self.upper, path).unwrap_or_default();
-        let inner = Path::new(OsStr::from_bytes(trimmed(&named))).strip_prefix(work_tree);
-        inner.is_ok_and(|inner| inner.components().all(|part| matches!(part, Component::Normal(_))))
     }
 
     /// Whether all that is new at `top` is also at a protected path of the same name further up, as in a second work tree. What lies at

@@ -18,6 +18,7 @@ mod path_text;
 mod removal;
 mod repository;
 mod room;
+mod setting_change;
 mod stage;
 mod state;
 mod step;
@@ -32,5 +33,6 @@ pub use change::{Change, ChangeKind, EntryKind, HeldBack};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::workspace_copy;
 pub use notes::overlay_folders;
+pub use setting_change::SettingChange;
 pub(crate) use state::{CopyInUse, git_folder};
 pub use state::{Versions, WorkspaceCopy};

@@ -21,7 +21,7 @@ use super::notes::{
     BEGUN, Begun, TAKEN, UPPER, WORK, begin, lock, note_beginning, now, read_begun, remove_notes, write_begun,
 };
 use super::path_text::PathText;
-use super::repository::{OUTSIDE, hold_together};
+use super::repository::{OUTSIDE, hold_together, hold_whole};
 use super::step::hold_steps;
 use super::{apply, journal, trash};
 
@@ -173,7 +173,7 @@ impl WorkspaceCopy {
     /// When copy or tree cannot be read; [`WorkspaceError::Unreadable`] where the task made folders deeper than 200.
     pub fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
         let ours = self.comparison()?;
-        let git = self.git.as_ref().map(|git| git.git_comparison(self.tree())).transpose()?;
+        let git = self.git.as_ref().map(|git| git.git_comparison()).transpose()?;
         let mut changes = ours.changes(protection)?;
         if let Some(git) = &git {
             let of_git = git.changes(&Protection::default().of_git_folder())?;
@@ -186,6 +186,7 @@ impl WorkspaceCopy {
         }
         hold_steps(&mut changes, &ours, git.as_ref());
         hold_together(&mut changes);
+        hold_whole(&mut changes);
         Ok(changes)
     }
 
@@ -208,7 +209,7 @@ impl WorkspaceCopy {
         let of_git: Vec<Change> = of_git.into_iter().map(without_place).collect();
         // All that can be refused is refused before anything is applied. What is left when the first succeeds and the second fails is
         // still in the copy.
-        let (ours, gits) = (self.comparison()?, git.git_comparison(self.tree())?);
+        let (ours, gits) = (self.comparison()?, git.git_comparison()?);
         apply::check(&ours, changes.clone(), options)?;
         apply::check(&gits, of_git.clone(), options)?;
         let applied_of_git = apply::apply(&gits, of_git, &git.folder, options, &mut |_| true)?;
@@ -249,7 +250,7 @@ impl WorkspaceCopy {
         let (comparison, inner);
         let path = match &self.git {
             Some(git) if is_outside(path) => {
-                comparison = git.git_comparison(self.tree())?;
+                comparison = git.git_comparison()?;
                 inner = path.strip_prefix(OUTSIDE).unwrap_or(path);
                 inner
             }
@@ -271,19 +272,15 @@ impl WorkspaceCopy {
     }
 
     pub(super) fn comparison(&self) -> Result<Comparison, WorkspaceError> {
-        self.compared("", None)
+        self.compared("")
     }
 
     /// Of a copy of a repository that is kept outside of the work tree.
-    fn git_comparison(&self, work_tree: &Path) -> Result<Comparison, WorkspaceError> {
-        self.compared(OUTSIDE, Some(work_tree.to_owned()))
+    fn git_comparison(&self) -> Result<Comparison, WorkspaceError> {
+        self.compared(OUTSIDE)
     }
 
-    fn compared(
-        &self,
-        place: &'static str,
-        work_tree: Option<PathBuf>,
-    ) -> Result<Comparison, WorkspaceError> {
+    fn compared(&self, place: &'static str) -> Result<Comparison, WorkspaceError> {
         let upper = self.folder.join(UPPER);
         if !upper.exists() {
             return Err(WorkspaceError::unreadable(
@@ -293,7 +290,6 @@ impl WorkspaceCopy {
         }
         Ok(Comparison {
             place,
-            work_tree,
             upper: Tree::open(&upper).map_err(|source| WorkspaceError::new("open", &upper, source))?,
             host: Tree::open(self.tree())
                 .map_err(|source| WorkspaceError::new("open", self.tree(), source))?,

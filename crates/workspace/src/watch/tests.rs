@@ -133,9 +133,12 @@ fn what_appears_is_moved_out_of_the_way() {
             &[".git/config"],
         ),
         (
-            "a harmless configuration",
-            |bed| bed.write(".git/config", "[core]\n fsmonitor = true\n[user]\n name = a\n"),
-            &[],
+            "settings of what is there",
+            |bed| {
+                bed.write(".git/config", "[core]\n fsmonitor = true\n[user]\n name = a\n");
+                bed.write(".git/config.worktree", "[remote \"origin\"]\n pushurl = https://a.test/a\n");
+            },
+            &[".git/config", ".git/config.worktree"],
         ),
         (
             "a renamed repository",
@@ -195,7 +198,7 @@ fn tricks_with_places_do_not_help() {
                 bed.write(".git/modules/m/refs/x", "x");
                 bed.write("m/.git", "gitdir: ../.git/modules/m\n");
             },
-            &[],
+            &["m/.git"],
         ),
         ("an environment", |bed| bed.write("sub/.envrc", "evil"), &["sub/.envrc"]),
         (

@@ -9,6 +9,8 @@ use tempfile::TempDir;
 
 use super::project::{Ended, Project};
 
+mod withheld;
+
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
@@ -201,7 +203,7 @@ impl Bed {
         ended
     }
 
-    /// Asserts that the host's git finds everything as the task left it: on the other branch, with a further work tree.
+    /// Asserts that the host's git finds everything as the task left it: on the other branch, with a further one, but no further work tree.
     fn assert_whole(&self, dirty: &str) {
         let tree = &self.work_tree;
         assert_eq!(self.host(tree, "git branch --show-current"), "other\n");
@@ -209,12 +211,24 @@ impl Bed {
         assert_eq!(self.host(tree, "git fsck --connectivity-only 2>&1 | grep -v dangling || true"), "");
         let trees = self.host(tree, "git worktree list --porcelain");
         assert!(!trees.contains("prunable"), "{trees}");
-        for name in [self.root().join("elsewhere"), tree.join("inner")] {
-            assert!(trees.contains(&format!("worktree {}\n", name.display())), "{trees}");
-            assert_eq!(self.host(&name, "git status --porcelain -uno"), "");
+        let elsewhere = self.root().join("elsewhere");
+        assert!(trees.contains(&format!("worktree {}\n", elsewhere.display())), "{trees}");
+        assert_eq!(self.host(&elsewhere, "git status --porcelain -uno"), "");
+        assert_eq!(self.host(tree, "git log -1 --format='%s %ae' inner; cat inner/i"), "i ann@a.test\ni\n");
+        assert!(!trees.contains("/inner\n") && !tree.join("inner/.git").exists(), "{trees}");
+    }
+
+    /// What a day leaves to be decided: a work tree and an upstream branch.
+    fn assert_held(&self, held: &Ended) {
+        for line in [
+            "A  inner/.git (held back: protected)",
+            "A  .git/worktrees/inner/ (held back: repository)",
+            "M  .git/config (held back: protected)",
+            "user.name: unset -> \"X\"",
+            ".merge: ",
+        ] {
+            assert!(held.stderr.contains(line), "{line}: {held:?}");
         }
-        assert_eq!(self.host(&tree.join("inner"), "git log -1 --format='%s %ae'"), "i ann@a.test\n");
-        self.host(tree, "git worktree prune; git -C inner status");
     }
 }
 
@@ -223,7 +237,10 @@ async fn a_day_of_git_in_clones_and_linked_work_trees() {
     for kind in [Kind::Clone, Kind::Linked] {
         let bed = Bed::new(kind);
         let ended = bed.day("direct", kind);
-        assert_eq!((ended.code, ended.stderr.contains("the task wrote")), (Some(0), false), "{ended:?}");
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let wrote: Vec<&str> = ended.stderr.split("the task wrote `").skip(1).collect();
+        let names: Vec<&str> = wrote.iter().filter_map(|rest| rest.split('`').next()).collect();
+        assert!(names.len() == 3 && names.contains(&"inner/.git"), "{ended:?}");
         bed.assert_whole("");
         let bed = Bed::new(kind);
         assert_eq!(bed.day("copy", kind).code, Some(0));
@@ -232,8 +249,17 @@ async fn a_day_of_git_in_clones_and_linked_work_trees() {
             1
         );
         let applied = bed.sandbox(&["apply"]);
-        assert!(applied.code == Some(0) && !applied.stderr.contains("held back"), "{applied:?}");
+        assert_eq!(applied.code, Some(0), "{applied:?}");
+        bed.assert_held(&applied);
         bed.assert_whole("");
+        // The control: with a word of a person's all of it comes.
+        assert_eq!(bed.sandbox(&["apply", "--include-protected"]).code, Some(0));
+        assert_eq!(bed.host(&bed.work_tree, "git config --local user.name"), "X\n");
+        bed.host(&bed.work_tree, "git worktree repair inner");
+        assert_eq!(
+            bed.host(&bed.work_tree.join("inner"), "git status --porcelain; git branch --show-current"),
+            "inner\n"
+        );
         assert_eq!(bed.sandbox(&["diff"]).stdout, "");
     }
 }
@@ -260,6 +286,10 @@ async fn a_day_of_git_where_protected_files_are_tracked() {
         assert_eq!(bed.host(&bed.work_tree, "git status --porcelain"), "");
         let applied = bed.sandbox(&["apply", "--include-protected"]);
         assert_eq!(applied.code, Some(0), "{applied:?}");
+        bed.host(
+            &bed.work_tree,
+            "git worktree repair inner; git worktree remove --force inner; mkdir inner; echo i > inner/i",
+        );
         bed.assert_whole("");
     }
 }

@@ -81,7 +81,7 @@ const ATTACKS: [Attack; 15] = [
         before: "git config core.hooksPath .githooks",
         task: "mkdir -p w/.githooks; echo 'gitdir: ../.git' > w/.git; cp evil.sh w/.githooks/pre-commit",
         host: "cd w && git commit -q --allow-empty -m x",
-        planted: &["w/.githooks/pre-commit"],
+        planted: &["w/.git", "w/.githooks/pre-commit"],
     },
     Attack {
         name: "commondir with a blank that is a part of the name",
@@ -99,7 +99,7 @@ const ATTACKS: [Attack; 15] = [
         task: "mkdir -p 'w/ ..'; cp -r .git 'w/ ../e'; rm -r 'w/ ../e/hooks'; git config -f 'w/ ../e/config' core.fsmonitor $HOST/evil.sh; \
                echo 'gitdir:  ../e' > w/.git",
         host: "cd w && git status",
-        planted: &["w/ ../e/config"],
+        planted: &["w/ ../e/config", "w/.git"],
     },
     Attack {
         name: "a repository among git's logs",

@@ -1,8 +1,10 @@
-//! The life of a normal user: in ten everyday layouts, a day of git, builds and edits produces no report.
+//! The life of a normal user: in ten everyday layouts, a day of git, builds and edits produces no report but of work trees that git added.
+
+use std::path::Path;
 
 use e2e_tests::bed::Bed;
 use e2e_tests::layouts::LAYOUTS;
-use sandbox::workspace::{ApplyOptions, Protection, WorkspaceCopy};
+use sandbox::workspace::{ApplyOptions, Change, Protection, WorkspaceCopy};
 
 use super::tree::Tree;
 
@@ -16,7 +18,16 @@ async fn a_day_of_work_produces_no_report() {
         let mount = tree.plain().protected(Protection::default());
         let ran = tree.run(&bed, mount, &format!("set -e; {}", layout.day)).await;
         assert_eq!(ran.code, 0, "{}: {}", layout.name, ran.stderr);
-        assert!(ran.result.tampered.is_empty(), "{}: {:?}", layout.name, ran.result.tampered);
+        let is_pointer =
+            |path: &Path| path.ends_with(".git") || path.ends_with("gitdir") || path.ends_with("commondir");
+        assert!(
+            ran.result.tampered.iter().all(|thing| is_pointer(&thing.path)),
+            "{}: {:?}",
+            layout.name,
+            ran.result.tampered
+        );
+        let adds = layout.day.contains("worktree add");
+        assert_eq!(ran.result.tampered.is_empty(), !adds, "{}: {:?}", layout.name, ran.result.tampered);
         let (done, said) = tree.host("git status --porcelain && git fsck --strict && git log -1 --format=%s");
         assert!(done, "{}: {said}", layout.name);
     }
@@ -37,8 +48,10 @@ async fn a_day_of_work_in_a_copy_is_applied_whole() {
         let held: Vec<String> = (applied.held_back.iter())
             .map(|change| format!("{:?} {}", change.held_back, change.path.display()))
             .collect();
-        // git would run the hooks that a new work tree has at the configured path, so it waits for a person with all that belongs to it.
-        let waits = layout.name == "hooks in the tree";
+        // What makes a work tree or a repository of a folder waits for a person, with all of its part of git's.
+        let is_of_git = |change: &Change| change.path.iter().any(|part| part == ".git" || part == "bare.git");
+        assert!(applied.held_back.iter().all(is_of_git), "{}: {held:#?}", layout.name);
+        let waits = ["worktree add", "clone", "init"].iter().any(|made| layout.day.contains(made));
         assert_eq!(held.is_empty(), !waits, "{}: {held:#?}", layout.name);
         assert!(!applied.applied.is_empty(), "{}", layout.name);
         let (done, said) = tree.host("git status --porcelain && git fsck --strict && git log -1 --format=%s");

@@ -90,7 +90,7 @@ const ATTACKS: [Attack; 13] = [
         task: "cp -r .git .e; mv .e .git/objects/e; git config -f .git/objects/e/config core.fsmonitor $HOST/evil.sh; mkdir d; \
                echo 'gitdir: ../.git/objects/e' > d/.git",
         host: "cd d && git status",
-        planted: &[".git/objects/e/config"],
+        planted: &[".git/objects/e/config", "d/.git"],
     },
     Attack {
         name: "a new repository's hook",

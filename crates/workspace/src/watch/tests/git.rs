@@ -40,10 +40,10 @@ const OF_CONFIGURATIONS: [Case; 12] = [
         &[".gitconfig"],
     ),
     (
-        "the same, harmless",
+        "the same, where there is none yet",
         |bed| configured(bed, "[includeIf \"gitdir:x\"]\n path = ../.gitconfig\n"),
         |bed| bed.write(".gitconfig", "[user]\n name = a\n"),
-        &[],
+        &[".gitconfig"],
     ),
     (
         "a program",
@@ -114,7 +114,7 @@ const OF_CONFIGURATIONS: [Case; 12] = [
             bed.write("y/.git", "gitdir: ../.git\n");
             bed.write("y/.githooks/pre-commit", "good");
         },
-        &["x/.githooks/pre-commit"],
+        &["x/.git", "x/.githooks/pre-commit", "y/.git"],
     ),
     (
         "a hook that is removed, and one that is replaced by a folder",
@@ -149,7 +149,15 @@ fn what_the_configuration_names_is_compared_and_put_back() {
     }
 }
 
-const OF_POINTERS: [Case; 13] = [
+/// A linked work tree in the tree, as git of the host makes it with relative paths.
+fn linked(bed: &Bed) {
+    bed.write("w/.git", "gitdir: ../.git/worktrees/w\n");
+    for (name, text) in [("HEAD", "x"), ("commondir", "../..\n"), ("gitdir", "../../../w/.git\n")] {
+        bed.write(&format!(".git/worktrees/w/{name}"), text);
+    }
+}
+
+const OF_POINTERS: [Case; 18] = [
     (
         "a blank that git takes for a part of the name",
         |bed| bed.write(" ../evil/HEAD", "x"),
@@ -176,8 +184,54 @@ const OF_POINTERS: [Case; 13] = [
             bed.write(".git/worktrees/w/commondir", "../..\n");
             bed.write(".git/worktrees/w/gitdir", "/no-such-folder-of-the-host/w/.git\n");
         },
-        &[],
+        &[".git/worktrees/w/commondir", ".git/worktrees/w/gitdir", "w/.git"],
     ),
+    (
+        "the same with relative paths, in folders that were there",
+        |bed| bed.write("deep/er/x", "x"),
+        |bed| {
+            bed.write("sub/deep/.git", "gitdir: ../../.git/worktrees/w\n");
+            bed.write("deep/er/.git", "gitdir: ../../.git\n");
+            bed.write("node_modules/x/.git", "gitdir: ../../.git\n");
+            bed.write(".git/worktrees/w/gitdir", "../../../sub/deep/.git\n");
+        },
+        &[".git/worktrees/w/gitdir", "deep/er/.git", "node_modules/x/.git", "sub/deep/.git"],
+    ),
+    (
+        "a folder that shares another's repository, and a link to one",
+        nothing,
+        |bed| {
+            bed.write("w/.git/HEAD", "x");
+            bed.write("w/.git/commondir", "../../.git\n");
+            fs::create_dir(bed.tree().join("v")).unwrap();
+            symlink("../.git", bed.tree().join("v/.git")).unwrap();
+        },
+        &["v/.git", "w/.git/commondir"],
+    ),
+    (
+        "a linked work tree of the host that is moved",
+        linked,
+        |bed| {
+            bed.rename("w", "moved");
+            bed.write(".git/worktrees/w/gitdir", "../../../moved/.git\n");
+        },
+        &[".git/worktrees/w/gitdir", "moved/.git"],
+    ),
+    (
+        "one whose pointer is another, or a repository of the task's own",
+        |bed| {
+            linked(bed);
+            bed.write("v/.git", "gitdir: ../.git/worktrees/w\n");
+        },
+        |bed| {
+            bed.write("w/.git", "gitdir: ../sub/.git\n");
+            fs::remove_file(bed.tree().join("v/.git")).unwrap();
+            bed.write("v/.git/HEAD", "x");
+            bed.write("v/.git/config", "[remote \"origin\"]\n url = https://a.test/a\n");
+        },
+        &["v/.git", "w/.git"],
+    ),
+    ("one that is left alone", linked, |bed| bed.write("w/a", "x"), &[]),
     (
         "one that is said to be another repository's",
         |bed| {
@@ -199,7 +253,7 @@ const OF_POINTERS: [Case; 13] = [
             bed.write(".git/worktrees/w/commondir", "../..\n");
             bed.write(".git/worktrees/w/gitdir", "/tmp/w/.git\n");
         },
-        &[".git/worktrees/w/gitdir"],
+        &[".git/worktrees/w/commondir", ".git/worktrees/w/gitdir"],
     ),
     (
         "a submodule that knows its work tree",
@@ -212,7 +266,7 @@ const OF_POINTERS: [Case; 13] = [
             bed.write("m/.git", "gitdir: ../.git/modules/m\n");
             bed.write(".gitmodules", "[submodule \"m\"]\n path = m\n url = https://a.test/m\n");
         },
-        &[],
+        &["m/.git"],
     ),
     (
         "a submodule whose work tree is another's hooks",

@@ -1,5 +1,6 @@
 //! Changes that take something away that is protected.
 
+use super::super::repository::{hold_together, hold_whole};
 use super::*;
 
 /// Why the change of `path` is held back.
@@ -109,67 +110,153 @@ fn references_and_objects_may_go_and_hooks_and_configurations_may_not() {
 const EVIL: &str = "[core]\n fsmonitor = evil\n";
 
 #[test]
-fn a_linked_work_tree_belongs_to_the_repository_that_it_lies_in() {
+fn no_pointer_that_a_task_wrote_is_applied_wherever_it_leads() {
+    let absolute = |bed: &Bed, path: &str| bed.tree().join(path).display().to_string();
+    let pointers: [(&str, fn(&Bed, &str)); 6] = [
+        ("relative", |bed, path| bed.task(path, "gitdir: ../.git\n")),
+        ("of the container", |bed, path| bed.task(path, "gitdir: /workspace/.git/worktrees/x\n")),
+        ("leads nowhere", |bed, path| bed.task(path, "gitdir: no-such-folder\n")),
+        ("outside", |bed, path| bed.task(path, "gitdir: /tmp\n")),
+        ("a link", |bed, path| {
+            fs::create_dir_all(bed.upper().join(path).parent().unwrap()).unwrap();
+            bed.task_link(path, "../.git");
+        }),
+        ("a folder that shares another's", |bed, path| {
+            bed.task(&format!("{path}/HEAD"), "x");
+            bed.task(&format!("{path}/commondir"), "../../.git\n");
+        }),
+    ];
+    for place in ["new/.git", "dir/.git", "deep/er/.git", "known/.git", "node_modules/x/.git"] {
+        for (name, write) in pointers {
+            let bed = Bed::new();
+            bed.host(".git/HEAD", "x");
+            bed.host("known/.git", &format!("gitdir: {}\n", absolute(&bed, ".git")));
+            drop(bed.taken());
+            write(&bed, place);
+            let before = bed.snapshot();
+            let changes = bed.opened().changes(&Protection::default()).unwrap();
+            let of_pointer = changes.iter().filter(|change| change.path.starts_with(place));
+            let is_held = of_pointer.clone().all(|change| change.held_back.is_some());
+            assert!(is_held && of_pointer.count() > 0, "{place} {name}: {changes:?}");
+            bed.apply(&ApplyOptions::default()).unwrap();
+            assert_eq!(bed.snapshot().get(place), before.get(place), "{place} {name}");
+            bed.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
+            assert_ne!(bed.snapshot().get(place), before.get(place), "the control: {place} {name}");
+        }
+    }
+}
+
+#[test]
+fn pointers_of_the_host_stay_where_they_are_and_what_they_are() {
     let bed = Bed::new();
-    for repository in [".git", ".git/modules/m", "bare"] {
+    let own = format!("gitdir: {}\n", bed.tree().join(".git/worktrees/w").display());
+    bed.host("w/.git", &own);
+    bed.host("v/.git", &own);
+    for (name, text) in [("HEAD", "x"), ("commondir", "../..\n"), ("gitdir", "/elsewhere/.git\n")] {
+        bed.host(&format!(".git/worktrees/w/{name}"), text);
+    }
+    drop(bed.taken());
+    // What `mv w moved`, `git worktree move` and `repair` do; the last is what the host has already.
+    bed.remove("w");
+    bed.task("moved/.git", &own);
+    bed.task(".git/worktrees/w/gitdir", "/workspace/moved/.git\n");
+    bed.task(".git/worktrees/w/commondir", "../../evil\n");
+    bed.task("v/.git", &own);
+    for path in ["w", "moved/.git", ".git/worktrees/w/gitdir", ".git/worktrees/w/commondir"] {
+        assert_eq!(held(&bed, path), Some(HeldBack::Protected), "{path}");
+    }
+    assert!(!bed.changes().iter().any(|change| change.ends_with("v/.git")), "the control");
+}
+
+#[test]
+fn a_work_tree_that_a_task_added_waits_with_its_part_of_the_repository_and_its_branch_does_not() {
+    for outside in [false, true] {
+        let bed = Bed::new();
+        let (git, protection) = if outside {
+            ("", Protection::default().of_git_folder())
+        } else {
+            (".git/", Protection::default())
+        };
+        for name in ["HEAD", "objects/x", "refs/x"] {
+            bed.host(&format!("{git}{name}"), "x");
+        }
+        drop(bed.taken());
+        bed.task(&format!("{git}refs/heads/new"), "1\n");
+        for name in ["HEAD", "commondir", "gitdir", "index", "logs/HEAD"] {
+            bed.task(&format!("{git}worktrees/new/{name}"), "x");
+        }
+        let mut changes = bed.opened().comparison().unwrap().changes(&protection).unwrap();
+        hold_together(&mut changes);
+        hold_whole(&mut changes);
+        for change in changes {
+            let waits = change.path.starts_with(format!("{git}worktrees/new"));
+            assert_eq!(change.held_back.is_some(), waits, "{}", change.path.display());
+        }
+    }
+}
+
+#[test]
+fn no_configuration_that_a_task_wrote_is_applied_whatever_it_says() {
+    let bed = Bed::new();
+    const CLONED: &str = "[core]\n bare = false\n[remote \"origin\"]\n url = https://a.test/a.git\n";
+    let repositories = [".git", ".git/modules/m", "sub/.git", "bare"];
+    for repository in repositories {
         for name in ["HEAD", "objects/x", "refs/x"] {
             bed.host(&format!("{repository}/{name}"), "x");
         }
-        bed.host(&format!("{repository}/config"), "[core]\n bare = false\n");
+        bed.host(&format!("{repository}/config"), CLONED);
     }
-    let absolute = bed.tree().join(".git").display().to_string();
-    for (own, named, expected) in [
-        (".git/worktrees/a", "../..\n", None),
-        (".git/worktrees/b", absolute.as_str(), None),
-        (".git/modules/m/worktrees/c", "../..\n", None),
-        (".git/worktrees/d", "../../modules/m\n", Some(HeldBack::Protected)),
-        (".git/worktrees/e", "../../../bare\n", Some(HeldBack::Protected)),
-        (".git/worktrees/f", "/no-such-folder-of-the-host/.git\n", Some(HeldBack::Protected)),
-        (".git/logs/g", "../..\n", Some(HeldBack::Protected)),
-        (".git", "../bare\n", Some(HeldBack::Protected)),
-    ] {
-        bed.task(&format!("{own}/HEAD"), "x");
-        let path = format!("{own}/commondir");
-        bed.task(&path, named);
-        assert_eq!(held(&bed, &path), expected, "{path}: {named}");
-        fs::remove_file(bed.upper().join(&path)).unwrap();
+    drop(bed.taken());
+    let settings = |path: &str| -> Vec<String> {
+        let changes = bed.opened().changes(&Protection::default()).unwrap();
+        let change = changes.iter().find(|change| change.path == Path::new(path)).expect("a change");
+        assert_eq!(change.held_back, Some(HeldBack::Protected), "{path}");
+        change.settings.iter().map(|it| format!("{} {:?} {:?}", it.key, it.old, it.new)).collect()
+    };
+    for repository in repositories {
+        let path = format!("{repository}/config");
+        for (text, expected) in [
+            (format!("{CLONED}# nothing else\n"), vec![]),
+            (format!("{CLONED} mirror = true\n"), vec!["remote.origin.mirror None Some(\"true\")"]),
+            (format!("{CLONED}[user]\n name = A\n"), vec!["user.name None Some(\"A\")"]),
+            (
+                CLONED.replace("a.test", "b.test"),
+                vec!["remote.origin.url Some(\"https://a.test/a.git\") Some(\"https://b.test/a.git\")"],
+            ),
+            ("[core".to_owned(), vec!["* None None"]),
+        ] {
+            bed.task(&path, &text);
+            assert_eq!(settings(&path), expected, "{path}: {text}");
+        }
+        let of_work_tree = format!("{repository}/config.worktree");
+        bed.task(&of_work_tree, "[push]\n default = matching\n");
+        assert_eq!(settings(&of_work_tree), ["push.default None Some(\"matching\")"]);
     }
+    bed.remove("sub/.git/modules");
+    fs::remove_file(bed.upper().join("sub/.git/config")).unwrap();
+    bed.remove("sub/.git/config");
+    assert_eq!(settings("sub/.git/config").len(), 2, "what goes is listed too");
+    let before = bed.snapshot();
+    bed.apply(&ApplyOptions::default()).unwrap();
+    assert_eq!(bed.snapshot(), before);
+    bed.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
+    assert!(bed.snapshot()[".git/config.worktree"].contains("matching"), "the control");
 }
 
 #[test]
-fn a_work_tree_of_a_repository_outside_belongs_to_that() {
-    let bed = Bed::new();
-    for name in ["HEAD", "objects/x", "refs/x", "evil/HEAD", "evil/objects/x", "evil/refs/x"] {
-        bed.host(name, "x");
+fn a_history_waits_for_the_settings_without_which_git_does_not_read_it() {
+    for (text, waits) in [("[extensions]\n refStorage = reftable\n", true), ("[user]\n name = A\n", false)] {
+        let bed = Bed::new();
+        bed.host(".git/HEAD", "ref: refs/heads/main\n");
+        bed.host(".git/config", "");
+        drop(bed.taken());
+        bed.task(".git/config", text);
+        bed.task(".git/HEAD", "ref: refs/heads/.invalid\n");
+        bed.task(".git/reftable/x.ref", "x");
+        for path in [".git/HEAD", ".git/reftable/x.ref"] {
+            assert_eq!(held(&bed, path), waits.then_some(HeldBack::Repository), "{path}: {text}");
+        }
     }
-    for (name, named) in [("a", "../..\n"), ("b", "../../evil\n"), ("c", "../../../other\n")] {
-        bed.task(&format!("worktrees/{name}/HEAD"), "x");
-        bed.task(&format!("worktrees/{name}/commondir"), named);
-    }
-    let changes = bed.opened().comparison().unwrap().changes(&Protection::default().of_git_folder()).unwrap();
-    let held = changes.iter().filter(|change| change.held_back.is_some());
-    let held: Vec<&str> = held.filter_map(|change| change.path.to_str()).collect();
-    assert_eq!(held, ["worktrees/b/commondir", "worktrees/c/commondir"]);
-}
-
-#[test]
-fn a_folder_that_is_no_repository_yet_is_not_pointed_to() {
-    let bed = Bed::new();
-    bed.host("evil/HEAD", "x");
-    bed.task("w/.git", "gitdir: ../evil\n");
-    assert_eq!(
-        held(&bed, "w/.git"),
-        Some(HeldBack::Protected),
-        "what is written into it later is not judged"
-    );
-    bed.task("evil/objects/x", "x");
-    bed.task("evil/refs/x", "x");
-    assert_eq!(held(&bed, "w/.git"), None, "the control");
-    // Whichever of the two is the host's in the end.
-    bed.task("evil/config", EVIL);
-    assert_eq!(held(&bed, "w/.git"), Some(HeldBack::Protected));
-    fs::rename(bed.upper().join("evil/config"), bed.tree().join("evil/config")).unwrap();
-    assert_eq!(held(&bed, "w/.git"), Some(HeldBack::Protected));
 }
 
 /// The folder, what one run writes into it, what the next one does, and why the latter is held back.
@@ -180,20 +267,18 @@ type PutTogether = (
     Option<HeldBack>,
 );
 
-const PUT_TOGETHER: [PutTogether; 9] = {
+const PUT_TOGETHER: [PutTogether; 8] = {
     const REST: &[(&str, &str)] = &[("objects/x", "x"), ("refs/x", "x")];
-    const HEAD: &[(&str, &str)] = &[("HEAD", "x")];
     const HELD: Option<HeldBack> = Some(HeldBack::Protected);
     [
         ("sub", &[("HEAD", "x"), ("config", EVIL)], REST, HELD),
         ("sub", &[("HEAD", "x"), ("config.worktree", EVIL)], REST, HELD),
         ("sub", &[("HEAD", "x"), ("hooks/pre-commit", "x")], REST, HELD),
         ("sub", &[("HEAD", "x"), ("remotes/origin", "URL: ext::evil")], REST, HELD),
-        ("sub", &[("HEAD", "x"), ("config", "[core]\n bare = true\n"), ("hooks/a.sample", "x")], REST, None),
+        ("sub", &[("HEAD", "x"), ("config", "[core]\n bare = true\n")], REST, HELD),
+        ("sub", &[("HEAD", "x"), ("hooks/a.sample", "x")], REST, None),
         (".git/evil", &[("HEAD", "x"), ("config", EVIL)], REST, HELD),
-        (".git/worktrees/w", &[("commondir", "../../evil")], HEAD, HELD),
         (".git/worktrees/w", &[("HEAD", "x"), ("config.worktree", EVIL)], &[("commondir", "../..")], HELD),
-        (".git/worktrees/w", &[("commondir", "../..")], HEAD, None),
     ]
 };
 

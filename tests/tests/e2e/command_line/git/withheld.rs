@@ -1,0 +1,209 @@
+//! What git in a task writes that would change what the host's git does: where work trees are, and settings. None of it is the host's before a
+//! person says so.
+
+use super::*;
+
+/// Programs that the host's git runs by names that are relative to a work tree.
+const HOST: &str = "mkdir .githooks tools; printf '#!/bin/sh\\nexit 0\\n' > .githooks/pre-commit; printf '#!/bin/sh\\nexit 1\\n' > tools/watch
+    printf '#!/bin/sh\\ncat\\n' > tools/clean; chmod +x .githooks/* tools/*; echo '*.txt filter=f' > .gitattributes; git add .; git commit -qm programs
+    git config core.hooksPath .githooks; git config core.fsmonitor tools/watch; git config filter.f.clean tools/clean; mkdir known";
+
+/// Work trees that a task adds, as git makes them, in new folders and in one that is there, and its own programs in them.
+const WORK_TREES: &str = "evil() { (cd $1; mkdir -p .githooks tools; cp /workspace/.gitattributes .; echo x > x.txt
+        for it in .githooks/pre-commit tools/watch tools/clean; do printf '#!/bin/sh\\ntouch MARKS/%s; cat\\n' $(basename $it) > $it; chmod +x $it; done); }
+    git worktree add -q inner -b inner; git worktree add -q deep/er -b deep
+    mkdir new; for it in known new; do echo gitdir: $(realpath --relative-to=$it $(git rev-parse --git-dir)) > $it/.git; done
+    echo gitdir: ROOT/$(git rev-parse --git-dir) > absolute; mkdir abs; mv absolute abs/.git
+    for it in inner deep/er known new abs; do evil $it; done";
+
+const FOLDERS: [&str; 5] = ["inner", "deep/er", "known", "new", "abs"];
+
+/// What a person does in a folder; it may fail there.
+const USE: &str = "git status -s; git add -A .; git commit -qm host --allow-empty; git worktree repair";
+
+/// The programs of the task that the host's git ran, in order.
+fn ran(bed: &Bed, folders: &[&str]) -> Vec<String> {
+    let marks = bed.root().join("marks");
+    fs::create_dir_all(&marks).expect("a folder");
+    for folder in folders {
+        let mut command = Command::new("bash");
+        command.args(["-c", USE]).current_dir(bed.work_tree.join(folder)).env("HOME", bed.home.path());
+        command.output().expect("a shell");
+    }
+    let mut names: Vec<String> = fs::read_dir(marks)
+        .expect("a folder")
+        .map(|mark| mark.expect("a file").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_work_tree_that_a_task_adds_runs_its_own_programs_on_the_host() {
+    for kind in [Kind::Clone, Kind::Linked] {
+        for mode in ["direct", "copy", "auto"] {
+            let bed = Bed::new(kind);
+            bed.host(&bed.work_tree, HOST);
+            let marks = bed.root().join("marks").display().to_string();
+            let root = if kind == Kind::Clone { bed.work_tree.display().to_string() } else { String::new() };
+            let script = WORK_TREES.replace("MARKS", &marks).replace("ROOT", &root);
+            let mut ended = bed.run(mode, &format!("set -e; {script}"));
+            assert_eq!(ended.code, Some(0), "{ended:?}");
+            if mode == "copy" {
+                ended = bed.sandbox(&["apply"]);
+                assert_eq!(ended.code, Some(0), "{ended:?}");
+            }
+            for folder in FOLDERS {
+                let said = if mode == "direct" {
+                    format!("the task wrote `{folder}/.git`")
+                } else {
+                    format!("A  {folder}/.git (held back: protected)")
+                };
+                assert!(ended.stderr.contains(&said), "{kind:?} {mode}: {said}: {ended:?}");
+                assert!(
+                    bed.work_tree.join(folder).join("x.txt").exists(),
+                    "the control: its files are there"
+                );
+                assert!(!bed.work_tree.join(folder).join(".git").exists(), "{kind:?} {mode} {folder}");
+            }
+            assert_eq!(ran(&bed, &FOLDERS), [""; 0], "{kind:?} {mode}");
+            let trees = bed.host(&bed.work_tree, "git worktree list --porcelain");
+            assert!(!FOLDERS.iter().any(|folder| trees.contains(&format!("/{folder}\n"))), "{trees}");
+            // The branches are there, and the one command makes a work tree of them.
+            bed.host(
+                &bed.work_tree,
+                "git worktree prune; git worktree add -q ../own inner; git -C ../own status",
+            );
+
+            // The control: a person applies all, or writes a pointer by hand.
+            if mode == "direct" {
+                bed.host(&bed.work_tree, "echo gitdir: $(realpath $(git rev-parse --git-dir)) > inner/.git");
+            } else {
+                let all = bed.sandbox(&["apply", "--include-protected"]);
+                assert_eq!(all.code, Some(0), "{all:?}");
+            }
+            let expected = ["clean", "pre-commit", "watch"];
+            assert_eq!(ran(&bed, &["inner", "known", "abs"]), expected, "the control: {kind:?} {mode}");
+        }
+    }
+}
+
+/// A linked work tree that the host has in the tree is what it was, whatever git in the task makes of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn work_trees_of_the_host_in_the_tree_keep_their_pointers() {
+    let attempts = [
+        ("true", true),
+        ("echo gitdir: ../.git > inner/.git", true),
+        ("rm inner/.git; mkdir inner/.git; cp -r .git/HEAD .git/objects .git/refs inner/.git", true),
+        ("echo ROOT/src/.git > .git/worktrees/inner/gitdir", true),
+        ("git worktree repair inner; git -C inner status", true),
+        // Without its folder there is nothing to put a pointer into.
+        ("mv inner moved; git worktree repair moved", false),
+    ];
+    for (attempt, is_there) in attempts {
+        for mode in ["direct", "auto"] {
+            let bed = Bed::new(Kind::Clone);
+            bed.host(
+                &bed.work_tree,
+                "git worktree add -q inner -b inner; echo gitdir: ../.git/worktrees/inner > inner/.git",
+            );
+            let state =
+                "cat inner/.git .git/worktrees/inner/gitdir; git -C inner rev-parse --abbrev-ref HEAD";
+            let before = bed.host(&bed.work_tree, state);
+            let ended = bed.run(mode, &attempt.replace("ROOT", &bed.work_tree.display().to_string()));
+            assert_eq!(ended.code, Some(0), "{attempt} {mode}: {ended:?}");
+            if is_there || mode == "auto" {
+                assert_eq!(bed.host(&bed.work_tree, state), before, "{attempt} {mode}: {ended:?}");
+            } else {
+                assert!(!bed.work_tree.join("moved/.git").exists(), "{ended:?}");
+            }
+            assert_eq!(
+                ended.stderr.contains("held back") || ended.stderr.contains("the task wrote"),
+                attempt != "true",
+                "{attempt} {mode}: {ended:?}"
+            );
+            if mode == "auto" && attempt.starts_with("echo gitdir") {
+                bed.sandbox(&["apply", "--include-protected"]);
+                assert_ne!(bed.host(&bed.work_tree, state), before, "the control");
+            }
+        }
+    }
+}
+
+/// What an agent does with `git config` and with `push -u`, and where the host pushes then.
+const SETTINGS: &str = "echo n > n; git add n; git commit -qm n; git push -q -u origin HEAD:pushed
+    git config remote.origin.pushurl EVIL; git config remote.origin.url EVIL; git config remote.origin.mirror true
+    git config --add remote.origin.fetch +refs/heads/*:refs/heads/*; git config remote.origin.push '+refs/*:refs/*'
+    git config user.name \"$(printf 'A\\033[31m\\nB')\"; git config core.bare false";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_of_a_task_wait_and_are_listed_one_by_one() {
+    for kind in [Kind::Clone, Kind::Linked] {
+        let bed = Bed::new(kind);
+        let evil = bed.root().join("evil.git").display().to_string();
+        let origin = bed.root().join("origin").display().to_string();
+        bed.host(&bed.root(), "git init -q --bare evil.git");
+        let before = bed.host(&bed.work_tree, "git config --local --list");
+        let branch = bed.host(&bed.work_tree, "git branch --show-current");
+        let ended = bed.run("auto", &format!("set -e; {}", SETTINGS.replace("EVIL", &evil)));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(bed.host(&bed.work_tree, "git config --local --list"), before);
+        assert_eq!(bed.host(&bed.work_tree, "git log -1 --format=%s; git status --porcelain"), "n\n");
+        let expected = [
+            "M  .git/config (held back: protected)".to_owned(),
+            format!("     remote.origin.url: \"{origin}\" -> \"{evil}\""),
+            format!("     remote.origin.pushurl: unset -> \"{evil}\""),
+            "     remote.origin.mirror: unset -> \"true\"".to_owned(),
+            "     remote.origin.fetch: unset -> \"+refs/heads/*:refs/heads/*\"".to_owned(),
+            "     remote.origin.push: unset -> \"+refs/*:refs/*\"".to_owned(),
+            "     user.name: unset -> \"A\\u{1b}[31m\\nB\"".to_owned(),
+            format!("     branch.{}.merge: ", branch.trim()),
+        ];
+        let diff = bed.sandbox(&["diff"]);
+        for line in expected {
+            assert!(ended.stderr.contains(&line), "{kind:?}: {line}: {ended:?}");
+            assert!(diff.stdout.contains(&line), "{kind:?}: {line}: {diff:?}");
+        }
+        assert!(!diff.stdout.contains("core.bare"), "what is as it was is not listed: {diff:?}");
+        let changes = bed.sandbox(&["diff", "--output", "json"]).json();
+        let settings = &changes["changes"][0]["settings"];
+        let url = settings.as_array().and_then(|all| all.iter().find(|it| it["key"] == "remote.origin.url"));
+        assert_eq!(url.map(|it| &it["new"]), Some(&serde_json::Value::from(evil.as_str())), "{changes}");
+
+        let push = "git push -q; git push -q origin HEAD:later; git fetch -q";
+        let pushed = |bed: &Bed| {
+            let mut command = Command::new("bash");
+            command.args(["-c", push]).current_dir(&bed.work_tree).env("HOME", bed.home.path());
+            command.output().expect("a shell");
+            bed.host(&bed.root(), "git -C evil.git for-each-ref")
+        };
+        assert_eq!(pushed(&bed), "");
+        assert!(bed.host(&bed.root(), "git -C origin for-each-ref").contains("refs/heads/later"));
+        let all = bed.sandbox(&["apply", "--include-protected", "--force"]);
+        assert!(all.stdout.contains("remote.origin.mirror: unset"), "{all:?}");
+        assert_ne!(pushed(&bed), "", "the control: {kind:?}");
+    }
+}
+
+/// Without its configuration a repository is none, so all of it waits, and its files do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repository_that_a_task_makes_waits_as_a_whole() {
+    let project = Project::new();
+    let script = "git init -q -b main . && echo a > a && git add a && git -c user.name=a -c user.email=a@a.test commit -qm one";
+    let ended = project.output(&["run", "--workspace", "auto", "--", "bash", "-ec", script]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for said in [
+        "A  .git/ (held back: repository)",
+        "A  .git/config (held back: protected)",
+        "core.bare: unset -> \"false\"",
+    ] {
+        assert!(ended.stderr.contains(said), "{said}: {ended:?}");
+    }
+    assert!(project.path().join("a").exists() && !project.path().join(".git").exists());
+    let log = || {
+        Command::new("git").args(["log", "--format=%s"]).current_dir(project.path()).output().expect("git")
+    };
+    assert!(!log().status.success());
+    assert_eq!(project.output(&["apply", "--include-protected"]).code, Some(0));
+    assert_eq!(log().stdout, b"one\n", "the control");
+}
