@@ -75,22 +75,22 @@ impl World {
 
     /// Forgets the requests that the origin got under `host`.
     pub fn forget(&self, host: &str) {
-        ask(&self.socket, &Call::Forget { host: host.to_owned() });
+        ask::<()>(&self.socket, &Call::Forget { host: host.to_owned() });
     }
 
     /// From now on `host` answers only to requests that open `lock`.
     pub fn lock(&self, host: &str, lock: Lock) {
-        ask(&self.socket, &Call::Lock { host: host.to_owned(), lock });
+        ask::<()>(&self.socket, &Call::Lock { host: host.to_owned(), lock });
     }
 
     /// From now on `backend` answers for `domain` and for every name below it.
     pub fn delegate(&self, domain: &str, backend: Backend) {
-        ask(&self.socket, &Call::Delegate { domain: domain.to_owned(), backend });
+        ask::<()>(&self.socket, &Call::Delegate { domain: domain.to_owned(), backend });
     }
 
     /// Lets the server-sent-event stream `name` (the last part of `/sse/NAME` or `/mirror/sse/NAME`) go on to its second event.
     pub fn release(&self, name: &str) {
-        ask(&self.socket, &Call::Release { name: name.to_owned() });
+        ask::<()>(&self.socket, &Call::Release { name: name.to_owned() });
     }
 }
 
@@ -129,7 +129,8 @@ fn answer(stream: &UnixStream, state: &State, roots_pem: &str) -> io::Result<()>
         Call::Delegate { domain, backend } => serde_json::to_string(&state.delegate(&domain, backend)),
         Call::Release { name } => serde_json::to_string(&state.release(&name)),
     };
-    { stream }.write_all(answer?.as_bytes())
+    let mut writer = stream;
+    writer.write_all(answer?.as_bytes())
 }
 
 #[cfg(test)]
