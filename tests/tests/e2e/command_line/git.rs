@@ -219,7 +219,7 @@ impl Bed {
     }
 
     /// What a day leaves to be decided: a work tree and an upstream branch.
-    fn assert_held(&self, held: &Ended) {
+    fn assert_held(held: &Ended) {
         for line in [
             "A  inner/.git (held back: protected)",
             "A  .git/worktrees/inner/ (held back: repository)",
@@ -250,7 +250,7 @@ async fn a_day_of_git_in_clones_and_linked_work_trees() {
         );
         let applied = bed.sandbox(&["apply"]);
         assert_eq!(applied.code, Some(0), "{applied:?}");
-        bed.assert_held(&applied);
+        Bed::assert_held(&applied);
         bed.assert_whole("");
         // The control: with a word of a person's all of it comes.
         assert_eq!(bed.sandbox(&["apply", "--include-protected"]).code, Some(0));
