@@ -108,8 +108,9 @@ mod tests {
 
     #[test]
     fn of_several_values_those_that_differ_are_named() {
-        let of = |values: &[&str]| -> String {
-            values.iter().map(|value| format!("[remote \"o\"]\n push = {value}\n")).collect()
+        let of = |values: &[&str]| {
+            let lines: Vec<String> = values.iter().map(|value| format!(" push = {value}\n")).collect();
+            format!("[remote \"o\"]\n{}", lines.concat())
         };
         let key = "remote.o.push";
         check(&of(&["a"]), &of(&["a", "b"]), &[(key, None, Some("b"))]);

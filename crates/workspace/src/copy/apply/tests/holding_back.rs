@@ -109,10 +109,13 @@ fn references_and_objects_may_go_and_hooks_and_configurations_may_not() {
 
 const EVIL: &str = "[core]\n fsmonitor = evil\n";
 
+/// Writes a pointer of a task at a path.
+type Write = fn(&Bed, &str);
+
 #[test]
 fn no_pointer_that_a_task_wrote_is_applied_wherever_it_leads() {
     let absolute = |bed: &Bed, path: &str| bed.tree().join(path).display().to_string();
-    let pointers: [(&str, fn(&Bed, &str)); 6] = [
+    let pointers: [(&str, Write); 6] = [
         ("relative", |bed, path| bed.task(path, "gitdir: ../.git\n")),
         ("of the container", |bed, path| bed.task(path, "gitdir: /workspace/.git/worktrees/x\n")),
         ("leads nowhere", |bed, path| bed.task(path, "gitdir: no-such-folder\n")),
@@ -195,10 +198,11 @@ fn a_work_tree_that_a_task_added_waits_with_its_part_of_the_repository_and_its_b
     }
 }
 
+const CLONED: &str = "[core]\n bare = false\n[remote \"origin\"]\n url = https://a.test/a.git\n";
+
 #[test]
 fn no_configuration_that_a_task_wrote_is_applied_whatever_it_says() {
     let bed = Bed::new();
-    const CLONED: &str = "[core]\n bare = false\n[remote \"origin\"]\n url = https://a.test/a.git\n";
     let repositories = [".git", ".git/modules/m", "sub/.git", "bare"];
     for repository in repositories {
         for name in ["HEAD", "objects/x", "refs/x"] {
