@@ -331,6 +331,19 @@ async fn a_build_that_ends_without_an_image_has_failed() {
 }
 
 #[tokio::test]
+async fn a_build_without_time_has_its_id_in_the_last_line_and_no_other_build_has() {
+    let id = "0f".repeat(32);
+    let body = format!("{{\"stream\":\"COMMIT\\n\"}}\n{{\"stream\":\"{id}\\n\"}}\n");
+    for (timeless, expected) in [(true, Some(&id)), (false, None)] {
+        let (_script, engine) = Script::engine_then(json("200 OK", &body)).await;
+        let request = BuildRequest::new("localhost/x:1", Bytes::new(), std::collections::BTreeMap::new());
+        let request = BuildRequest { timeless, ..request };
+        let built = engine.build(request, &mut |_: &str| {}).await;
+        assert_eq!(built.ok().as_ref(), expected);
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_none_and_removing_it_is_done() {
     let missing = || json("404 Not Found", r#"{"message":"no such object"}"#);
     for call in 0..5 {
