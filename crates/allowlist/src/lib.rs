@@ -52,6 +52,7 @@ pub use host::InvalidHost;
 pub use host_pattern::HostPattern;
 pub use invalid_rule::InvalidRule;
 pub use lint::Warning;
+#[cfg(feature = "yaml")]
 pub use located_yaml::InvalidFile;
 pub use matched::Match;
 pub use method::Method;

@@ -67,6 +67,20 @@ impl Replacement {
     ///
     /// As [`write`](Self::write).
     pub fn write_in(self, folder: impl AsFd, name: &str, bytes: &[u8]) -> io::Result<File> {
+        self.fill_in(folder, name, |file| file.write_all(bytes))
+    }
+
+    /// The same for a file that `fill` writes.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write), and those of `fill`.
+    pub fn fill_in(
+        self,
+        folder: impl AsFd,
+        name: &str,
+        fill: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<File> {
         let new = match self.writers {
             Writers::One => format!(".{name}.new"),
             Writers::Many => format!(".{name}.{:016x}", rand::random::<u64>()),
@@ -74,8 +88,7 @@ impl Replacement {
         remove_in(&folder, &new)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(openat(&folder, new.as_str(), flags, Mode::RUSR | Mode::WUSR)?);
-        let written = file
-            .write_all(bytes)
+        let written = fill(&mut file)
             .and_then(|()| file.set_permissions(Permissions::from_mode(self.mode)))
             .and_then(|()| if self.is_durable { file.sync_all() } else { Ok(()) })
             .and_then(|()| Ok(renameat(&folder, new.as_str(), &folder, name)?));

@@ -10,13 +10,16 @@
 mod error;
 mod fault;
 mod lines;
+#[cfg(feature = "yaml")]
 mod locate;
 mod location;
 mod node;
+#[cfg(feature = "yaml")]
 mod parse;
 mod position;
 mod reader;
 mod spanned;
+#[cfg(feature = "yaml")]
 mod tags;
 mod text;
 
@@ -25,6 +28,8 @@ pub use fault::Fault;
 pub use location::{InvalidFile, Location};
 pub use node::{Node, Step};
 pub use position::Position;
-pub use reader::{from_node, read, read_without_nul};
+pub use reader::from_node;
+#[cfg(feature = "yaml")]
+pub use reader::{read, read_without_nul};
 pub use spanned::{Entries, Spanned};
 pub use text::text;

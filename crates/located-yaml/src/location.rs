@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "yaml")]
 use crate::locate::locate;
 use crate::node::Step;
 use crate::position::Position;
@@ -20,17 +21,35 @@ pub struct Location {
 enum Origin {
     Known(Position),
     /// The way to it in the tree of this text.
+    #[cfg(feature = "yaml")]
     Part(Arc<str>, Vec<Step>),
 }
 
+/// What a tree was read from. Without the reader of texts there is none.
+#[cfg(not(feature = "yaml"))]
+pub(crate) enum Source {}
+
+#[cfg(not(feature = "yaml"))]
+impl Source {
+    pub(crate) fn part(&self, _steps: Vec<Step>) -> Location {
+        match *self {}
+    }
+
+    pub(crate) fn refuses_nul(&self) -> bool {
+        match *self {}
+    }
+}
+
 /// What a tree was read from.
+#[cfg(feature = "yaml")]
 pub(crate) struct Source {
     file: Arc<str>,
     text: Arc<str>,
     /// Whether a text with a NUL character is a fault.
-    pub(crate) refuses_nul: bool,
+    refuses_nul: bool,
 }
 
+#[cfg(feature = "yaml")]
 impl Source {
     pub(crate) fn new(file: &str, text: &str, refuses_nul: bool) -> Self {
         Self { file: file.into(), text: text.into(), refuses_nul }
@@ -39,6 +58,10 @@ impl Source {
     /// What `steps` lead to.
     pub(crate) fn part(&self, steps: Vec<Step>) -> Location {
         Location { file: Arc::clone(&self.file), origin: Origin::Part(Arc::clone(&self.text), steps) }
+    }
+
+    pub(crate) fn refuses_nul(&self) -> bool {
+        self.refuses_nul
     }
 }
 
@@ -50,6 +73,7 @@ impl Location {
     }
 
     /// What `steps` lead to in the tree of `text`, which is that of `file`.
+    #[cfg(feature = "yaml")]
     #[must_use]
     pub fn of_part(file: &str, text: &str, steps: Vec<Step>) -> Self {
         Source::new(file, text, false).part(steps)
@@ -66,6 +90,7 @@ impl Location {
     pub fn position(&self) -> Position {
         match &self.origin {
             Origin::Known(position) => *position,
+            #[cfg(feature = "yaml")]
             Origin::Part(text, steps) => locate(text, steps),
         }
     }

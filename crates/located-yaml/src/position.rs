@@ -17,6 +17,7 @@ impl Position {
     pub const START: Self = Self { line: 1, column: 1 };
 
     /// Where the parser found a fault.
+    #[cfg(feature = "yaml")]
     pub(crate) fn of(error: &serde_yaml::Error) -> Self {
         error
             .location()

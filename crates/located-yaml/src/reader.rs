@@ -13,8 +13,11 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 
 use crate::error::Mismatch;
-use crate::location::{InvalidFile, Location, Source};
+use crate::location::Source;
+#[cfg(feature = "yaml")]
+use crate::location::{InvalidFile, Location};
 use crate::node::{Node, Step};
+#[cfg(feature = "yaml")]
 use crate::parse::parse;
 use crate::spanned::{self, announce};
 
@@ -26,6 +29,7 @@ use crate::spanned::{self, announce};
 /// # Errors
 ///
 /// When the text is no such document: the error names the place and the fix, and quotes no value that was expected to be something else.
+#[cfg(feature = "yaml")]
 pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, InvalidFile> {
     read_as(&Source::new(file, text, false), file, text)
 }
@@ -35,10 +39,12 @@ pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, InvalidFil
 /// # Errors
 ///
 /// As [`read`].
+#[cfg(feature = "yaml")]
 pub fn read_without_nul<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, InvalidFile> {
     read_as(&Source::new(file, text, true), file, text)
 }
 
+#[cfg(feature = "yaml")]
 fn read_as<T: DeserializeOwned>(source: &Source, file: &str, text: &str) -> Result<T, InvalidFile> {
     let node = match parse(text) {
         Ok(Node::Null) => Node::Map(Vec::new()),
@@ -118,7 +124,7 @@ impl<'a> Cursor<'a> {
             Node::Integer(value) => visitor.visit_i64(*value),
             Node::Number(value) => visitor.visit_f64(*value),
             Node::Text(text)
-                if text.contains('\0') && self.source.is_some_and(|source| source.refuses_nul) =>
+                if text.contains('\0') && self.source.is_some_and(|source| source.refuses_nul()) =>
             {
                 Err(Mismatch::custom(" must not have NUL characters: remove them"))
             }

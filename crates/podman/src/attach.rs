@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use bollard::container::{AttachContainerResults, LogOutput};
 use bollard::errors::Error;
-use bollard::query_parameters::AttachContainerOptionsBuilder;
+use bollard::query_parameters::{AttachContainerOptions, AttachContainerOptionsBuilder};
 use bytes::Bytes;
 use futures_util::Stream;
 use tokio::io::AsyncWrite;
@@ -33,10 +33,6 @@ pub struct Output(Pin<Box<dyn Stream<Item = Result<Chunk, EngineError>> + Send>>
 struct Frames<S> {
     container: String,
     inner: S,
-    /// What the process did not write, if nothing follows it.
-    held: Option<Bytes>,
-    /// What came after [`held`](Self::held).
-    behind: Option<Chunk>,
     ended: bool,
 }
 
@@ -45,27 +41,35 @@ struct Frames<S> {
 pub struct Stdin(Pin<Box<dyn AsyncWrite + Send>>);
 
 impl Engine {
-    /// Connects to the streams of a created container. Podman sets its network up for that: what the container is can be inspected
+    /// Connects to the output of a created container. Podman sets its network up for that: what the container is can be inspected
     /// afterwards, while its process does not run yet.
     ///
     /// # Errors
     ///
     /// As of every call: see [`EngineError`].
-    pub async fn attach_container(
+    pub async fn attach_output(&self, container: &str) -> Result<Output, EngineError> {
+        let options = AttachContainerOptionsBuilder::default().stream(true).stdout(true).stderr(true).build();
+        Ok(Output::of_frames(container, self.attach(container, options).await?.output))
+    }
+
+    /// Connects to the input of a container that is set up. The connection is not that of the output: when a process ends before its
+    /// input was passed on, podman gives up the whole connection, with the output that it has not read yet.
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn attach_stdin(&self, container: &str) -> Result<Stdin, EngineError> {
+        let options = AttachContainerOptionsBuilder::default().stream(true).stdin(true).build();
+        Ok(Stdin::new(self.attach(container, options).await?.input))
+    }
+
+    async fn attach(
         &self,
         container: &str,
-        stdin: bool,
-    ) -> Result<(Stdin, Output), EngineError> {
-        let options = AttachContainerOptionsBuilder::default()
-            .stream(true)
-            .stdin(stdin)
-            .stdout(true)
-            .stderr(true)
-            .build();
+        options: AttachContainerOptions,
+    ) -> Result<AttachContainerResults, EngineError> {
         let call = self.docker().attach_container(container, Some(options));
-        let AttachContainerResults { output, input } =
-            within(CALL_DEADLINE, "attach to container", container, call).await?;
-        Ok((Stdin::new(input), Output::of_frames(container, output)))
+        within(CALL_DEADLINE, "attach to container", container, call).await
     }
 }
 
@@ -81,55 +85,19 @@ impl<S: Stream<Item = Result<LogOutput, Error>> + Unpin> Stream for Frames<S> {
     type Item = Result<Chunk, EngineError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(chunk) = self.behind.take() {
-            return Poll::Ready(Some(Ok(chunk)));
+        if self.ended {
+            return Poll::Ready(None);
         }
-        while !self.ended {
-            let chunk = match ready!(Pin::new(&mut self.inner).poll_next(context)) {
-                Some(Ok(LogOutput::StdOut { message })) => Chunk::Stdout(message),
-                Some(Ok(LogOutput::StdErr { message })) if self.held.is_none() && is_of_podman(&message) => {
-                    self.held = Some(message);
-                    continue;
-                }
-                Some(Ok(LogOutput::StdErr { message })) => Chunk::Stderr(message),
-                end => {
-                    self.ended = true;
-                    return Poll::Ready(self.error_of(end).map(Err));
-                }
-            };
-            let Some(held) = self.held.take() else {
-                return Poll::Ready(Some(Ok(chunk)));
-            };
-            self.behind = Some(chunk);
-            return Poll::Ready(Some(Ok(Chunk::Stderr(held))));
-        }
-        Poll::Ready(None)
-    }
-}
-
-/// Whether `frame` is what podman writes into the stderr of a process that ended without having read its input. It is the last frame.
-fn is_of_podman(frame: &[u8]) -> bool {
-    std::str::from_utf8(frame).is_ok_and(|text| {
-        ["write", "read"].iter().any(|call| {
-            text.starts_with(&format!("Error: {call} unix")) && text.contains(&format!("/attach: {call}: "))
-        })
-    })
-}
-
-impl<S> Frames<S> {
-    /// Why the output ends with what is no chunk; none where that is no error.
-    fn error_of(&self, end: Option<Result<LogOutput, Error>>) -> Option<EngineError> {
-        let cause = match end? {
-            // Podman 4 resets the connection of a process that ended without having read its input.
-            Err(Error::IOError { err }) if err.kind() == io::ErrorKind::ConnectionReset => return None,
-            Err(error) => error.into(),
-            Ok(_) => Cause::Answer("a frame of output belongs to no stream".to_owned()),
+        let cause = match ready!(Pin::new(&mut self.inner).poll_next(context)) {
+            Some(Ok(LogOutput::StdOut { message })) => return Poll::Ready(Some(Ok(Chunk::Stdout(message)))),
+            Some(Ok(LogOutput::StdErr { message })) => return Poll::Ready(Some(Ok(Chunk::Stderr(message)))),
+            Some(Ok(_)) => Some(Cause::Answer("a frame of output belongs to no stream".to_owned())),
+            Some(Err(error)) => Some(error.into()),
+            None => None,
         };
-        Some(self.failed(cause))
-    }
-
-    fn failed(&self, cause: Cause) -> EngineError {
-        EngineError::new("read the output of container", &self.container, cause)
+        self.ended = true;
+        let failed = |cause| Err(EngineError::new("read the output of container", &self.container, cause));
+        Poll::Ready(cause.map(failed))
     }
 }
 
@@ -143,13 +111,7 @@ impl Output {
         container: &str,
         frames: impl Stream<Item = Result<LogOutput, Error>> + Send + Unpin + 'static,
     ) -> Self {
-        Self::new(Frames {
-            container: container.to_owned(),
-            inner: frames,
-            held: None,
-            behind: None,
-            ended: false,
-        })
+        Self::new(Frames { container: container.to_owned(), inner: frames, ended: false })
     }
 }
 

@@ -20,6 +20,8 @@ use crate::libpod::{Call, escape};
 const OPERATION: &str = "build image";
 /// The oldest version of the Docker-compatible API; every podman since 4.0 serves it.
 const TARGET: &str = "/v1.41/build";
+/// Podman's own call, which alone obeys the format of the image.
+const OWN_TARGET: &str = "/v4.0.0/libpod/build";
 /// Podman 4 gives them to the steps of a build, podman 5 does not.
 const DROPPED: [&str; 3] = ["CAP_AUDIT_WRITE", "CAP_MKNOD", "CAP_NET_RAW"];
 
@@ -50,6 +52,8 @@ pub struct BuildRequest {
     pub no_cache: bool,
     /// Whether no images are made in between: they stay, without a name, as long as another image has the same layers.
     pub single_layer: bool,
+    /// Whether the image, and what is in it, is as old as time itself: then the same content is the same image, whenever it is built.
+    pub timeless: bool,
     /// Labels of the image.
     pub labels: BTreeMap<String, String>,
     /// The network of the steps.
@@ -68,6 +72,7 @@ impl BuildRequest {
             tar,
             no_cache: false,
             single_layer: false,
+            timeless: false,
             labels,
             network: BuildNetwork::None,
             folders: BTreeMap::new(),
@@ -93,6 +98,11 @@ impl BuildRequest {
             ("labels", json!(self.labels).to_string()),
             ("dropcaps", json!(DROPPED).to_string()),
         ];
+        if self.timeless {
+            query.push(("timestamp", "0".to_owned()));
+            // Docker's format has the name of the container that built it.
+            query.push(("outputformat", "application/vnd.oci.image.manifest.v1+json".to_owned()));
+        }
         if let Some(profile) = profile {
             query.push(("securityopt", json!([format!("seccomp={profile}")]).to_string()));
         }
@@ -163,7 +173,8 @@ impl Engine {
         let failed = |cause| EngineError::new(OPERATION, request.tag.as_str(), cause);
         check(OPERATION, &request.tag)?;
         let profile = self.seccomp_profile().map(|path| path.to_string_lossy());
-        let target = format!("{TARGET}?{}", request.query(profile.as_deref()));
+        let target = if request.timeless { OWN_TARGET } else { TARGET };
+        let target = format!("{target}?{}", request.query(profile.as_deref()));
         let call = Call {
             operation: OPERATION,
             object: &request.tag,
@@ -186,7 +197,9 @@ impl Engine {
                 return Err(Cause::Refused(printable(&request.shown(&problem))));
             }
             lines.push(&said.stream, &mut on_line);
-            id = said.aux.and_then(|aux| aux.id).or(id.take());
+            // Podman's own call says it in its last line.
+            let said_last = request.timeless.then(|| plain_id(said.stream.trim())).flatten();
+            id = said.aux.and_then(|aux| aux.id).or(said_last).or(id.take());
             Ok(())
         };
         self.libpod().stream(call, &target, request.tar.clone(), &mut on_answer).await?;

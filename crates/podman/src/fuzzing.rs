@@ -91,7 +91,7 @@ async fn asked(call: u8, sent: usize) -> Result<(), EngineError> {
         10 => engine.list_networks(&[]).await.map(drop),
         11 => engine.facts().await.map(drop),
         12 => {
-            let (_stdin, output) = engine.attach_container("0f", true).await?;
+            let output = engine.attach_output("0f").await?;
             read(output, sent).await
         }
         13 => read(engine.logs("0f"), sent).await,

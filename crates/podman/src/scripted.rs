@@ -248,8 +248,7 @@ fn frame(stream: u8, text: &str) -> Vec<u8> {
 
 async fn output_of(frames: &[Vec<u8>]) -> Vec<Result<Chunk, EngineError>> {
     let (_script, engine) = Script::engine_then([UPGRADED.as_bytes(), &frames.concat()].concat()).await;
-    let (_stdin, output) = engine.attach_container("0f", true).await.unwrap();
-    output.collect().await
+    engine.attach_output("0f").await.unwrap().collect().await
 }
 
 #[tokio::test]
@@ -258,25 +257,6 @@ async fn output_comes_by_stream_and_ends_with_the_connection() {
     let chunks: Vec<Chunk> = chunks.into_iter().map(Result::unwrap).collect();
     let expected = [Chunk::Stdout("out".into()), Chunk::Stderr("err".into()), Chunk::Stdout(Bytes::new())];
     assert_eq!(chunks, expected);
-}
-
-#[tokio::test]
-async fn what_podman_says_at_the_end_is_not_output_of_the_process() {
-    let said = "Error: write unixpacket @->/proc/self/fd/14/attach: write: connection reset by peer\n";
-    let read = "Error: read unixpacket @->/proc/self/fd/14/attach: read: connection reset by peer\n";
-    for (frames, expected) in [
-        ([frame(2, "err"), frame(2, said)].as_slice(), ["err"].as_slice()),
-        (&[frame(2, "err"), frame(2, read)], &["err"]),
-        (&[frame(2, said), frame(1, "out")], &[said, "out"]),
-        (&[frame(2, said), frame(2, said)], &[said, said]),
-        (&[frame(2, "Error: write unix pipe\n")], &["Error: write unix pipe\n"]),
-        (&[frame(1, said)], &[said]),
-    ] {
-        let texts = output_of(frames).await.into_iter().map(|chunk| match chunk.unwrap() {
-            Chunk::Stdout(text) | Chunk::Stderr(text) => String::from_utf8(text.into()).unwrap(),
-        });
-        assert_eq!(texts.collect::<Vec<_>>(), expected);
-    }
 }
 
 #[tokio::test]
@@ -293,30 +273,39 @@ async fn output_that_is_not_framed_or_breaks_off_is_an_error_and_the_end() {
 }
 
 #[tokio::test]
-async fn a_process_that_does_not_read_its_input_is_no_error() {
+async fn input_has_a_connection_of_its_own_whose_reset_loses_no_output() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("engine.sock");
     let listener = UnixListener::bind(&socket).unwrap();
     let (written, may_close) = tokio::sync::oneshot::channel();
-    tokio::spawn(async move {
+    let served = tokio::spawn(async move {
         let (mut ping, _) = listener.accept().await.unwrap();
         read_request(&mut ping).await;
         ping.write_all(PING.as_bytes()).await.unwrap();
-        let (mut attach, _) = listener.accept().await.unwrap();
-        read_request(&mut attach).await;
-        attach.write_all(UPGRADED.as_bytes()).await.unwrap();
-        attach.write_all(&frame(1, "out")).await.unwrap();
+        let mut asked = Vec::new();
+        let mut streams = Vec::new();
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let request = read_request(&mut stream).await;
+            asked.push(["stdin=true", "stdout=true", "stderr=true"].map(|option| request.contains(option)));
+            stream.write_all(UPGRADED.as_bytes()).await.unwrap();
+            streams.push(stream);
+        }
+        may_close.await.unwrap();
         // Closed with input unread: the other end's connection is reset.
-        let _ = may_close.await;
+        drop(streams.pop());
+        streams.pop().unwrap().write_all(&frame(1, "out")).await.unwrap();
+        asked
     });
     let engine = Engine::connect(&socket).await.unwrap();
-    let (mut stdin, mut output) = engine.attach_container("0f", true).await.unwrap();
+    let mut output = engine.attach_output("0f").await.unwrap();
+    let mut stdin = engine.attach_stdin("0f").await.unwrap();
     stdin.write_all(b"prompt").await.unwrap();
     stdin.flush().await.unwrap();
     written.send(()).unwrap();
     assert!(matches!(output.next().await, Some(Ok(Chunk::Stdout(_)))));
-    assert!(output.next().await.is_none(), "a reset is the end");
     assert!(output.next().await.is_none());
+    assert_eq!(served.await.unwrap(), [[false, true, true], [true, false, false]]);
 }
 
 #[tokio::test]
@@ -338,6 +327,19 @@ async fn a_build_that_ends_without_an_image_has_failed() {
         let (_script, engine) = Script::engine_then(json("200 OK", &body)).await;
         let built = engine.build(request.clone(), &mut |_: &str| {}).await;
         assert_eq!(built.ok(), good.then(|| id.clone()), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_build_without_time_has_its_id_in_the_last_line_and_no_other_build_has() {
+    let id = "0f".repeat(32);
+    let body = format!("{{\"stream\":\"COMMIT\\n\"}}\n{{\"stream\":\"{id}\\n\"}}\n");
+    for (timeless, expected) in [(true, Some(&id)), (false, None)] {
+        let (_script, engine) = Script::engine_then(json("200 OK", &body)).await;
+        let request = BuildRequest::new("localhost/x:1", Bytes::new(), std::collections::BTreeMap::new());
+        let request = BuildRequest { timeless, ..request };
+        let built = engine.build(request, &mut |_: &str| {}).await;
+        assert_eq!(built.ok().as_ref(), expected);
     }
 }
 

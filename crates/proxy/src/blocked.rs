@@ -38,6 +38,17 @@ impl Blocked {
         )
     }
 
+    /// The host is this machine, which a network that is allowed does not open.
+    pub(crate) fn own_address(host: &HostName) -> Self {
+        Self::new(
+            Reason::Address,
+            format!(
+                "{host} resolves to the machine that the sandbox runs on, which a network in `upstream.allow_addresses` does not open: to \
+                 allow one of its services, add it to `services` in .sandbox/sandbox.yaml"
+            ),
+        )
+    }
+
     /// The host resolves to addresses that are off limits only.
     pub(crate) fn address(host: &HostName) -> Self {
         Self::new(

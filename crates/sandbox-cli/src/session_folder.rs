@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sandbox::session::{SessionMetadata, SessionStore};
+use sandbox::session::{SessionOutline, SessionStore};
 use sandbox::{Agent, SandboxError};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -77,7 +77,7 @@ impl SessionFolder {
     }
 
     /// What is in the folders; nothing where one was named, which is not opened before it is known to be out of a task's reach.
-    fn sessions(&self) -> Result<Vec<(Self, SessionMetadata)>, Failure> {
+    fn sessions(&self) -> Result<Vec<(Self, SessionOutline)>, Failure> {
         if self.number.is_none() {
             return Ok(Vec::new());
         }
@@ -87,7 +87,7 @@ impl SessionFolder {
             let agent = folder.agent.name();
             let store = SessionStore::of_agent(folder.dir(), &folder.context, agent, Agent::NAMES)
                 .map_err(SandboxError::from)?;
-            if let Some(session) = store.load().map_err(SandboxError::from)? {
+            if let Some(session) = store.outline().map_err(SandboxError::from)? {
                 sessions.push((folder, session));
             }
         }

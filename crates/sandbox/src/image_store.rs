@@ -97,9 +97,24 @@ pub(crate) async fn prune(
     age: Duration,
 ) -> Result<Vec<ImageSummary>, EngineError> {
     let now = SystemTime::now();
-    let mut removed = Vec::new();
     // The newest first: an overlay goes before what it is built on.
-    for image in list(engine, prefix).await?.into_iter().rev().filter(|image| is_old(image, now, age)) {
+    let old = list(engine, prefix).await?.into_iter().rev().filter(|image| is_old(image, now, age));
+    remove(engine, old).await
+}
+
+/// Removes the images of proxies of `prefix`, those included that lost their name. Images in use stay.
+pub(crate) async fn remove_proxies(engine: &Engine, prefix: &str) -> Result<(), EngineError> {
+    let proxies = list(engine, prefix).await?.into_iter().filter(|image| image.kind == ImageKind::Proxy);
+    remove(engine, proxies).await.map(drop)
+}
+
+/// Removes `images` but those in use, and returns which.
+async fn remove(
+    engine: &Engine,
+    images: impl Iterator<Item = ImageSummary>,
+) -> Result<Vec<ImageSummary>, EngineError> {
+    let mut removed = Vec::new();
+    for image in images {
         match engine.remove_image(image.tag.as_deref().unwrap_or(&image.id)).await {
             Ok(()) => removed.push(image),
             Err(error) if error.is_conflict() => tracing::debug!(id = image.id, "image is in use"),
@@ -109,8 +124,12 @@ pub(crate) async fn prune(
     Ok(removed)
 }
 
+/// The image of a proxy has no time in it: it is only old where everything is.
 fn is_old(image: &ImageSummary, now: SystemTime, age: Duration) -> bool {
-    image.tag.is_none() || now.duration_since(image.created).is_ok_and(|old| old > age)
+    let has_age = image.kind != ImageKind::Proxy || image.created > SystemTime::UNIX_EPOCH;
+    image.tag.is_none()
+        || age.is_zero()
+        || (has_age && now.duration_since(image.created).is_ok_and(|old| old > age))
 }
 
 /// `None` for an image that others built on one of ours, or tagged for another purpose: it is not ours to list or remove.
@@ -174,6 +193,9 @@ mod tests {
         assert!(is_old(&image(None), now, Duration::MAX));
         assert!(is_old(&image(Some("t")), now, Duration::from_secs(99)));
         assert!(!is_old(&image(Some("t")), now, Duration::from_secs(100)));
+        let proxy = |tag| ImageSummary { kind: ImageKind::Proxy, ..image(tag) };
+        assert!(!is_old(&proxy(Some("t")), now, Duration::from_secs(1)), "it has no time");
+        assert!(is_old(&proxy(Some("t")), now, Duration::ZERO) && is_old(&proxy(None), now, Duration::MAX));
     }
 
     #[test]

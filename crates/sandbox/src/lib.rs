@@ -118,7 +118,10 @@ pub mod credentials {
 
 /// The sessions of Claude Code.
 pub mod session {
-    pub use sandbox_session::{MissingEvents, SessionError, SessionMetadata, SessionReply, SessionStore};
+    pub use sandbox_session::{
+        MissingEvents, ReplyOutline, SessionError, SessionMetadata, SessionOutline, SessionReply,
+        SessionStore,
+    };
 }
 
 /// Work trees that a task may change: their protection, and copies of them.

@@ -314,8 +314,8 @@ impl Sandbox {
         Ok(reap::sweep(engine, self.shared.prefix()).await?)
     }
 
-    /// Removes what all instances share and the next start-up makes again: the egress network and the trust files of images. Returns
-    /// whether it did: it does not while another instance lives.
+    /// Removes what all instances share and the next start-up makes again: the egress network, the images of proxies and the trust files
+    /// of images. Returns whether it did: it does not while another instance lives.
     ///
     /// The root authority stays.
     ///

@@ -1,6 +1,6 @@
 //! How much of a reply is kept: a container must not fill the host's memory and disk with what it calls events.
 
-use claude_output::{EventKind, StreamEvent};
+use claude_output::{EventKind, MessageEvent, StreamEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -52,7 +52,7 @@ impl Budget {
     /// Whether an event is kept whose JSON has so many bytes. After the first that is not, only those are that report how the run ended: what
     /// is missing is one piece.
     pub(super) fn admit(&mut self, event: &StreamEvent, bytes: u64) -> bool {
-        let weight = bytes + overhead(event.raw());
+        let weight = weight(event, bytes);
         if let Some(left) = self.events.checked_sub(weight) {
             self.events = left;
             return true;
@@ -66,6 +66,16 @@ impl Budget {
             _ => false,
         }
     }
+}
+
+/// What an event takes: what came, what it means, which is kept beside it, and what the reply's text may have of it once more. On the disk it
+/// is not more.
+fn weight(event: &StreamEvent, bytes: u64) -> u64 {
+    let came = bytes + overhead(event.raw());
+    let meant = if *event.kind() == EventKind::Unknown { 0 } else { came };
+    let result = event.as_result().and_then(|result| result.result.as_deref());
+    let texts = event.as_main_assistant().into_iter().flat_map(MessageEvent::texts).chain(result);
+    came + meant + texts.map(|text| text.len() as u64).sum::<u64>()
 }
 
 /// A result, or the message of an API error, which has the error's class.
@@ -129,6 +139,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_several_times_counts_several_times() {
+        let text = "a".repeat(1 << 14);
+        let count = |event: &str| kept_of(&mut Budget::of(ROOM, 0), &event.replace("TEXT", &text));
+        let message = r#"{"type":"TYPE","message":{"content":[{"type":"text","text":"TEXT"}]}}"#;
+        assert!((55..64).contains(&count(r#"{"type":"x","text":"TEXT"}"#)), "the control: as it came");
+        assert!((24..32).contains(&count(&message.replace("TYPE", "user"))), "and as it is understood");
+        assert!((17..22).contains(&count(&message.replace("TYPE", "assistant"))), "and in the answer");
+        assert!((17..22).contains(&count(r#"{"type":"result","result":"TEXT"}"#)), "and in the answer");
+    }
+
+    #[test]
     fn beyond_the_limit_only_final_events_are_kept_and_not_without_end() {
         let mut budget = Budget::of(ROOM, ROOM / 8);
         kept_of(&mut budget, &format!(r#"{{"type":"x","a":"{}"}}"#, "a".repeat(1 << 16)));
@@ -137,7 +158,7 @@ mod tests {
         assert!(kept(&mut budget, error));
         assert!(!kept(&mut budget, r#"{"type":"assistant","message":{"content":[]}}"#));
         let result = format!(r#"{{"type":"result","result":"{}"}}"#, "a".repeat(1 << 14));
-        assert_eq!(kept_of(&mut budget, &result), 7);
+        assert_eq!(kept_of(&mut budget, &result), 2);
         assert!(kept(&mut budget, r#"{"type":"result"}"#), "the control: a small one");
     }
 }

@@ -1,7 +1,7 @@
 //! The session directory: every name in it is opened without following links, every file is replaced whole.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -90,9 +90,14 @@ impl SessionDirectory {
             .ok_or_else(|| SessionError::Busy { path: self.path.clone() })
     }
 
+    /// A file to read; `None` where there is none.
+    pub(super) fn reader(&self, name: &str) -> Result<Option<File>, SessionError> {
+        self.open_file(name, OFlags::RDONLY)
+    }
+
     /// The bytes of a file; `None` where there is none.
     pub(super) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, SessionError> {
-        let Some(mut file) = self.open_file(name, OFlags::RDONLY)? else {
+        let Some(mut file) = self.reader(name)? else {
             return Ok(None);
         };
         let mut bytes = Vec::new();
@@ -103,9 +108,18 @@ impl SessionDirectory {
     /// Puts a file with these bytes in the place of `name`, so that every reader sees the old one or the new one, also
     /// after a loss of power. Returns it, open for writing at its end.
     pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> Result<File, SessionError> {
+        self.replace_with(name, |file| file.write_all(bytes))
+    }
+
+    /// The same for a file that `fill` writes.
+    pub(super) fn replace_with(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> Result<File, SessionError> {
         Replacement::private()
             .durable()
-            .write_in(&self.file, name, bytes)
+            .fill_in(&self.file, name, fill)
             .map_err(|source| io_error("write", &self.path.join(name), source))
     }
 

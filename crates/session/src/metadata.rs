@@ -79,19 +79,8 @@ impl SessionMetadata {
     /// resume: it then reports an error result for the id, and no other event.
     #[must_use]
     pub fn session_id_for_resume(&self) -> Option<&str> {
-        let mut refused: Vec<&str> = Vec::new();
-        let named = self.replies.iter().rev().filter(|reply| is_plain(&reply.session_id));
-        for reply in named {
-            let id = reply.session_id.as_str();
-            if refused.contains(&id) {
-                continue;
-            }
-            if !reply.was_refused() {
-                return Some(id);
-            }
-            refused.push(id);
-        }
-        None
+        let refused = |reply: &SessionReply| reply.is_error && reply.has_only_results();
+        newest_usable(self.replies.iter().map(|reply| (reply.session_id.as_str(), refused(reply))))
     }
 
     /// The newest answer that is not an error and not empty.
@@ -127,12 +116,27 @@ impl SessionReply {
         }
     }
 
-    /// Whether Claude Code did nothing but refuse the session it was to resume.
-    fn was_refused(&self) -> bool {
-        self.is_error
-            && !self.events.is_empty()
-            && self.events.iter().all(|event| event.as_result().is_some())
+    /// Whether its events are results, and nothing else. With an error, Claude Code did nothing but refuse the session it was to resume.
+    pub(super) fn has_only_results(&self) -> bool {
+        !self.events.is_empty() && self.events.iter().all(|event| event.as_result().is_some())
     }
+}
+
+/// The newest of these session ids, each with whether it was refused, that can be resumed.
+pub(super) fn newest_usable<'a>(
+    replies: impl DoubleEndedIterator<Item = (&'a str, bool)>,
+) -> Option<&'a str> {
+    let mut refused: Vec<&str> = Vec::new();
+    for (id, was_refused) in replies.rev().filter(|(id, _)| is_plain(id)) {
+        if refused.contains(&id) {
+            continue;
+        }
+        if !was_refused {
+            return Some(id);
+        }
+        refused.push(id);
+    }
+    None
 }
 
 fn is_plain(id: &str) -> bool {
@@ -140,7 +144,7 @@ fn is_plain(id: &str) -> bool {
     id.len() <= 128 && id.bytes().all(plain) && id.bytes().next().is_some_and(|first| first != b'-')
 }
 
-fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+pub(super) fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)

@@ -9,26 +9,26 @@ use super::directory::SessionDirectory;
 use super::error::SessionError;
 use super::journal::{JOURNAL, Journal};
 use super::metadata::{SessionMetadata, SessionReply};
+use super::outline::{ContextFile, ReplyOutline, SessionOutline};
 
 pub(super) const CONTEXT: &str = "context.json";
 const OLDER: &str = "session.json";
 
-/// What the files of a session say.
-#[derive(Debug, PartialEq)]
-pub(super) struct Snapshot {
-    pub(super) metadata: SessionMetadata,
-    pub(super) journal: JournalState,
+/// A session, and what `context.json` does not have yet.
+#[derive(Debug)]
+pub(super) struct Sketch {
+    pub(super) file: ContextFile,
+    pub(super) unfolded: Option<Unfolded>,
 }
 
-/// Whether there is a journal, and what it says of its reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum JournalState {
-    /// `context.json` is all there is.
-    Absent,
-    /// The reply ended, and its writer was killed before the journal was removed.
-    Ended,
-    /// The reply at this place is still running, or its writer was killed.
-    Open(usize),
+/// The reply of a journal.
+#[derive(Debug)]
+pub(super) struct Unfolded {
+    /// Its place in the session.
+    pub(super) at: usize,
+    pub(super) reply: SessionReply,
+    /// Whether it is still running, or its writer was killed; else it ended, and its writer was killed before the journal was removed.
+    pub(super) is_open: bool,
 }
 
 /// A `session.json`, which had another name for the context.
@@ -43,38 +43,80 @@ struct OlderMetadata {
     extra: Map<String, Value>,
 }
 
-impl Snapshot {
-    /// Reads the session of the context `id`; `None` where there is none yet.
-    ///
-    /// The journal is read before `context.json`: what leaves the journal meanwhile is then found in the file.
+/// Reads the session of the context `id`; `None` where there is none yet.
+///
+/// The journal is read before `context.json`: what leaves the journal meanwhile is then found in the file.
+pub(super) fn read(directory: &SessionDirectory, id: &str) -> Result<Option<SessionMetadata>, SessionError> {
+    let journal = read_journal(directory)?;
+    let metadata = read_metadata(directory)?;
+    refuse_other_context(directory, id, metadata.as_ref().map(|it| &it.execution_context_id), &journal)?;
+    let Some(journal) = journal else {
+        return Ok(metadata);
+    };
+    let mut metadata = metadata.unwrap_or_else(|| empty(id));
+    let at = journal.header.reply;
+    let known = metadata.replies.get(at).cloned();
+    let reply = merged(known, metadata.replies.len(), journal)
+        .map_err(|reason| damaged(directory, JOURNAL, reason))?;
+    match metadata.replies.get_mut(at) {
+        Some(known) => *known = reply,
+        None => metadata.replies.push(reply),
+    }
+    Ok(Some(metadata))
+}
+
+impl Sketch {
+    /// The same without what `context.json` has of each reply.
     pub(super) fn read(directory: &SessionDirectory, id: &str) -> Result<Option<Self>, SessionError> {
-        let journal = match directory.read(JOURNAL)? {
-            Some(bytes) => Journal::parse(&bytes).map_err(|reason| damaged(directory, JOURNAL, reason))?,
-            None => None,
-        };
-        let metadata = read_metadata(directory)?;
-        for found in [
-            metadata.as_ref().map(|it| &it.execution_context_id),
-            journal.as_ref().map(|it| &it.header.execution_context_id),
-        ] {
-            refuse_other_context(directory, id, found)?;
-        }
+        let journal = read_journal(directory)?;
+        let file = read_file(directory)?;
+        refuse_other_context(directory, id, file.as_ref().map(|it| &it.execution_context_id), &journal)?;
         let Some(journal) = journal else {
-            return Ok(metadata.map(|metadata| Self { metadata, journal: JournalState::Absent }));
+            return Ok(file.map(|file| Self { file, unfolded: None }));
         };
-        let mut metadata = metadata.unwrap_or_else(|| empty(id));
-        let state = match journal.end {
-            Some(_) => JournalState::Ended,
-            None => JournalState::Open(journal.header.reply),
-        };
-        merge(&mut metadata, journal).map_err(|reason| damaged(directory, JOURNAL, reason))?;
-        Ok(Some(Self { metadata, journal: state }))
+        let file = file.unwrap_or_else(|| ContextFile::empty(id));
+        let (at, is_open) = (journal.header.reply, journal.end.is_none());
+        let unreadable = |source: std::io::Error| damaged(directory, CONTEXT, source.to_string());
+        let known = (at < file.replies.len()).then(|| file.reply(at)).transpose().map_err(unreadable)?;
+        let reply = merged(known, file.replies.len(), journal)
+            .map_err(|reason| damaged(directory, JOURNAL, reason))?;
+        Ok(Some(Self { file, unfolded: Some(Unfolded { at, reply, is_open }) }))
+    }
+
+    /// What it says in little.
+    pub(super) fn outline(self) -> SessionOutline {
+        let ContextFile { model, mut replies, .. } = self.file;
+        if let Some(Unfolded { at, reply, .. }) = self.unfolded {
+            let reply = ReplyOutline::of(&reply);
+            match replies.get_mut(at) {
+                Some(known) => *known = reply,
+                None => replies.push(reply),
+            }
+        }
+        SessionOutline { model, replies }
     }
 }
 
 /// A session in which nothing has happened.
 pub(super) fn empty(id: &str) -> SessionMetadata {
     SessionMetadata { execution_context_id: id.to_owned(), ..SessionMetadata::default() }
+}
+
+fn read_journal(directory: &SessionDirectory) -> Result<Option<Journal>, SessionError> {
+    match directory.read(JOURNAL)? {
+        Some(bytes) => Journal::parse(&bytes).map_err(|reason| damaged(directory, JOURNAL, reason)),
+        None => Ok(None),
+    }
+}
+
+fn read_file(directory: &SessionDirectory) -> Result<Option<ContextFile>, SessionError> {
+    for (name, id_key) in [(CONTEXT, "execution_context_id"), (OLDER, "task_id")] {
+        if let Some(file) = directory.reader(name)? {
+            let read = ContextFile::read(file, id_key);
+            return read.map(Some).map_err(|source| damaged(directory, name, source.to_string()));
+        }
+    }
+    Ok(None)
 }
 
 fn read_metadata(directory: &SessionDirectory) -> Result<Option<SessionMetadata>, SessionError> {
@@ -94,39 +136,38 @@ fn refuse_other_context(
     directory: &SessionDirectory,
     expected: &str,
     found: Option<&String>,
+    journal: &Option<Journal>,
 ) -> Result<(), SessionError> {
-    match found {
-        Some(found) if found != expected => Err(SessionError::OtherContext {
+    let journal = journal.as_ref().map(|journal| &journal.header.execution_context_id);
+    match found.into_iter().chain(journal).find(|found| *found != expected) {
+        Some(found) => Err(SessionError::OtherContext {
             path: directory.path().to_owned(),
             found: found.clone(),
             expected: expected.to_owned(),
         }),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
-/// Brings the journal's reply up to date.
+/// The journal's reply, with what the session of `replies` replies has at its place.
 ///
 /// It is the next one after a kill between the journal's first line and the file's refresh, else one that the file has: the same, or
 /// an older state of it, or, where a loss of power took the end of the journal, a newer one.
-fn merge(metadata: &mut SessionMetadata, journal: Journal) -> Result<(), String> {
+fn merged(known: Option<SessionReply>, replies: usize, journal: Journal) -> Result<SessionReply, String> {
     let Journal { header, events, missing, end } = journal;
-    if header.reply == metadata.replies.len() {
-        metadata.replies.push(SessionReply {
-            timestamp: header.timestamp.clone(),
-            request_text: header.request_text.clone(),
-            ..SessionReply::default()
-        });
-    }
-    let reply = metadata
-        .replies
-        .get_mut(header.reply)
+    let next = || SessionReply {
+        timestamp: header.timestamp.clone(),
+        request_text: header.request_text.clone(),
+        ..SessionReply::default()
+    };
+    let mut reply = known
+        .or_else(|| (header.reply == replies).then(next))
         .filter(|reply| reply.timestamp == header.timestamp && reply.request_text == header.request_text)
         .ok_or_else(|| {
             format!("it continues the reply of {}, which is not in {CONTEXT}", header.timestamp)
         })?;
-    update(reply, events, missing, end);
-    Ok(())
+    update(&mut reply, events, missing, end);
+    Ok(reply)
 }
 
 fn update(

@@ -6,7 +6,8 @@ use std::time::SystemTime;
 use super::directory::SessionDirectory;
 use super::error::SessionError;
 use super::metadata::SessionMetadata;
-use super::snapshot::Snapshot;
+use super::outline::SessionOutline;
+use super::snapshot::{self, Sketch};
 use super::writer::{ReplyWriter, SessionWriter};
 
 /// The folder of Claude Code's state.
@@ -69,8 +70,19 @@ impl SessionStore {
         let Some(directory) = SessionDirectory::open(&self.path)? else {
             return Ok(None);
         };
-        let snapshot = Snapshot::read(&directory, &self.execution_context_id)?;
-        Ok(snapshot.map(|snapshot| snapshot.metadata))
+        snapshot::read(&directory, &self.execution_context_id)
+    }
+
+    /// The same without texts and events, in memory that does not grow with these.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load), where it finds damage.
+    pub fn outline(&self) -> Result<Option<SessionOutline>, SessionError> {
+        let Some(directory) = SessionDirectory::open(&self.path)? else {
+            return Ok(None);
+        };
+        Ok(Sketch::read(&directory, &self.execution_context_id)?.map(Sketch::outline))
     }
 
     /// See [`SessionMetadata::session_id_for_resume`].
@@ -79,7 +91,7 @@ impl SessionStore {
     ///
     /// As [`load`](Self::load).
     pub fn session_id_for_resume(&self) -> Result<Option<String>, SessionError> {
-        Ok(self.load()?.and_then(|session| session.session_id_for_resume().map(str::to_owned)))
+        Ok(self.outline()?.and_then(|session| session.session_id_for_resume().map(str::to_owned)))
     }
 
     /// See [`SessionMetadata::last_successful_response`].
@@ -97,7 +109,7 @@ impl SessionStore {
     ///
     /// As [`load`](Self::load).
     pub fn model(&self) -> Result<Option<String>, SessionError> {
-        Ok(self.load()?.and_then(|session| session.model))
+        Ok(self.outline()?.and_then(|session| session.model))
     }
 
     /// Chooses the model.

@@ -7,8 +7,6 @@ use std::time::{Duration, SystemTime};
 use claude_output::{StreamEvent, extract_response_text};
 use sandbox_files::FileLock;
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -16,8 +14,9 @@ use super::budget::Budget;
 use super::directory::{SessionDirectory, io_error};
 use super::error::SessionError;
 use super::journal::{Header, JOURNAL, JournalFile};
-use super::metadata::{SessionMetadata, SessionReply};
-use super::snapshot::{CONTEXT, JournalState, Snapshot, empty};
+use super::metadata::SessionReply;
+use super::outline::ContextFile;
+use super::snapshot::{CONTEXT, Sketch, Unfolded};
 
 /// The least growth that is worth a refresh of `context.json`, in bytes.
 const LEAST_GROWTH: u64 = 16 * 1024;
@@ -27,7 +26,7 @@ const LEAST_GROWTH: u64 = 16 * 1024;
 pub(super) struct SessionWriter {
     directory: SessionDirectory,
     lock: FileLock,
-    metadata: SessionMetadata,
+    file: ContextFile,
 }
 
 /// Writes one reply while its execution runs.
@@ -38,7 +37,8 @@ pub struct ReplyWriter {
     directory: SessionDirectory,
     _lock: FileLock,
     journal: JournalFile,
-    session: Frame,
+    /// Earlier replies are text of a file, which is only copied.
+    session: ContextFile,
     reply: SessionReply,
     budget: Budget,
     /// The count of missing events that is worth a line in the journal.
@@ -63,81 +63,53 @@ pub struct ReplyEnd {
     pub measured: Duration,
 }
 
-/// Everything of a session but the running reply. Earlier replies are text that is only copied, not trees of values.
-#[derive(Debug)]
-struct Frame {
-    execution_context_id: String,
-    model: Option<String>,
-    replies: Vec<Box<RawValue>>,
-    extra: Map<String, Value>,
-}
-
-/// A [`SessionMetadata`] that is being written.
-#[derive(Serialize)]
-struct ContextFile<'a> {
-    execution_context_id: &'a str,
-    model: Option<&'a str>,
-    replies: Vec<Reply<'a>>,
-    #[serde(flatten)]
-    extra: &'a Map<String, Value>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Reply<'a> {
-    Earlier(&'a RawValue),
-    Running(&'a SessionReply),
-}
-
 impl SessionWriter {
     /// Takes the lock and folds in the journal that a killed process may have left.
     pub(super) fn open(path: &Path, execution_context_id: &str) -> Result<Self, SessionError> {
         let directory = SessionDirectory::create(path)?;
         let lock = directory.lock()?;
-        let snapshot = Snapshot::read(&directory, execution_context_id)?;
-        let Some(Snapshot { mut metadata, journal }) = snapshot else {
+        let Some(Sketch { file, unfolded }) = Sketch::read(&directory, execution_context_id)? else {
             // A journal without a first line is all that can be left.
             directory.remove(JOURNAL)?;
-            return Ok(Self { directory, lock, metadata: empty(execution_context_id) });
+            return Ok(Self { directory, lock, file: ContextFile::empty(execution_context_id) });
         };
-        if let JournalState::Open(reply) = journal
-            && let Some(reply) = metadata.replies.get_mut(reply)
-        {
+        let Some(Unfolded { at, mut reply, is_open }) = unfolded else {
+            return Ok(Self { directory, lock, file });
+        };
+        if is_open {
             reply.interrupt();
         }
-        let writer = Self { directory, lock, metadata };
-        if journal != JournalState::Absent {
-            writer.write()?;
-            writer.directory.remove(JOURNAL)?;
-        }
-        Ok(writer)
+        file.write(&directory, Some((at, &reply)))?;
+        directory.remove(JOURNAL)?;
+        drop((file, reply, lock));
+        Self::open(path, execution_context_id)
     }
 
-    pub(super) fn set_model(mut self, model: &str) -> Result<(), SessionError> {
-        if self.metadata.model.as_deref() == Some(model) {
+    pub(super) fn set_model(self, model: &str) -> Result<(), SessionError> {
+        let Self { directory, lock: _lock, mut file } = self;
+        if file.model.as_deref() == Some(model) {
             return Ok(());
         }
-        self.metadata.model = Some(model.to_owned());
-        self.write()
+        file.model = Some(model.to_owned());
+        file.write(&directory, None).map(drop)
     }
 
     /// Adds a reply that has only its question.
     pub(super) fn begin(self, request_text: &str, began: SystemTime) -> Result<ReplyWriter, SessionError> {
-        let Self { directory, lock, metadata } = self;
+        let Self { directory, lock, file } = self;
         let reply = SessionReply {
             timestamp: rfc3339(began),
             request_text: request_text.to_owned(),
             ..SessionReply::default()
         };
-        let header = Header::new(&metadata.execution_context_id, metadata.replies.len(), &reply);
-        let session = Frame::new(metadata).map_err(|source| json_error(&directory, source))?;
+        let header = Header::new(&file.execution_context_id, file.replies.len(), &reply);
         // The journal comes first: while it is there, the reply is known not to have ended.
         let journal = JournalFile::create(&directory, &header)?;
         let mut writer = ReplyWriter {
             directory,
             _lock: lock,
             journal,
-            session,
+            session: file,
             reply,
             budget: Budget::new(),
             next_reported: 1,
@@ -149,12 +121,6 @@ impl SessionWriter {
         };
         writer.refresh()?;
         Ok(writer)
-    }
-
-    fn write(&self) -> Result<(), SessionError> {
-        let bytes =
-            serde_json::to_vec(&self.metadata).map_err(|source| json_error(&self.directory, source))?;
-        self.directory.replace(CONTEXT, &bytes).map(drop)
     }
 }
 
@@ -249,31 +215,11 @@ impl ReplyWriter {
 
     /// Writes `context.json` with the reply as it is.
     fn refresh(&mut self) -> Result<(), SessionError> {
-        let bytes =
-            self.session.to_json(&self.reply).map_err(|source| json_error(&self.directory, source))?;
-        self.directory.replace(CONTEXT, &bytes)?;
-        self.size = bytes.len() as u64;
+        let running = (self.session.replies.len(), &self.reply);
+        self.size = self.session.write(&self.directory, Some(running))?;
         self.written += self.size;
         self.appended = 0;
         Ok(())
-    }
-}
-
-impl Frame {
-    fn new(metadata: SessionMetadata) -> serde_json::Result<Self> {
-        let SessionMetadata { execution_context_id, model, replies, extra } = metadata;
-        let replies = replies.iter().map(to_raw_value).collect::<Result<_, _>>()?;
-        Ok(Self { execution_context_id, model, replies, extra })
-    }
-
-    fn to_json(&self, running: &SessionReply) -> serde_json::Result<Vec<u8>> {
-        let earlier = self.replies.iter().map(|reply| Reply::Earlier(reply));
-        serde_json::to_vec(&ContextFile {
-            execution_context_id: &self.execution_context_id,
-            model: self.model.as_deref(),
-            replies: earlier.chain([Reply::Running(running)]).collect(),
-            extra: &self.extra,
-        })
     }
 }
 

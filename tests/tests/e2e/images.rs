@@ -6,7 +6,7 @@ use std::time::Duration;
 use e2e_tests::bed;
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
-use sandbox::image::ImageRequest;
+use sandbox::image::{ImageKind, ImageRequest, ImageSummary};
 use sandbox::{CommandSpec, ImageSource, ImageTag, Input, Sandbox, SandboxConfig};
 use tempfile::TempDir;
 
@@ -221,4 +221,30 @@ async fn what_was_saved_is_loaded_and_not_built_again() {
     assert_eq!((&again, lines.len()), (&tag, 0), "{lines:?}");
     assert_eq!(run(sandbox, &again, &["cat", "/stamp"]).await, (0, stamp));
     workshop.close().await;
+}
+
+/// The images of proxies of the sandbox's prefix.
+async fn proxies(sandbox: &Sandbox) -> Vec<ImageSummary> {
+    let images = sandbox.list_images().await.expect("the engine answers");
+    images.into_iter().filter(|image| image.kind == ImageKind::Proxy).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_image_of_proxies_is_one_for_all_state_folders_and_goes_with_what_is_shared() {
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let state = tempfile::tempdir().expect("a folder");
+        let mut config = bed::config(state.path());
+        "e2e-proxy-image".clone_into(&mut config.prefix);
+        let sandbox = Sandbox::start(config).await.expect("the engine answers");
+        seen.push(proxies(&sandbox).await);
+        sandbox.shutdown().await.expect("nothing is left");
+        if seen.len() == 2 {
+            assert!(sandbox.remove_shared().await.expect("the engine answers"), "no one else uses it");
+            assert_eq!(proxies(&sandbox).await, []);
+        }
+    }
+    let [first, second] = seen.as_slice() else { panic!("{seen:?}") };
+    assert!(first.len() == 1 && first.iter().all(|image| image.tag.is_some()), "the control: {first:?}");
+    assert_eq!(first, second);
 }

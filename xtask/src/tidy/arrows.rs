@@ -41,7 +41,7 @@ const RULES: [Rule; 23] = [
             "sandbox-panic-hook",
             "sandbox-proxy-protocol",
         ],
-        never_links: &["bollard", "aws-lc-rs", "openssl"],
+        never_links: &["bollard", "aws-lc-rs", "openssl", "serde_yaml", "unsafe-libyaml"],
     },
     Rule { package: "sandbox-inside", may_use: &[], never_links: PURE },
     Rule { package: "sandbox-files", may_use: &[], never_links: &["hyper", "rustls", "bollard"] },

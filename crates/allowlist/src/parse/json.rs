@@ -6,7 +6,7 @@ use located_yaml::Node;
 use located_yaml::Position;
 use serde::Deserialize as _;
 
-use super::document::from_tree;
+use super::yaml::from_tree;
 use crate::policy::Allowlist;
 
 impl Allowlist {

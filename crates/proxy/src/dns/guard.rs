@@ -64,11 +64,17 @@ impl AddressGuard {
 
     /// Whether the proxy may connect to `address`.
     pub(crate) fn permits(&self, address: IpAddr) -> bool {
-        let address = meant(address);
-        if self.own.contains(&address) || address.is_unspecified() || is_gateway(address) {
+        if self.is_own(address) || is_gateway(address) {
             return false;
         }
+        let address = meant(address);
         is_public(address) || self.allow.iter().any(|net| net.contains(&address))
+    }
+
+    /// Whether `address` is the proxy's or its machine's: no network opens it.
+    pub(crate) fn is_own(&self, address: IpAddr) -> bool {
+        let address = meant(address);
+        self.own.contains(&address) || address.is_unspecified()
     }
 }
 

@@ -194,8 +194,10 @@ impl Answered<'_> {
 
     /// What the client gets when its request had no answer.
     fn fail(&self, error: &UpstreamError, mut exchange: Exchange) -> Response<Download> {
-        if error.kind() == Failure::Address {
-            return refuse(&Blocked::address(self.permit.host()), exchange);
+        match error.kind() {
+            Failure::Address => return refuse(&Blocked::address(self.permit.host()), exchange),
+            Failure::OwnAddress => return refuse(&Blocked::own_address(self.permit.host()), exchange),
+            _ => {}
         }
         match self.fault.get() {
             Some(Fault::Chunk(fault)) => return give_up(unchunked(fault), exchange),

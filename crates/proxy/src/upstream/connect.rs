@@ -126,14 +126,17 @@ impl Dialer {
             let resolved = self.context.resolver.resolve(&destination.host).await;
             resolved.map_err(|error| UpstreamError::new(Failure::Dns, &error))?
         };
-        addresses.retain(|address| self.context.guard.permits(*address));
+        let guard = &self.context.guard;
+        let is_own = addresses.iter().any(|address| guard.is_own(*address));
+        addresses.retain(|address| guard.permits(*address));
         addresses.sort_by_key(IpAddr::is_ipv6);
         addresses.truncate(ADDRESSES);
         if addresses.is_empty() {
-            return Err(UpstreamError::of_text(
-                Failure::Address,
-                "the name has only private or reserved addresses",
-            ));
+            return Err(if is_own {
+                UpstreamError::of_text(Failure::OwnAddress, "the name leads to this machine")
+            } else {
+                UpstreamError::of_text(Failure::Address, "the name has only private or reserved addresses")
+            });
         }
         // A request goes to the port that it came to.
         let listen = &self.context.listen;

@@ -20,6 +20,8 @@ pub(crate) enum Failure {
     Reset,
     /// Every address is one that the guard refuses: the proxy's decision, not the upstream's fault.
     Address,
+    /// The same, and one of them is this machine's.
+    OwnAddress,
 }
 
 impl Failure {
@@ -31,7 +33,7 @@ impl Failure {
             Self::Tls => "tls",
             Self::Timeout => "timeout",
             Self::Reset => "reset",
-            Self::Address => "address",
+            Self::Address | Self::OwnAddress => "address",
         }
     }
 
@@ -43,7 +45,7 @@ impl Failure {
             Self::Tls => "it did not prove with a valid certificate that it is this host",
             Self::Timeout => "it did not answer in time",
             Self::Reset => "the connection broke, or its answer was no HTTP",
-            Self::Address => "its address is private or reserved",
+            Self::Address | Self::OwnAddress => "its address is private or reserved",
         }
     }
 }
@@ -83,7 +85,7 @@ impl UpstreamError {
             Failure::Tls => "TLS",
             Failure::Timeout => "Timeout",
             Failure::Reset => "Reset",
-            Failure::Address => "Address refused",
+            Failure::Address | Failure::OwnAddress => "Address refused",
         };
         Self { kind, text: format!("{begin}: {what}") }
     }

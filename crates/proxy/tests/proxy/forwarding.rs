@@ -1,5 +1,7 @@
 //! What comes through, over each pair of protocols, and what happens when the upstream fails.
 
+use std::net::Ipv4Addr;
+
 use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::BodyExt;
 use sandbox_proxy_protocol::{Event, RequestOutcome, Scheme};
@@ -239,6 +241,26 @@ async fn failures_have_names() {
     let answer = raw(&proxy, b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await;
     assert!(answer.0.contains("x-sandbox-error: reset\r\n"), "{answer:?}");
     proxy.stop().await;
+}
+
+#[tokio::test]
+async fn an_address_of_the_machine_is_refused_with_what_helps() {
+    for is_own in [true, false] {
+        let (mut setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
+        if is_own {
+            setup.host_addresses = vec![Ipv4Addr::LOCALHOST];
+        } else {
+            setup.allow_addresses.clear();
+        }
+        let proxy = setup.start().await;
+        let answer = proxy.ask2(get("https://a.example/")).await;
+        assert_eq!((answer.status.as_u16(), answer.reason()), (403, "address"));
+        let page = &answer.body;
+        assert_eq!(page.contains("add it to `services`"), is_own, "{page}");
+        assert_eq!(page.contains("add its network to `upstream.allow_addresses`"), !is_own, "{page}");
+        assert_eq!(upstream.connections(), 0);
+        proxy.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -39,9 +39,9 @@ pub(crate) async fn clean(
     }
     if args.all {
         if sandbox.remove_shared().await? {
-            printer.line("removed the egress network and cached trust files");
+            printer.line("removed the egress network, the images of proxies and cached trust files");
         } else {
-            printer.warning("the egress network and cached trust files stay: another run uses them");
+            printer.warning("the egress network, the images of proxies and cached trust files stay: another run uses them");
         }
     }
     if args.force {

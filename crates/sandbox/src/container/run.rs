@@ -122,9 +122,10 @@ impl Created {
         let Self { mut handle, plan, image } = self;
         let program = verify::command_line(&plan, &image).into_iter().next().unwrap_or_default();
         let attached = async {
-            let streams = handle.engine.attach_container(handle.id.as_str(), plan.stdin).await;
-            let (stdin, output) = streams.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
-            let state = handle.verify_set_up(&plan, &image).await?;
+            let output = handle.engine.attach_output(handle.id.as_str()).await;
+            let output = output.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
+            let stdin = async { Ok(handle.stdin(plan.stdin).await?) };
+            let (stdin, state) = tokio::try_join!(stdin, handle.verify_set_up(&plan, &image))?;
             Ok::<_, ContainerError>((stdin, output, state))
         };
         match attached.await {
@@ -333,6 +334,15 @@ impl Handle {
         self.engine.remove_container(self.id.as_str()).await?;
         tracing::debug!(container = %self.name, "removed");
         Ok(())
+    }
+
+    /// What the process will read, where it is `planned` to read anything.
+    async fn stdin(&self, planned: bool) -> Result<Stdin, EngineError> {
+        if planned {
+            self.engine.attach_stdin(self.id.as_str()).await
+        } else {
+            Ok(Stdin::new(tokio::io::sink()))
+        }
     }
 
     /// Remembers the processes of a container that is set up.

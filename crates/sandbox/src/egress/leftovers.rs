@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::config::SandboxConfig;
+use crate::image_store;
 use crate::reap::{Labels, others_alive};
 use sandbox_files::FileLock;
 use sandbox_podman::Engine;
@@ -41,7 +42,7 @@ pub(crate) async fn remove_unused_network(
     Ok(Some(name))
 }
 
-/// Removes the egress network and the trust files, unless another instance than that of `own` lives. Returns whether it did.
+/// Removes the egress network, the images of proxies and the trust files, unless another instance than that of `own` lives. Returns whether it did.
 pub(crate) async fn remove_shared(
     engine: &Engine,
     config: &SandboxConfig,
@@ -53,6 +54,7 @@ pub(crate) async fn remove_shared(
         return Ok(false);
     }
     engine.remove_network(&egress_name(own.owner())).await?;
+    image_store::remove_proxies(engine, own.owner()).await?;
     let trust = trust_folder(config);
     match std::fs::remove_dir_all(&trust) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use claude_output::parse_event;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::super::metadata::deepest_event;
+use super::super::metadata::{SessionMetadata, deepest_event};
+use super::super::outline::ReplyOutline;
 use super::super::store::SessionStore;
 use super::*;
 
@@ -258,7 +259,7 @@ fn beyond_the_limit_events_are_counted_and_the_end_is_kept() {
     let large = message(&"x".repeat(40 << 10));
     let begin = || {
         let mut writer = fixture.store.begin("q").unwrap();
-        writer.budget = Budget::of(260 << 10, 10 << 10);
+        writer.budget = Budget::of(660 << 10, 10 << 10);
         writer
     };
     let mut writer = begin();
@@ -287,6 +288,77 @@ fn beyond_the_limit_events_are_counted_and_the_end_is_kept() {
     assert_eq!(reply.events.last(), Some(&result()));
     assert_eq!(reply.response_text, "done");
     assert_eq!(fixture.replies()[1], reply);
+}
+
+#[test]
+fn what_a_reply_keeps_on_the_disk_is_bounded_with_the_answer_that_repeats_it() {
+    const ROOM: u64 = 2 << 20;
+    let text = "x".repeat(100 << 10);
+    let content = json!([{"type": "text", "text": text}]);
+    let message = event(&json!({"type": "assistant", "message": {"id": "m", "content": content}}));
+    let fixture = Fixture::new();
+    let mut writer = fixture.store.begin("q").unwrap();
+    writer.budget = Budget::of(ROOM, 0);
+    for _ in 0..30 {
+        writer.add(message.clone()).unwrap();
+    }
+    let reply = writer.finish(GOOD).unwrap();
+    assert!(reply.response_text.len() >= 3 * text.len(), "the control: all of it is in the answer, too");
+    assert!(reply.missing.events > 0);
+    let size = fixture.read(CONTEXT).unwrap().len() as u64;
+    assert!(size <= ROOM, "{size} bytes");
+}
+
+#[test]
+fn a_file_of_another_writer_is_copied_as_it_is() {
+    let replies = r#" [ {"session_id":"s", "mood":1.10, "events":null} ,
+        {"session_id" : "t", "response_text":"\u0041", "events":[{"type":"x"}]}
+    ] "#;
+    let file = |replies: &str| {
+        format!("{{ \"note\":{{\"replies\":[]}},\"replies\":{replies}, \"execution_context_id\":\"c\" }}\n")
+    };
+    for (replies, count) in [(replies, 2), (" [ ] ", 0), ("null", 0)] {
+        let fixture = Fixture::new();
+        fixture.write(CONTEXT, file(replies).as_bytes());
+        fixture.store.set_model("m").unwrap();
+        let inner = replies.trim().trim_matches(['[', ']']).trim();
+        let inner = if inner == "null" { "" } else { inner };
+        let written = String::from_utf8(fixture.read(CONTEXT).unwrap()).unwrap();
+        assert!(written.contains(inner), "{written}");
+        assert!(written.contains(r#""note":{"replies":[]}"#), "{written}");
+        drop(fixture.store.begin("q").unwrap());
+        fixture.reply(&[init()]);
+        let sizes: Vec<usize> = fixture.replies().iter().map(|reply| reply.events.len()).collect();
+        assert_eq!(sizes, [[0, 1].get(..count).unwrap(), &[0, 1]].concat(), "{replies}");
+        let outline = fixture.store.outline().unwrap().unwrap();
+        let ids = outline.replies.iter().map(|reply| reply.session_id.clone());
+        assert_eq!(
+            ids.collect::<Vec<_>>(),
+            fixture.replies().iter().map(|reply| reply.session_id.clone()).collect::<Vec<_>>()
+        );
+        assert_eq!(outline.session_id_for_resume(), Some("s1"));
+    }
+}
+
+#[test]
+fn an_outline_says_what_the_whole_session_says() {
+    let refusal = event(&json!({"type": "result", "is_error": true, "session_id": "s1", "errors": ["none"]}));
+    let fixture = Fixture::new();
+    let check = || {
+        let (whole, outline) =
+            (fixture.store.load().unwrap().unwrap(), fixture.store.outline().unwrap().unwrap());
+        assert_eq!(outline.session_id_for_resume(), whole.session_id_for_resume());
+        assert_eq!(outline.replies, whole.replies.iter().map(ReplyOutline::of).collect::<Vec<_>>());
+    };
+    fixture.reply(&[init(), message("a"), result()]);
+    check();
+    fixture.store.begin("q").unwrap().add(refusal.clone()).unwrap();
+    check();
+    let mut writer = fixture.store.begin("q").unwrap();
+    writer.add(refusal).unwrap();
+    writer.finish(ReplyEnd { is_error: true, ..GOOD }).unwrap();
+    check();
+    assert_eq!(fixture.store.session_id_for_resume().unwrap(), None);
 }
 
 #[test]

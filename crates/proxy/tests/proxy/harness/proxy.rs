@@ -63,6 +63,7 @@ pub(crate) struct Setup {
     pub(crate) upstream: Ipv4Addr,
     pub(crate) pki: Pki,
     pub(crate) allow_addresses: Vec<&'static str>,
+    pub(crate) host_addresses: Vec<Ipv4Addr>,
     /// What of the host the task reaches.
     pub(crate) services: Vec<HostService>,
     /// The task's credentials.
@@ -81,6 +82,7 @@ impl Setup {
             upstream,
             pki,
             allow_addresses: vec!["127.0.0.0/8"],
+            host_addresses: Vec::new(),
             services: Vec::new(),
             replacements: SecretReplacements::default(),
             owner_reads: true,
@@ -145,7 +147,7 @@ impl Setup {
                 dns,
                 extra_roots_pem: self.pki.upstream_root(),
                 allow_addresses: self.allow_addresses.iter().map(|net| net.parse().unwrap()).collect(),
-                host_addresses: Vec::new(),
+                host_addresses: self.host_addresses.clone(),
             },
             services: self.services,
             limits: self.limits,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::args::Output;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::printer::{Printer, Style};
+use crate::printer::{Printer, Style, sanitize};
 
 /// The state of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -103,11 +103,12 @@ impl Report {
         for Check { name, verdict, detail, hint } in &self.checks {
             let (style, word) = verdict.shown();
             let indent = " ".repeat(width + 8);
-            let detail = printer.sanitize(detail).replace('\n', &format!("\n{indent}"));
+            let detail = sanitize(detail).replace('\n', &format!("\n{indent}"));
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{}  {name:<width$}  {detail}", printer.styled(style, word));
             if let Some(hint) = hint {
-                let _ = writeln!(text, "{indent}hint: {}", printer.sanitize(hint));
+                let hint = sanitize(hint).replace('\n', &format!("\n{indent}"));
+                let _ = writeln!(text, "{indent}hint: {hint}");
             }
         }
         text
@@ -136,6 +137,18 @@ mod tests {
                               hint: build it
         ");
         insta::assert_snapshot!(serde_json::to_string(&report()).unwrap(), @r#"{"version":1,"ok":false,"checks":[{"name":"engine","verdict":"ok","detail":"podman 5.4.2","mend":null},{"name":"control groups","verdict":"warn","detail":"version 1","mend":"boot with version 2"},{"name":"proxy","verdict":"fail","detail":"there is none","mend":"build it"}]}"#);
+    }
+
+    #[test]
+    fn a_name_moves_no_cursor_and_forges_no_line_wherever_the_report_goes() {
+        let name = "a\u{1b}[2J\nok    engine";
+        let text = Report::new(vec![Check::warn("allowlist", name, name)]).text(Printer::new(0, true));
+        insta::assert_snapshot!(text, @r"
+        warn  allowlist  a\u{1b}[2J
+                         ok    engine
+                         hint: a\u{1b}[2J
+                         ok    engine
+        ");
     }
 
     #[test]

@@ -21,7 +21,8 @@ const DOCKERFILE: &str = "FROM scratch\nCOPY sandbox-proxy /sandbox-proxy\nENTRY
 /// The id of an image of `binary` that was built for this state directory; it is built unless it is there.
 ///
 /// A tag says nothing: an archive that is loaded can take any. So the id of what was built is kept, which no other image can have, and
-/// layers that the engine has from elsewhere are not used.
+/// layers that the engine has from elsewhere are not used. What is built has no time in it, so that the same program is the same image in
+/// every state directory, and none takes another's tag.
 pub(in crate::egress) async fn ensure_image(
     engine: &Engine,
     config: &SandboxConfig,
@@ -40,8 +41,12 @@ pub(in crate::egress) async fn ensure_image(
     }
     let tar = context(binary).map_err(ProxyError::file("archive", "sandbox-proxy"))?;
     let labels = image_store::labels(prefix, ImageKind::Proxy, None);
-    let request =
-        BuildRequest { no_cache: true, single_layer: true, ..BuildRequest::new(&*tag, tar, labels) };
+    let request = BuildRequest {
+        no_cache: true,
+        single_layer: true,
+        timeless: true,
+        ..BuildRequest::new(&*tag, tar, labels)
+    };
     let id = engine.build(request, &mut |line: &str| tracing::debug!(line, "proxy image")).await?;
     let image = engine.image(&id).await?;
     let id = image.ok_or(ProxyError::ImageVanished { tag })?.id;
