@@ -70,16 +70,16 @@ impl Replacement {
         self.fill_in(folder, name, |file| file.write_all(bytes))
     }
 
-    /// The same for a file that `fill` writes.
+    /// The same for a file that `write` fills.
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write), and those of `fill`.
+    /// As [`write`](Self::write), and those of `write`.
     pub fn fill_in(
         self,
         folder: impl AsFd,
         name: &str,
-        fill: impl FnOnce(&mut File) -> io::Result<()>,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<File> {
         let new = match self.writers {
             Writers::One => format!(".{name}.new"),
@@ -88,7 +88,7 @@ impl Replacement {
         remove_in(&folder, &new)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(openat(&folder, new.as_str(), flags, Mode::RUSR | Mode::WUSR)?);
-        let written = fill(&mut file)
+        let written = write(&mut file)
             .and_then(|()| file.set_permissions(Permissions::from_mode(self.mode)))
             .and_then(|()| if self.is_durable { file.sync_all() } else { Ok(()) })
             .and_then(|()| Ok(renameat(&folder, new.as_str(), &folder, name)?));

@@ -123,9 +123,7 @@ impl<'a> Cursor<'a> {
             Node::Boolean(value) => visitor.visit_bool(*value),
             Node::Integer(value) => visitor.visit_i64(*value),
             Node::Number(value) => visitor.visit_f64(*value),
-            Node::Text(text)
-                if text.contains('\0') && self.source.is_some_and(|source| source.refuses_nul()) =>
-            {
+            Node::Text(text) if text.contains('\0') && self.source.is_some_and(Source::refuses_nul) => {
                 Err(Mismatch::custom(" must not have NUL characters: remove them"))
             }
             Node::Text(text) => visitor.visit_str(text),

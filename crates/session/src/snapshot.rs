@@ -49,7 +49,12 @@ struct OlderMetadata {
 pub(super) fn read(directory: &SessionDirectory, id: &str) -> Result<Option<SessionMetadata>, SessionError> {
     let journal = read_journal(directory)?;
     let metadata = read_metadata(directory)?;
-    refuse_other_context(directory, id, metadata.as_ref().map(|it| &it.execution_context_id), &journal)?;
+    refuse_other_context(
+        directory,
+        id,
+        metadata.as_ref().map(|it| &it.execution_context_id),
+        journal.as_ref(),
+    )?;
     let Some(journal) = journal else {
         return Ok(metadata);
     };
@@ -70,7 +75,12 @@ impl Sketch {
     pub(super) fn read(directory: &SessionDirectory, id: &str) -> Result<Option<Self>, SessionError> {
         let journal = read_journal(directory)?;
         let file = read_file(directory)?;
-        refuse_other_context(directory, id, file.as_ref().map(|it| &it.execution_context_id), &journal)?;
+        refuse_other_context(
+            directory,
+            id,
+            file.as_ref().map(|it| &it.execution_context_id),
+            journal.as_ref(),
+        )?;
         let Some(journal) = journal else {
             return Ok(file.map(|file| Self { file, unfolded: None }));
         };
@@ -136,9 +146,9 @@ fn refuse_other_context(
     directory: &SessionDirectory,
     expected: &str,
     found: Option<&String>,
-    journal: &Option<Journal>,
+    journal: Option<&Journal>,
 ) -> Result<(), SessionError> {
-    let journal = journal.as_ref().map(|journal| &journal.header.execution_context_id);
+    let journal = journal.map(|journal| &journal.header.execution_context_id);
     match found.into_iter().chain(journal).find(|found| *found != expected) {
         Some(found) => Err(SessionError::OtherContext {
             path: directory.path().to_owned(),
