@@ -9,9 +9,9 @@ const MIB: u64 = 1024 * 1024;
 
 /// The most memory that this process ever had, in bytes.
 fn peak() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    let status = fs::read_to_string("/proc/self/status").expect("our own status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 
 #[test]
