@@ -13,6 +13,8 @@ use super::error::SessionError;
 
 const LOCK: &str = ".lock";
 
+pub(super) const CONTEXT: &str = "context.json";
+
 /// An open session directory.
 #[derive(Debug)]
 pub(super) struct SessionDirectory {
