@@ -10,6 +10,7 @@
 )]
 
 mod apt;
+mod archive;
 mod bench;
 mod cargo;
 mod claude_code;

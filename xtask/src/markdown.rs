@@ -1,10 +1,50 @@
-//! What the project's documents hold that a program can check: links and what they lead to.
+//! What the project's documents hold that a program can check: links, what they lead to, and blocks of code.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+
+/// A block of code that is fenced off.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Block<'a> {
+    /// The number of its first line in the document, from 1.
+    pub(crate) line: usize,
+    /// The language that it names, such as `console`.
+    pub(crate) kind: &'a str,
+    pub(crate) lines: Vec<&'a str>,
+    /// The HTML comment right before it.
+    pub(crate) comment: Option<String>,
+}
+
+/// The blocks of a document in order.
+pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
+    const FENCE: &str = "```";
+    let (mut blocks, mut comment) = (Vec::new(), None);
+    let mut lines = text.lines().zip(1..);
+    while let Some((line, number)) = lines.next() {
+        let content = line.trim_start();
+        if let Some(kind) = content.strip_prefix(FENCE) {
+            let indent = line.strip_suffix(content).unwrap_or_default();
+            let inner = lines.by_ref().map(|(line, _)| line.strip_prefix(indent).unwrap_or(line));
+            let inner = inner.take_while(|line| !line.starts_with(FENCE)).collect();
+            blocks.push(Block { line: number + 1, kind: kind.trim(), lines: inner, comment: comment.take() });
+        } else if let Some(first) = content.strip_prefix("<!--") {
+            let mut text = first.to_owned();
+            while !text.contains("-->")
+                && let Some((line, _)) = lines.next()
+            {
+                text.push('\n');
+                text.push_str(line.trim_start());
+            }
+            comment = text.split_once("-->").map(|(text, _)| text.trim().to_owned());
+        } else if !content.is_empty() {
+            comment = None;
+        }
+    }
+    blocks
+}
 
 /// A document without its code, of which nothing is a link or a heading.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
@@ -60,13 +100,33 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Fails unless every relative link of the `documents` in `folder` leads to something in `folder`.
-pub(crate) fn check_links(folder: &Path, documents: &[PathBuf]) -> Result<()> {
+/// Every document in a folder and the folders in it, by its path in the folder, in order.
+pub(crate) fn documents_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let (mut documents, mut left) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(part) = left.pop() {
+        let path = folder.join(&part);
+        let entries = fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let name = part.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                left.push(name);
+            } else if name.extension().is_some_and(|extension| extension == "md") {
+                documents.push(name);
+            }
+        }
+    }
+    documents.sort();
+    Ok(documents)
+}
+
+/// Fails unless every relative link of every document in `folder` leads to something in `folder`.
+pub(crate) fn check_links(folder: &Path) -> Result<()> {
     let mut faults = Vec::new();
-    for document in documents.iter().filter(|name| is_markdown(name)) {
-        let text = read(&folder.join(document))?;
+    for document in documents_in(folder)? {
+        let text = read(&folder.join(&document))?;
         for link in relative_links(&text) {
-            if let Some(fault) = fault(folder, document, link) {
+            if let Some(fault) = fault(folder, &document, link) {
                 faults.push(format!("{} links to {link}, {fault}", document.display()));
             }
         }
@@ -77,11 +137,7 @@ pub(crate) fn check_links(folder: &Path, documents: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-fn is_markdown(name: &Path) -> bool {
-    name.extension().is_some_and(|extension| extension == "md")
-}
-
-fn read(file: &Path) -> Result<String> {
+pub(crate) fn read(file: &Path) -> Result<String> {
     fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
@@ -122,6 +178,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn blocks_are_read_with_the_comment_right_before_them() {
+        let text = "<!-- far -->\ntext\n```console\n$ one\nsaid\n```\n\n<!-- run:\n  two\n  three -->\n\n- item\n\n  <!-- near -->\n  ```sh\n  four\n    five\n  ```\n```yaml\nnot: closed\n";
+        let block = |line, kind, lines: &[&'static str], comment: Option<&str>| Block {
+            line,
+            kind,
+            lines: lines.to_vec(),
+            comment: comment.map(str::to_owned),
+        };
+        let expected = [
+            block(4, "console", &["$ one", "said"], None),
+            block(16, "sh", &["four", "  five"], Some("near")),
+            block(20, "yaml", &["not: closed"], None),
+        ];
+        assert_eq!(blocks(text), expected);
+        let text = "<!-- run:\n  two\n  three -->\n\n```sh\n```\n";
+        assert_eq!(blocks(text), [block(6, "sh", &[], Some("run:\ntwo\nthree"))]);
+    }
+
+    #[test]
     fn links_are_read_from_prose_alone() {
         let text = "See [a](a.md), ![b](b.svg) and [c](https://c.example/d.md).\n\n```console\n$ [d](d.md)\n```\n[e]: e.md#part\n";
         assert_eq!(relative_links(text), ["a.md", "b.svg", "e.md#part"]);
@@ -142,8 +217,7 @@ mod tests {
         let text = "# One\n[a](docs/b.md#two) [c](docs/c.md) [d](../d.md) [e](#one) [f](#two) [g](docs)\n";
         fs::write(folder.join("a.md"), text).unwrap();
         fs::write(folder.join("docs/b.md"), "## Two\n[a](../a.md#one) [b](../docs/../../a.md)\n").unwrap();
-        let documents = ["a.md", "docs/b.md"].map(PathBuf::from);
-        let error = check_links(&folder, &documents).unwrap_err().to_string();
+        let error = check_links(&folder).unwrap_err().to_string();
         fs::remove_dir_all(&folder).unwrap();
         let expected = "links lead nowhere:\na.md links to docs/c.md, which is not there\n\
                         a.md links to ../d.md, which is outside\na.md links to #two, which has no such heading\n\

@@ -74,7 +74,7 @@ fn announce(api: Api) {
     say(
         "this shows a request that is allowed, one that is blocked, the log of both, and Claude Code in the sandbox",
     );
-    if !proxy().exists() || !stand_in().exists() {
+    if !proxy().exists() || !StandIn::program().exists() {
         say("the first time it builds the programs, which takes some minutes, and fetches what is missing:");
         say("  podman with apt, a Debian for the tasks (about a minute), Claude Code with npm (about 70 MB)");
         say("afterwards it takes less than half a minute");
@@ -96,10 +96,7 @@ fn prepare(args: &DemoArgs) -> Result<Prepared> {
     let image = step("finding an image for tasks", || image(&socket, args))?;
     let sandbox = step("building the sandbox command", || cargo::program_for_tests("sandbox"))?;
     task_proxy_image::build_for_tests()?;
-    let stand_in = stand_in();
-    step("building the stand-in for the internet", || {
-        cargo::static_program("test-world", "stand-in", &[], &stand_in)
-    })?;
+    let stand_in = StandIn::build()?;
     Ok(Prepared { socket, image, sandbox, stand_in, claude })
 }
 
@@ -113,7 +110,7 @@ fn image(socket: &Socket, args: &DemoArgs) -> Result<String> {
 
 fn show(prepared: &Prepared, api: Api) -> Result<()> {
     let stand_in = step("starting a stand-in for the internet, in a container", || {
-        StandIn::start(&prepared.socket, &prepared.stand_in)
+        StandIn::start(&prepared.socket, "demo", &prepared.stand_in)
     })?;
     say(format!("it answers for every name at {}, and will be removed at the end", stand_in.address()));
     let settings = Settings { engine: &prepared.socket.url(), image: &prepared.image, stand_in: &stand_in };
@@ -189,10 +186,6 @@ fn lock() -> Result<File> {
 
 fn folder() -> PathBuf {
     workspace::state().join("demo")
-}
-
-fn stand_in() -> PathBuf {
-    workspace::target().join("stand-in/stand-in")
 }
 
 fn proxy() -> PathBuf {

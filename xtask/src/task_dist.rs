@@ -1,156 +1,32 @@
-//! `dist`: an archive with the programs, their manual, completions and bill of materials.
+//! `dist`: the archive for users, and its test.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 
-use crate::cargo;
-use crate::markdown;
-use crate::process::{self, command};
-use crate::report::step;
+use crate::archive::{self, Build};
 use crate::reproducible;
-use crate::sbom;
 use crate::task_proxy_image::PROGRAMS;
-use crate::workspace;
 
 #[derive(Args)]
 pub(crate) struct DistArgs {
     /// Build the static programs a second time, in another folder, and fail if they differ.
     #[arg(long)]
     verify: bool,
+    /// Pack the programs that tests use, which are built faster.
+    #[arg(long, conflicts_with = "verify")]
+    dev: bool,
+    /// Use the archive as root and as an ordinary user do, and run what the documents say.
+    #[arg(long)]
+    test: bool,
 }
-
-/// Files of the checkout that every archive holds, beside those in [`DOCS`].
-const DOCUMENTS: [&str; 8] = [
-    "README.md",
-    "ARCHITECTURE.md",
-    "SECURITY.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "LICENSE-MIT",
-    "LICENSE-APACHE",
-    "crates/sandbox/outcomes.md",
-];
-/// The folder of documents that every archive holds whole.
-const DOCS: &str = "docs";
-const SHELLS: [(&str, &str); 3] = [("bash", "sandbox.bash"), ("zsh", "_sandbox"), ("fish", "sandbox.fish")];
-
-/// The bill of materials, in the archive.
-const SBOM: &str = "sandbox.cdx.json";
 
 /// Prints the archive's path.
 pub(crate) fn run(args: &DistArgs) -> Result<()> {
     if args.verify {
         reproducible::check(&PROGRAMS)?;
     }
-    let sandbox = step("building the sandbox command", || cargo::program("sandbox", &["--release"]))?;
-    let name = format!("sandbox-{}-{}", env!("CARGO_PKG_VERSION"), cargo::host_target()?);
-    // Another `dist` may be at work: each has a folder of its own, and the last archive counts.
-    let work = workspace::target().join("dist").join(format!("work-{}", std::process::id()));
-    let packed = fill(&work.join(&name), &sandbox).and_then(|()| pack(&work, &name));
-    let removed = fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()));
-    println!("{}", packed?.display());
-    removed
-}
-
-fn fill(folder: &Path, sandbox: &Path) -> Result<()> {
-    for part in ["completions", "man"] {
-        fs::create_dir_all(folder.join(part))?;
-    }
-    // Side by side: the sandbox looks for the others beside itself.
-    copy(sandbox, &folder.join("sandbox"))?;
-    reproducible::build(&PROGRAMS, folder)?;
-    let shipped: Vec<PathBuf> = ["sandbox"].iter().chain(&PROGRAMS).map(|name| folder.join(name)).collect();
-    let sbom = serde_json::to_string_pretty(&sbom::document(&shipped)?)?;
-    fs::write(folder.join(SBOM), sbom + "\n")?;
-    add_documents(folder)?;
-    for (shell, file) in SHELLS {
-        let text = process::output(&mut command(sandbox, ["completions", shell]))?;
-        fs::write(folder.join("completions").join(file), text)?;
-    }
-    process::run_quietly(command(sandbox, ["man"]).arg(folder.join("man")))
-}
-
-/// Their links have to lead to something in the archive: whoever reads them has no checkout.
-fn add_documents(folder: &Path) -> Result<()> {
-    let documents = documents()?;
-    for document in &documents {
-        let (from, to) = (workspace::root().join(document), folder.join(document));
-        let parent = to.parent().unwrap_or(folder);
-        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
-        copy(&from, &to)?;
-    }
-    markdown::check_links(folder, &documents).context("the archive's documents are not whole")
-}
-
-/// By their paths in the checkout, which are those in the archive.
-fn documents() -> Result<Vec<PathBuf>> {
-    let folder = workspace::root().join(DOCS);
-    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let mut documents: Vec<_> = DOCUMENTS.iter().map(PathBuf::from).collect();
-    for entry in entries {
-        documents.push(Path::new(DOCS).join(entry?.file_name()));
-    }
-    documents.sort();
-    Ok(documents)
-}
-
-/// Equal content gives an equal archive: names in order, no owner, no time.
-fn pack(work: &Path, name: &str) -> Result<PathBuf> {
-    let unfinished = work.join("unfinished");
-    let archive = workspace::target().join("dist").join(format!("{name}.tar.gz"));
-    let mut tar =
-        command("tar", ["--create", "--gzip", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
-    tar.args(["--mtime=@0", "--file"]).arg(&unfinished);
-    tar.arg("--directory").arg(work).arg(name);
-    step("packing", || process::run_quietly(tar.env("GZIP", "-n")))?;
-    fs::rename(&unfinished, &archive).with_context(|| format!("cannot place {}", archive.display()))?;
-    Ok(archive)
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::copy(from, to)
-        .map(drop)
-        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn documents_of_an_archive_link_to_nothing_outside_of_it() {
-        let folder = workspace::target().join("dist").join(format!("xtask-documents-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let added = add_documents(&folder);
-        let outcomes = folder.join("crates/sandbox/outcomes.md").is_file();
-        fs::remove_dir_all(&folder).unwrap();
-        added.unwrap();
-        assert!(outcomes);
-    }
-
-    #[test]
-    fn two_archives_made_at_once_are_both_whole() {
-        let dist = workspace::target().join("dist");
-        let name = format!("xtask-test-{}", std::process::id());
-        let one = |number: u32| {
-            let work = dist.join(format!("{name}-{number}"));
-            fs::create_dir_all(work.join(&name)).unwrap();
-            fs::write(work.join(&name).join("program"), vec![b'x'; 1 << 20]).unwrap();
-            let archive = pack(&work, &name).unwrap();
-            let listed = process::output(command("tar", ["-tzvf"]).arg(&archive)).unwrap();
-            fs::remove_dir_all(&work).unwrap();
-            (archive, listed)
-        };
-        let made: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..4).map(|number| scope.spawn(move || one(number))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-        });
-        for (archive, listed) in &made {
-            assert!(archive == &made[0].0 && listed.contains("1048576"), "{listed}");
-        }
-        fs::remove_file(&made[0].0).unwrap();
-    }
+    let build = if args.dev { Build::Dev } else { Build::Release };
+    let archive = if args.test { archive::tested(build)? } else { archive::make(build)? };
+    println!("{}", archive.display());
+    Ok(())
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 
+use crate::archive::{self, Build};
 use crate::cargo::{FOR_TESTS, cargo};
 use crate::deny::{self, Advisories};
 use crate::e2e::{self, Programs, Selection, TestEngine};
@@ -68,7 +69,7 @@ fn fast(parts: &mut Parts, results: &mut Results) -> Result<()> {
         }
         build(parts, &selections)
     })?;
-    tests(parts, results, &programs, &selections)
+    tests(parts, results, &programs, &selections, Build::Dev)
 }
 
 /// The matrix.
@@ -79,7 +80,7 @@ fn everything(parts: &mut Parts, results: &mut Results) -> Result<()> {
         parts.step("crates that can be published", publishing::check)?;
         build(parts, &selections)
     })?;
-    tests(parts, results, &programs, &selections)?;
+    tests(parts, results, &programs, &selections, Build::Release)?;
     parts.step("a few seconds of every fuzz target", task_fuzz::smoke)?;
     parts.step("programs that do not depend on where they were built", || {
         // The proxy takes minutes: `cargo xtask dist --verify` builds it twice too.
@@ -131,6 +132,7 @@ fn tests(
     results: &mut Results,
     programs: &Programs,
     selections: &[Selection],
+    build: Build,
 ) -> Result<()> {
     parts.step("tests without an engine", || {
         let mut units = programs.tests.command("run", command("env", ["--"]));
@@ -149,7 +151,8 @@ fn tests(
             good(results)
         })?;
     }
-    parts.step("demo", || task_demo::run(&DemoArgs::for_tests()))
+    parts.step("demo", || task_demo::run(&DemoArgs::for_tests()))?;
+    parts.step("the archive, as users use it", || archive::tested(build).map(drop))
 }
 
 fn good(results: &Results) -> Result<()> {

@@ -2,17 +2,18 @@
 
 use std::io::Read;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use crate::cargo;
 use crate::engine::{Socket, ensure_program_image};
-use crate::report::say;
+use crate::report::{say, step};
 use crate::workspace;
 
-/// Names of images, containers and networks begin with it.
-const PREFIX: &str = "sandbox-demo";
+/// The name of its image.
+const IMAGE: &str = "sandbox-demo";
 /// The stand-in's place in its network: beyond what the engine gives out first.
 const PLACE: u32 = 10;
 const END_OF_CERTIFICATE: &str = "-----END CERTIFICATE-----\n";
@@ -27,17 +28,31 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// Removes what a demo of this checkout that was killed has left, and starts again.
-    pub(crate) fn start(socket: &Socket, program: &Path) -> Result<Self> {
-        let image = ensure_program_image(socket, PREFIX, program)?;
-        let name = format!("{PREFIX}-{}", workspace::tag());
-        remove(socket, &name).context("cannot remove what an earlier demo left")?;
+    /// Removes what the last one for this purpose left if it was killed, and starts again.
+    pub(crate) fn start(socket: &Socket, purpose: &str, program: &Path) -> Result<Self> {
+        let image = ensure_program_image(socket, IMAGE, program)?;
+        let name = format!("sandbox-{purpose}-{}", workspace::tag());
+        remove(socket, &name).context("cannot remove what an earlier stand-in left")?;
         let (subnet, address) = create_network(socket, &name)?;
         // From here on, every way out removes both.
         let mut stand_in = Self { socket: socket.clone(), name, subnet, address, authority: String::new() };
         stand_in.create_container(&image)?;
         stand_in.authority = stand_in.await_certificate()?;
         Ok(stand_in)
+    }
+
+    /// Where its program is built.
+    pub(crate) fn program() -> PathBuf {
+        workspace::target().join("stand-in/stand-in")
+    }
+
+    /// Builds its program.
+    pub(crate) fn build() -> Result<PathBuf> {
+        let program = Self::program();
+        step("building the stand-in for the internet", || {
+            cargo::static_program("test-world", "stand-in", &["--profile", "tests"], &program)
+        })?;
+        Ok(program)
     }
 
     /// Where it answers for every name.
@@ -100,7 +115,7 @@ impl StandIn {
 impl Drop for StandIn {
     fn drop(&mut self) {
         if let Err(error) = remove(&self.socket, &self.name) {
-            say(format!("cannot remove the stand-in; the next demo will try again: {error:#}"));
+            say(format!("cannot remove the stand-in; the next one will try again: {error:#}"));
         }
     }
 }

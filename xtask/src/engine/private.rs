@@ -164,6 +164,11 @@ impl PrivateEngine {
         self.podman.map(|podman| Pair::of(podman.name()))
     }
 
+    /// Whether an ordinary user runs it.
+    pub(crate) fn is_rootless(&self) -> bool {
+        self.podman.is_some_and(Podman::is_rootless)
+    }
+
     /// What selects it on the command line, with the space before it.
     pub(crate) fn version_flag(&self) -> String {
         let name = self.podman.and_then(|podman| podman.to_possible_value());

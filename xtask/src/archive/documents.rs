@@ -1,0 +1,246 @@
+//! What the documents say, done: the blocks of commands are run in a project, the blocks of YAML are checked as its configuration.
+//!
+//! CONTRIBUTING.md says which comments before a block prepare it, or keep it from being run.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use super::programs;
+use super::user::User;
+use crate::apt::{self, Needed};
+use crate::demo::StandIn;
+use crate::engine::PrivateEngine;
+use crate::markdown::{self, Block};
+use crate::process::{self, command};
+use crate::report::{say, step};
+use crate::task_base_image::CLIENTS;
+
+/// What comes before the commands of every block: a project of its own, which is trusted.
+const PROJECT: &str = include_str!("project.sh");
+/// The image that the projects use, and that an example of a Dockerfile begins with: all that this installs is in it.
+const IMAGE: &str = "localhost/debian:bookworm";
+/// Keys of `network-allowlist.yaml`; any other begins a `sandbox.yaml`.
+const OF_POLICY: [&str; 4] = ["domains:", "url_prefixes:", "vendor_tools:", "budget:"];
+
+/// Runs every block of every document in the archive.
+pub(super) fn test(engine: &PrivateEngine, user: &User, internet: &StandIn) -> Result<()> {
+    apt::ensure(&[
+        Needed { program: "git", package: "git" },
+        Needed { program: "keyctl", package: "keyutils" },
+        Needed { program: "ssh-keygen", package: "openssh-client" },
+    ])?;
+    user.write_upstream(internet)?;
+    step(&format!("making {IMAGE}"), || make_image(engine, user))?;
+    let (mut run, mut faults) = (0, Vec::new());
+    for document in markdown::documents_in(user.archive())? {
+        let text = markdown::read(&user.archive().join(&document))?;
+        for block in markdown::blocks(&text) {
+            let place = format!("{}:{}", document.display(), block.line);
+            match Plan::of(&block).with_context(|| place.clone())? {
+                Plan::Run(script) => {
+                    run += 1;
+                    let ended = step(&place, || user.run(&script));
+                    faults.extend(ended.err().map(|error| format!("{place}: {error:#}")));
+                }
+                Plan::Leave(reason) => say(format!("{place} is not run: {reason}")),
+                Plan::Ignore => {}
+            }
+        }
+    }
+    if !faults.is_empty() {
+        bail!("{} of {run} blocks of the documents failed:\n{}", faults.len(), faults.join("\n"));
+    }
+    say(format!("{run} blocks of the documents do what they say"));
+    Ok(())
+}
+
+fn make_image(engine: &PrivateEngine, user: &User) -> Result<()> {
+    let folder = user.home().join("image");
+    programs::write(&folder.join("bin"))?;
+    fs::write(folder.join("sources.list"), "")?;
+    // Without sources, apt-get finds everything up to date.
+    let text = format!(
+        "FROM {}\nCOPY sources.list /etc/apt/sources.list\nCOPY bin /usr/local/bin\n",
+        CLIENTS.reference()
+    );
+    fs::write(folder.join("Dockerfile"), text)?;
+    process::run_quietly(command(engine.client(), ["build", "--quiet", "--tag", IMAGE]).arg(&folder))
+}
+
+/// What is done with a block.
+#[derive(Debug, PartialEq, Eq)]
+enum Plan {
+    /// A script of bash.
+    Run(String),
+    /// Why not.
+    Leave(String),
+    /// Neither commands nor configuration.
+    Ignore,
+}
+
+impl Plan {
+    fn of(block: &Block<'_>) -> Result<Self> {
+        let commands = match block.kind {
+            "console" => typed(block)?,
+            "sh" | "bash" | "shell" => vec![(block.line, block.lines.join("\n"))],
+            "yaml" => vec![(block.line, checked(block))],
+            _ => return Ok(Self::Ignore),
+        };
+        let comment = block.comment.as_deref().unwrap_or_default();
+        if let Some(reason) = comment.strip_prefix("not run:") {
+            if reason.trim().is_empty() {
+                bail!("`not run:` needs a reason");
+            }
+            return Ok(Self::Leave(reason.trim().to_owned()));
+        }
+        let (code, preparation) = expected(comment)?;
+        let last = commands.len().saturating_sub(1);
+        let lines = commands.iter().enumerate().map(|(index, (line, text))| {
+            let first = text.lines().next().unwrap_or_default().replace('\'', r"'\''");
+            let run = if index == last && code != 0 { ended_with(code, text) } else { text.clone() };
+            format!("AT='line {line}: {first}'\n{run}\n")
+        });
+        let script = format!("{PROJECT}\n{preparation}\n{}", lines.collect::<String>());
+        Ok(Self::Run(script))
+    }
+}
+
+fn ended_with(code: u8, command: &str) -> String {
+    format!("trap - ERR\nset +e\n{command}\ncode=$?\nended_with {code}")
+}
+
+/// The exit code of a block's last command, and what is done before: `run: COMMANDS`, `run, ends with CODE: COMMANDS`.
+fn expected(comment: &str) -> Result<(u8, &str)> {
+    let Some(rest) = comment.strip_prefix("run") else {
+        return Ok((0, ""));
+    };
+    let (condition, preparation) = rest.split_once(':').context("`run` needs a colon")?;
+    if condition.is_empty() {
+        return Ok((0, preparation));
+    }
+    let code = condition.strip_prefix(", ends with ").and_then(|code| code.parse().ok());
+    code.map(|code| (code, preparation))
+        .with_context(|| format!("`run{condition}` is not `run, ends with CODE`"))
+}
+
+/// The commands of a session, with the numbers of their lines: each follows a prompt, with its here-document and the lines that a `\` continues.
+/// What is between them is what they print.
+fn typed(block: &Block<'_>) -> Result<Vec<(usize, String)>> {
+    let mut commands = Vec::new();
+    let mut lines = block.lines.iter().zip(block.line..);
+    while let Some((line, number)) = lines.next() {
+        let Some(command) = line.strip_prefix("$ ") else {
+            continue;
+        };
+        let mut text = command.to_owned();
+        let end = end_of_document(command);
+        let mut line = command;
+        while if let Some(end) = end { line != end } else { line.ends_with('\\') } {
+            let Some((next, _)) = lines.next() else {
+                bail!("the command of line {number} has no end");
+            };
+            line = next;
+            text.push('\n');
+            text.push_str(line);
+        }
+        commands.push((number, text));
+    }
+    if commands.is_empty() {
+        bail!("a block of `console` needs a line that begins with `$ `");
+    }
+    Ok(commands)
+}
+
+/// The line that ends the here-document of a command.
+fn end_of_document(command: &str) -> Option<&str> {
+    let (_, rest) = command.split_once("<<")?;
+    let word = rest.trim_start_matches(['-', ' ', '\'', '"']);
+    let end = word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(word.len());
+    word.get(..end).filter(|word| !word.is_empty())
+}
+
+/// A command that checks a block of YAML as the configuration of a project.
+fn checked(block: &Block<'_>) -> String {
+    let of_policy = block.lines.iter().any(|line| OF_POLICY.iter().any(|key| line.starts_with(key)));
+    let file = if of_policy { "network-allowlist.yaml" } else { "sandbox.yaml" };
+    let text = block.lines.join("\n");
+    format!("cat > .sandbox/{file} <<'END OF THE BLOCK'\n{text}\nEND OF THE BLOCK\nsandbox config check")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> Result<Plan> {
+        Plan::of(markdown::blocks(text).first().unwrap())
+    }
+
+    fn script(text: &str) -> String {
+        match plan(text).unwrap() {
+            Plan::Run(script) => script.strip_prefix(PROJECT).unwrap().to_owned(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn fault(text: &str) -> String {
+        format!("{:#}", plan(text).unwrap_err())
+    }
+
+    #[test]
+    fn commands_of_a_session_are_distinguished_from_what_they_print() {
+        let text = "```console\n$ one 'a'\nsaid\n$ cat > x <<'EOF'\n$ text\nEOF\n$ two \\\n  more\n```\n";
+        let expected = "\n\nAT='line 2: one '\\''a'\\'''\none 'a'\nAT='line 4: cat > x <<'\\''EOF'\\'''\ncat > x <<'EOF'\n$ text\nEOF\n\
+                        AT='line 7: two \\'\ntwo \\\n  more\n";
+        assert_eq!(script(text), expected);
+        assert_eq!(
+            script("```sh\nfor x in a b\ndo\n  $x\ndone\n```\n"),
+            "\n\nAT='line 2: for x in a b'\nfor x in a b\ndo\n  $x\ndone\n"
+        );
+    }
+
+    #[test]
+    fn comments_prepare_a_block_name_its_exit_code_and_keep_it_from_being_run() {
+        let block = "```console\n$ one\n$ two\n```\n";
+        let of = |comment: &str| format!("<!-- {comment} -->\n{block}");
+        assert!(script(&of("run: before\nthat")).starts_with("\n before\nthat\nAT='line 4: one'\none\n"));
+        assert!(script(&of("any other")).starts_with("\n\nAT="));
+        let ended = script(&of("run, ends with 3: x"));
+        assert!(
+            ended.ends_with("\none\nAT='line 4: two'\ntrap - ERR\nset +e\ntwo\ncode=$?\nended_with 3\n"),
+            "{ended}"
+        );
+        assert_eq!(plan(&of("not run: needs a forge")).unwrap(), Plan::Leave("needs a forge".to_owned()));
+        for (comment, expected) in [
+            ("not run:", "needs a reason"),
+            ("run, ends with no: x", "is not `run, ends with CODE`"),
+            ("run it", "needs a colon"),
+        ] {
+            assert!(fault(&of(comment)).contains(expected), "{comment}");
+        }
+    }
+
+    #[test]
+    fn a_block_that_could_run_nothing_is_an_error() {
+        for (text, expected) in [
+            ("```console\nsandbox run\n```\n", "begins with `$ `"),
+            ("```console\n$ cat <<EOF\ntext\n```\n", "line 2 has no end"),
+        ] {
+            assert!(fault(text).contains(expected), "{text}");
+        }
+        assert_eq!(plan("```text\nany\n```\n").unwrap(), Plan::Ignore);
+    }
+
+    #[test]
+    fn yaml_is_checked_as_the_file_that_its_keys_belong_to() {
+        for (text, file) in
+            [("image: x", "sandbox.yaml"), ("# more\nbudget:\n  sent: 1m", "network-allowlist.yaml")]
+        {
+            let script = script(&format!("```yaml\n{text}\n```\n"));
+            let expected = format!(
+                "cat > .sandbox/{file} <<'END OF THE BLOCK'\n{text}\nEND OF THE BLOCK\nsandbox config check\n"
+            );
+            assert!(script.ends_with(&expected), "{script}");
+        }
+    }
+}
