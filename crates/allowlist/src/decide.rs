@@ -7,10 +7,12 @@ use crate::git::PushCheck;
 use crate::git::could_push;
 use crate::matched::Match;
 use crate::policy::Allowlist;
+use crate::preset::Preset;
 use crate::request::Request;
 use crate::rule::Reach;
 use crate::rule::Rule;
 use crate::vendor::VendorCheck;
+use crate::vendor::query_has_key;
 
 impl Allowlist {
     /// Finds the first rule that allows `request`, or says what comes nearest to allowing it.
@@ -22,7 +24,7 @@ impl Allowlist {
         for (position, rule) in
             self.rules().iter().enumerate().filter(|(_, rule)| !push || rule.git().is_some())
         {
-            match rule.reach(request) {
+            match self.reach(position, rule, request) {
                 Reach::All => return self.allow(self.matched(position, rule), request),
                 Reach::Head => return Decision::NeedsBody(self.push_check(request)),
                 reach => nearest = nearest.max(reach),
@@ -33,6 +35,25 @@ impl Allowlist {
         } else {
             advice::denial(nearest, request)
         })
+    }
+
+    /// A rule of a preset is read strictly: its path without the query, and no query that brings a key of another account.
+    fn reach(&self, position: usize, rule: &Rule, request: &Request) -> Reach {
+        let reach = rule.reach(request);
+        let strict = rule.as_url().filter(|rule| reach == Reach::All && rule.git().is_none());
+        match strict {
+            Some(rule) if position >= self.own_rules().len() => {
+                let path = rule.path();
+                if path.matches_apart(request.target()) && !query_has_key(request) {
+                    Reach::All
+                } else if path.matches_without_query(request.target()) {
+                    Reach::PathWithoutQuery
+                } else {
+                    Reach::Host
+                }
+            }
+            _ => reach,
+        }
     }
 
     /// Whether the rules alone decide about `request`, also where all else of the web is open for a while: pushes to a host with rules for
@@ -69,18 +90,40 @@ impl Allowlist {
         BodyCheck::push(PushCheck::new(rules, request.host().to_string()), matches)
     }
 
+    /// Each rule with its place, in the order in which they are tried.
+    pub fn places(&self) -> impl Iterator<Item = (Match, &Rule)> {
+        self.rules().iter().enumerate().map(|(position, rule)| (self.matched(position, rule), rule))
+    }
+
     fn matched(&self, position: usize, rule: &Rule) -> Match {
         let kind = rule.kind();
-        let before = self.rules().partition_point(|other| other.kind() < kind);
+        let own = self.own_rules();
+        let (preset, index) = match position.checked_sub(own.len()) {
+            Some(position) => self.of_preset(position),
+            None => (None, position.saturating_sub(own.partition_point(|other| other.kind() < kind))),
+        };
         Match {
             kind,
-            index: position.saturating_sub(before),
+            index,
+            preset: preset.map(|preset| preset.name().to_owned()),
             host: rule.host().to_string(),
             path: match rule {
                 Rule::Domain(_) => None,
                 Rule::Url(rule) => Some(rule.path().to_string()),
             },
         }
+    }
+
+    /// The preset and the place in it of a rule, by its place among those of all presets.
+    fn of_preset(&self, position: usize) -> (Option<Preset>, usize) {
+        let mut index = position;
+        for preset in self.presets() {
+            match index.checked_sub(preset.rules().len()) {
+                Some(rest) => index = rest,
+                None => return (Some(*preset), index),
+            }
+        }
+        (None, index)
     }
 }
 

@@ -70,4 +70,12 @@ pub enum InvalidRule {
         "{0:?} is not a method: write one method per item in letters and hyphens, or leave `methods` out for all"
     )]
     Method(String),
+    /// What no request could be for; the text is that of the denial.
+    #[error("{0}")]
+    Request(String),
+    /// `https://example.com/*`.
+    #[error(
+        "a URL stands for itself, and this one has a `*`: write a pattern without `https://`, as in `GET api.example.com/repos/*`"
+    )]
+    UrlWithWildcard,
 }

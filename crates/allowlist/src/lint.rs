@@ -7,8 +7,49 @@ use crate::host_pattern::HostPattern;
 use crate::pattern::Pattern;
 use crate::pattern::Token;
 use crate::policy::Allowlist;
+use crate::rule::Rule;
 use crate::rule::RuleKind;
 use crate::rule::UrlRule;
+
+/// The methods of IANA's registry, but CONNECT, TRACE and what no client asks with.
+const REGISTERED: [&str; 36] = [
+    "ACL",
+    "BASELINE-CONTROL",
+    "BIND",
+    "CHECKIN",
+    "CHECKOUT",
+    "COPY",
+    "DELETE",
+    "GET",
+    "HEAD",
+    "LABEL",
+    "LINK",
+    "LOCK",
+    "MERGE",
+    "MKACTIVITY",
+    "MKCALENDAR",
+    "MKCOL",
+    "MKREDIRECTREF",
+    "MKWORKSPACE",
+    "MOVE",
+    "OPTIONS",
+    "ORDERPATCH",
+    "PATCH",
+    "POST",
+    "PROPFIND",
+    "PROPPATCH",
+    "PUT",
+    "QUERY",
+    "REBIND",
+    "REPORT",
+    "SEARCH",
+    "UNBIND",
+    "UNCHECKOUT",
+    "UNLINK",
+    "UNLOCK",
+    "UPDATE",
+    "VERSION-CONTROL",
+];
 
 /// Advice about a policy or one of its rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,11 +72,9 @@ impl Warning {
     }
 }
 
+/// What it says; [`PolicyText::lint`](crate::PolicyText::lint) has the places.
 impl fmt::Display for Warning {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((kind, index)) = self.rule {
-            write!(formatter, "{}[{index}]: ", kind.list())?;
-        }
         formatter.write_str(&self.message)
     }
 }
@@ -61,15 +100,16 @@ impl Allowlist {
             Warning { rule: None, message }
         }));
         let domains = HostIndex::new(self.domains());
-        let rules: Vec<&UrlRule> = self.url_rules().collect();
-        let urls = HostIndex::new(self.url_rules().map(UrlRule::host));
+        // What presets bring is reviewed, and not in the lists that warnings name.
+        let rules: Vec<&UrlRule> = self.own_rules().iter().filter_map(Rule::as_url).collect();
+        let urls = HostIndex::new(rules.iter().map(|rule| rule.host()));
         for (index, host) in self.domains().enumerate() {
             let messages = host_breadth(host, true).into_iter().chain(shadowed_domain(&domains, index, host));
             warnings
                 .extend(messages.map(|message| Warning { rule: Some((RuleKind::Domain, index)), message }));
         }
         for (index, rule) in rules.iter().enumerate() {
-            let messages = host_breadth(rule.host(), is_any_path(rule))
+            let messages = host_breadth(rule.host(), rule.path().covers_every_path())
                 .into_iter()
                 .chain(path_pitfall(rule))
                 .chain(method_pitfall(rule))
@@ -87,27 +127,28 @@ fn shadowed_url(
     earlier: &[&UrlRule],
     rule: &UrlRule,
 ) -> Option<String> {
-    let whole = domains.first_covering(rule.host(), |_, _| rule.git().is_none());
-    if let Some((other, domain)) = whole {
+    let whole = domains.first_covering(rule.host(), |_, _| !rule.judges_bodies());
+    if let Some((_, domain)) = whole {
         return Some(format!(
-            "`{domain}` in domains[{other}] allows all of `{}` already, so path and methods restrict nothing: remove one",
+            "`domains` has `{domain}`, which allows all of `{}` already, so path and methods restrict nothing: remove one",
             rule.host(),
         ));
     }
     let covers = |other: usize| earlier.get(other).is_some_and(|earlier| covers_rule(earlier, rule));
-    let (other, _) = urls.first_covering(rule.host(), |other, _| covers(other))?;
-    Some(format!("url_prefixes[{other}] allows all of this already: remove one"))
+    let (other, host) = urls.first_covering(rule.host(), |other, _| covers(other))?;
+    let path = earlier.get(other).map_or("", |earlier| earlier.path().as_str());
+    Some(format!("the rule for `{host}{path}` before it allows all of this already: remove one"))
 }
 
 /// A rule for repositories of hosts that are allowed whole.
 fn whole_host(domains: &HostIndex<'_>, rules: &[&UrlRule], rule: &UrlRule) -> Option<String> {
     rule.git()?;
-    let domain = domains.first_covering(rule.host(), |_, _| true).map(|(other, _)| (RuleKind::Domain, other));
-    let whole = |wide: &&UrlRule| wide.git().is_none() && wide.methods().is_empty() && is_any_path(wide);
-    let url = || rules.iter().position(|wide| whole(wide) && covers_host(wide.host(), rule.host()));
-    let (kind, other) = domain.or_else(|| Some((RuleKind::Url, url()?)))?;
+    let domain = domains.first_covering(rule.host(), |_, _| true).map(|_| RuleKind::Domain);
+    let whole = |wide: &&UrlRule| wide.allows_every_request() && wide.path().covers_every_path();
+    let url = || rules.iter().any(|wide| whole(wide) && covers_host(wide.host(), rule.host()));
+    let kind = domain.or_else(|| url().then_some(RuleKind::Url))?;
     Some(format!(
-        "{}[{other}] allows all of `{}`, so `git` restricts pushes and nothing else: name the paths that are meant there",
+        "another rule, in `{}`, allows all of `{}`, so `git` restricts pushes and nothing else: name the paths that are meant there",
         kind.list(),
         rule.host(),
     ))
@@ -115,9 +156,9 @@ fn whole_host(domains: &HostIndex<'_>, rules: &[&UrlRule], rule: &UrlRule) -> Op
 
 fn shadowed_domain(domains: &HostIndex<'_>, index: usize, host: &HostPattern) -> Option<String> {
     // Of two that are the same, the second is reported.
-    let (other, wide) =
+    let (_, wide) =
         domains.first_covering(host, |other, wide| other < index || (other != index && wide != host))?;
-    Some(format!("`{host}` is covered by `{wide}` in domains[{other}] already: remove one"))
+    Some(format!("`{host}` is covered by `{wide}` already: remove one"))
 }
 
 /// The hosts of a list of rules. A policy has thousands of exact ones at times, and each covers nothing but itself.
@@ -231,22 +272,17 @@ fn wildcard_before_query(pattern: &Pattern) -> bool {
 }
 
 fn method_pitfall(rule: &UrlRule) -> Option<String> {
-    let method = rule.methods().iter().find(|method| method.is_forbidden())?;
-    Some(format!("{} is never allowed: remove it", method.as_str()))
+    if let Some(method) = rule.methods().iter().find(|method| method.is_forbidden()) {
+        return Some(format!("{} is never allowed: remove it", method.as_str()));
+    }
+    let method = rule.methods().iter().find(|method| !REGISTERED.contains(&method.as_str()))?;
+    Some(format!("{} is not a registered HTTP method: write one such as GET or POST", method.as_str()))
 }
 
-fn is_any_path(rule: &UrlRule) -> bool {
-    matches!(rule.path().as_str(), "" | "*" | "/*")
-}
-
-fn covers_rule(wide: &UrlRule, narrow: &UrlRule) -> bool {
-    let methods = wide.methods().is_empty()
-        || (!narrow.methods().is_empty()
-            && narrow.methods().iter().all(|method| wide.methods().contains(method)));
-    methods
-        && wide.git() == narrow.git()
+pub(crate) fn covers_rule(wide: &UrlRule, narrow: &UrlRule) -> bool {
+    wide.allows_what(narrow)
         && covers_host(wide.host(), narrow.host())
-        && (is_any_path(wide) || covers(wide.path().pattern(), narrow.path().pattern()))
+        && (wide.path().covers_every_path() || covers(wide.path().pattern(), narrow.path().pattern()))
 }
 
 pub(crate) fn covers_host(wide: &HostPattern, narrow: &HostPattern) -> bool {
@@ -259,7 +295,7 @@ pub(crate) fn covers_host(wide: &HostPattern, narrow: &HostPattern) -> bool {
 ///
 /// If `*` is the only wildcard of `wide`, only a `*` of it can take in a wildcard of `narrow`, so the text of `narrow`
 /// can be matched as if its wildcards were ordinary characters. Text inside a class is none, hence no classes.
-fn covers(wide: &Pattern, narrow: &Pattern) -> bool {
+pub(crate) fn covers(wide: &Pattern, narrow: &Pattern) -> bool {
     if narrow.is_exact() {
         return wide.matches(narrow.as_str());
     }
@@ -298,12 +334,9 @@ mod tests {
     #[test]
     fn broad_hosts() {
         check("", &["the policy is empty"]);
-        check("domains: ['*']", &["domains[0]: `*` allows every host"]);
+        check("domains: ['*']", &["`*` allows every host"]);
         check("domains: ['*.*']", &["allows every host"]);
-        check(
-            "url_prefixes: [{host: '*', path: /x}]",
-            &["url_prefixes[0]: `*` allows this path on every host"],
-        );
+        check("url_prefixes: [{host: '*', path: /x}]", &["`*` allows this path on every host"]);
         check("domains: ['*.com']", &["top-level"]);
         check("domains: ['*example.com']", &["evilexample.com"]);
         check("domains: ['example.*']", &["example.x.evil.example"]);
@@ -318,6 +351,11 @@ mod tests {
         check("url_prefixes: [{host: a.b, path: '/a%3fb'}]", &["upper case"]);
         check("url_prefixes: [{host: a.b, path: '/a?b=*'}]", &["`[?]`"]);
         check("url_prefixes: [{host: a.b, methods: [trace]}]", &["TRACE is never allowed"]);
+        check(
+            "url_prefixes: [{host: a.b, path: /x, methods: [GTE]}]",
+            &["GTE is not a registered HTTP method"],
+        );
+        check("url_prefixes: [{host: a.b, path: /x, methods: [propfind, GET]}]", &[]);
     }
 
     #[test]
@@ -343,25 +381,25 @@ mod tests {
         );
         check(
             "domains: [a.b]\nurl_prefixes: [{host: a.b, path: /r, git: {}}]",
-            &["domains[0] allows all of `a.b`"],
+            &["`domains`, allows all of `a.b`"],
         );
         check(
             "url_prefixes: [{host: a.b.c, path: /r, git: {}}, {host: '*.b.c'}]",
-            &["url_prefixes[0]: url_prefixes[1] allows all"],
+            &["`url_prefixes`, allows all of `a.b.c`"],
         );
         check("url_prefixes: [{host: a.b, path: /r, git: {}}, {host: a.b, path: /r, git: {}}]", &["already"]);
     }
 
     #[test]
     fn shadowed_rules() {
-        check("domains: [a.b, A.B]", &["domains[1]: `a.b` is covered by `a.b` in domains[0]"]);
-        check("domains: [x.a.b, '*.a.b']", &["domains[0]: `x.a.b` is covered by `*.a.b` in domains[1]"]);
-        check("domains: ['*.x.a.b', '*.a.b']", &["domains[0]: `*.x.a.b` is covered"]);
+        check("domains: [a.b, A.B]", &["`a.b` is covered by `a.b` already"]);
+        check("domains: [x.a.b, '*.a.b']", &["`x.a.b` is covered by `*.a.b` already"]);
+        check("domains: ['*.x.a.b', '*.a.b']", &["`*.x.a.b` is covered"]);
         check("domains: ['*.a.b']\nurl_prefixes: [{host: x.a.b, path: /y}]", &["restrict nothing"]);
         check("domains: [10.0.0.1]\nurl_prefixes: [{host: '*.a.b', path: /y}]", &[]);
         check(
             "url_prefixes: [{host: a.b, path: '/x*'}, {host: a.b, path: /x/y}]",
-            &["url_prefixes[1]: url_prefixes[0]"],
+            &["the rule for `a.b/x*` before it"],
         );
         check(
             "url_prefixes: [{host: a.b, methods: [GET]}, {host: a.b, path: /x, methods: [get]}]",

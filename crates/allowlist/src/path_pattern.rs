@@ -73,6 +73,22 @@ impl PathPattern {
         self.matches_text(target.path())
     }
 
+    /// Whether the pattern covers `target` with the path and the query each by itself: no wildcard before a `[?]` or the end reaches into the
+    /// query.
+    pub(crate) fn matches_apart(&self, target: &Target) -> bool {
+        match self.as_str().split_once("[?]") {
+            Some((path, query)) => {
+                let raw = target.for_matching().get(target.path().len() + 1..);
+                Pattern::compile(path).matches(target.path())
+                    && raw.is_some_and(|raw| Pattern::compile(query).matches(raw))
+            }
+            None => {
+                self.matches_without_query(target)
+                    && (target.query().is_none() || self.as_str().is_empty() || self.as_str().ends_with('*'))
+            }
+        }
+    }
+
     /// The pattern as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -7,6 +7,7 @@ use serde::ser::SerializeStruct;
 use crate::budget::Budget;
 use crate::host::HostName;
 use crate::host_pattern::HostPattern;
+use crate::preset::Preset;
 use crate::rule::Rule;
 use crate::rule::RuleKind;
 use crate::rule::UrlRule;
@@ -14,17 +15,23 @@ use crate::vendor_tools::VendorTools;
 
 /// What may be reached. The default is empty and allows nothing.
 ///
-/// Serialized as `{"domains": […], "url_prefixes": [{"host", "path", "methods", "git"}], "vendor_tools": {…}, "budget": {…}}`; deserializing
-/// validates as strictly as [`Allowlist::from_json`].
+/// Serialized as `{"presets": […], "domains": […], "url_prefixes": [{"host", "path", "methods", "git"}], "vendor_tools": {…}, "budget": {…}}`;
+/// deserializing validates as strictly as [`Allowlist::from_json`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowlist {
-    /// In the order of their kinds.
+    /// Its own in the order of their kinds, then those of the presets. These allow no whole host, so domains come first in all.
     rules: Vec<Rule>,
-    /// Whether any of them is for repositories, so that other policies need not look.
-    repositories: bool,
+    /// Whether any of its own judges bodies, so that other policies need not look.
+    judges_bodies: bool,
+    apart: Box<Apart>,
+}
+
+/// What few policies have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Apart {
+    presets: Vec<Preset>,
     vendor_tools: VendorTools,
-    /// Apart: few policies have one.
-    budget: Box<Budget>,
+    budget: Budget,
 }
 
 impl Allowlist {
@@ -33,38 +40,86 @@ impl Allowlist {
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
         let mut rules: Vec<Rule> = rules.into_iter().collect();
         rules.sort_by_key(Rule::kind);
-        let repositories = rules.iter().any(|rule| rule.git().is_some());
-        Self { rules, repositories, ..Self::default() }
+        let judges_bodies = rules.iter().filter_map(Rule::as_url).any(UrlRule::judges_bodies);
+        Self { rules, judges_bodies, ..Self::default() }
+    }
+
+    /// The same policy, with these rules beside its own.
+    #[must_use]
+    pub fn with_rules(self, rules: impl IntoIterator<Item = Rule>) -> Self {
+        let own = self.own_rules().iter().cloned();
+        self.with_own_rules(own.chain(rules).collect())
+    }
+
+    /// The same policy, without these rules of its own.
+    #[must_use]
+    pub fn without_rules(&self, rules: &[Rule]) -> Self {
+        let kept = self.own_rules().iter().filter(|own| !rules.contains(own));
+        self.with_own_rules(kept.cloned().collect())
+    }
+
+    /// The same policy, with these rules in the place of its own.
+    pub(crate) fn with_own_rules(&self, rules: Vec<Rule>) -> Self {
+        let policy = Self::new(rules).with_vendor_tools(self.apart.vendor_tools.clone());
+        policy.with_budget(self.apart.budget).with_presets(self.apart.presets.iter().copied())
+    }
+
+    /// The same policy, with the rules of these presets after its own. One that it has already adds nothing.
+    #[must_use]
+    pub fn with_presets(mut self, presets: impl IntoIterator<Item = Preset>) -> Self {
+        for preset in presets {
+            if !self.apart.presets.contains(&preset) {
+                self.rules.extend_from_slice(preset.rules());
+                self.apart.presets.push(preset);
+            }
+        }
+        self
+    }
+
+    /// Its presets.
+    #[must_use]
+    pub fn presets(&self) -> &[Preset] {
+        &self.apart.presets
     }
 
     /// The same rules, with another word on the tools that a model's vendor runs.
     #[must_use]
-    pub fn with_vendor_tools(self, vendor_tools: VendorTools) -> Self {
-        Self { vendor_tools, ..self }
+    pub fn with_vendor_tools(mut self, vendor_tools: VendorTools) -> Self {
+        self.apart.vendor_tools = vendor_tools;
+        self
     }
 
     /// What it says of the tools that a model's vendor runs on its side.
     #[must_use]
     pub fn vendor_tools(&self) -> &VendorTools {
-        &self.vendor_tools
+        &self.apart.vendor_tools
     }
 
     /// The same policy, with another budget.
     #[must_use]
-    pub fn with_budget(self, budget: Budget) -> Self {
-        Self { budget: budget.into(), ..self }
+    pub fn with_budget(mut self, budget: Budget) -> Self {
+        self.apart.budget = budget;
+        self
     }
 
     /// How much one execution may use of what is allowed.
     #[must_use]
     pub fn budget(&self) -> &Budget {
-        &self.budget
+        &self.apart.budget
     }
 
-    /// The rules in the order in which they are tried: those for whole hosts first.
+    /// The rules in the order in which they are tried: those for whole hosts first, those of presets last.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// The rules that no preset brings.
+    #[must_use]
+    pub fn own_rules(&self) -> &[Rule] {
+        let presets: usize = self.apart.presets.iter().map(|preset| preset.rules().len()).sum();
+        let own = self.rules.len().saturating_sub(presets);
+        self.rules.get(..own).unwrap_or_default()
     }
 
     /// Whether there is no rule, so that nothing is allowed.
@@ -73,16 +128,22 @@ impl Allowlist {
         self.rules.is_empty()
     }
 
-    /// Whether some rule is for repositories of `host`, so that pushes to it are judged apart.
+    /// Whether some rule is for repositories of `host`, so that pushes to it are judged apart. Those of presets are not among them: a
+    /// preset takes nothing away that another rule allows.
     #[must_use]
     pub fn has_repository_rules_for(&self, host: &HostName) -> bool {
-        self.repositories && self.rules.iter().any(|rule| rule.git().is_some() && rule.host().matches(host))
+        self.judges_bodies && self.own_url_rules_for(host).any(|rule| rule.git().is_some())
     }
 
     /// Whether requests to `host` can depend on their bodies.
     #[must_use]
     pub fn judges_bodies_of(&self, host: &HostName) -> bool {
-        self.has_repository_rules_for(host) || self.vendor_tools.concerns(host)
+        self.judges_bodies && self.own_url_rules_for(host).any(UrlRule::judges_bodies)
+            || self.apart.vendor_tools.concerns(host)
+    }
+
+    fn own_url_rules_for(&self, host: &HostName) -> impl Iterator<Item = &UrlRule> {
+        self.own_rules().iter().filter_map(Rule::as_url).filter(|rule| rule.host().matches(host))
     }
 
     pub(crate) fn domains(&self) -> impl Iterator<Item = &HostPattern> {
@@ -93,42 +154,44 @@ impl Allowlist {
     }
 
     pub(crate) fn url_rules(&self) -> impl Iterator<Item = &UrlRule> {
-        self.rules.iter().filter_map(|rule| match rule {
-            Rule::Domain(_) => None,
-            Rule::Url(rule) => Some(rule),
-        })
+        self.rules.iter().filter_map(Rule::as_url)
     }
 
     /// Whether some rule for `host` depends on the method, so that headers which override it must go.
     #[must_use]
     pub fn has_method_rules_for(&self, host: &HostName) -> bool {
-        let by_method = |rule: &UrlRule| !rule.methods().is_empty() || rule.git().is_some();
-        self.url_rules().any(|rule| by_method(rule) && rule.host().matches(host))
-            || self.vendor_tools.concerns(host)
+        self.url_rules().any(|rule| !rule.allows_every_request() && rule.host().matches(host))
+            || self.apart.vendor_tools.concerns(host)
     }
 
     /// Whether `host` is allowed by some of its paths only, or some are judged apart, so that headers which name another path must go.
     #[must_use]
     pub fn has_path_rules_for(&self, host: &HostName) -> bool {
         let whole = self.domains().any(|domain| domain.matches(host));
-        let mut limited = self.url_rules().filter(|rule| !rule.path().covers_every_path());
+        let mut limited =
+            self.url_rules().filter(|rule| !rule.path().covers_every_path() || rule.judges_bodies());
         (!whole && limited.any(|rule| rule.host().matches(host))) || self.judges_bodies_of(host)
     }
 }
 
 impl Serialize for Allowlist {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let has_vendor_tools = self.vendor_tools != VendorTools::default();
-        let has_budget = *self.budget != Budget::default();
-        let fields = 2 + usize::from(has_vendor_tools) + usize::from(has_budget);
+        let has_vendor_tools = self.apart.vendor_tools != VendorTools::default();
+        let has_budget = self.apart.budget != Budget::default();
+        let has_presets = !self.apart.presets.is_empty();
+        let fields = 2 + usize::from(has_presets) + usize::from(has_vendor_tools) + usize::from(has_budget);
         let mut lists = serializer.serialize_struct("Allowlist", fields)?;
+        if has_presets {
+            lists.serialize_field("presets", &self.apart.presets)?;
+        }
         lists.serialize_field(RuleKind::Domain.list(), &self.domains().collect::<Vec<_>>())?;
-        lists.serialize_field(RuleKind::Url.list(), &self.url_rules().collect::<Vec<_>>())?;
+        let own = self.own_rules().iter().filter_map(Rule::as_url);
+        lists.serialize_field(RuleKind::Url.list(), &own.collect::<Vec<_>>())?;
         if has_vendor_tools {
-            lists.serialize_field("vendor_tools", &self.vendor_tools)?;
+            lists.serialize_field("vendor_tools", &self.apart.vendor_tools)?;
         }
         if has_budget {
-            lists.serialize_field("budget", &self.budget)?;
+            lists.serialize_field("budget", &self.apart.budget)?;
         }
         lists.end()
     }

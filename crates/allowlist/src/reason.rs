@@ -64,6 +64,28 @@ impl Reason {
             Self::VendorTool => "vendor_tool",
         }
     }
+
+    /// Whether another policy would permit the request; if not, it is the client that has to send another one.
+    #[must_use]
+    pub fn is_the_operators(self) -> bool {
+        match self {
+            Self::Host
+            | Self::PathNotAllowed
+            | Self::Method
+            | Self::Query
+            | Self::Address
+            | Self::RefNotAllowed
+            | Self::RefLost
+            | Self::VendorTool => true,
+            Self::Unreadable
+            | Self::NoSni
+            | Self::Identity
+            | Self::Port
+            | Self::MethodForbidden
+            | Self::Path
+            | Self::Body => false,
+        }
+    }
 }
 
 impl fmt::Display for Reason {

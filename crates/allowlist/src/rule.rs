@@ -55,6 +55,14 @@ impl Rule {
         }
     }
 
+    /// The entry of `url_prefixes`, if it is one.
+    pub(crate) fn as_url(&self) -> Option<&UrlRule> {
+        match self {
+            Self::Domain(_) => None,
+            Self::Url(rule) => Some(rule),
+        }
+    }
+
     /// The hosts it covers.
     #[must_use]
     pub fn host(&self) -> &HostPattern {
@@ -66,10 +74,7 @@ impl Rule {
 
     /// What it allows of repositories, if it is for such.
     pub(crate) fn git(&self) -> Option<&GitRule> {
-        match self {
-            Self::Domain(_) => None,
-            Self::Url(rule) => rule.git(),
-        }
+        self.as_url().and_then(UrlRule::git)
     }
 
     /// How near the rule comes to allowing a request.
@@ -100,28 +105,34 @@ impl From<UrlRule> for Rule {
 ///
 /// The name of the list is historical: a path without a `*` covers only itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Entry")]
+#[serde(try_from = "Entry", into = "Entry")]
 pub struct UrlRule {
     host: HostPattern,
     path: PathPattern,
-    // An empty list would read as if no method were allowed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    methods: Vec<RuleMethod>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    git: Option<GitRule>,
+    allowed: Allowed,
+}
+
+/// What an entry allows on its paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Allowed {
+    /// Requests with one of these methods; with any, if there are none.
+    Methods(Vec<RuleMethod>),
+    /// What git sends to the repositories of these paths.
+    Git(GitRule),
 }
 
 /// The entry as it is written.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename = "UrlRule")]
 struct Entry {
     host: HostPattern,
     #[serde(default = "PathPattern::any")]
     path: PathPattern,
-    #[serde(default)]
+    // An empty list would read as if no method were allowed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     methods: Vec<RuleMethod>,
     // Without a value it must not read as if it were not there.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     git: Option<GitRule>,
 }
 
@@ -134,13 +145,23 @@ impl TryFrom<Entry> for UrlRule {
 
     fn try_from(entry: Entry) -> Result<Self, InvalidRule> {
         let Entry { host, path, methods, git } = entry;
-        if git.is_some() && !methods.is_empty() {
-            return Err(InvalidRule::MethodsWithGit);
-        }
-        if git.is_some() && path.as_str().ends_with('/') {
-            return Err(InvalidRule::RepositoryPath);
-        }
-        Ok(Self { host, path, methods, git })
+        let allowed = match git {
+            Some(_) if !methods.is_empty() => return Err(InvalidRule::MethodsWithGit),
+            Some(_) if path.as_str().ends_with('/') => return Err(InvalidRule::RepositoryPath),
+            Some(git) => Allowed::Git(git),
+            None => Allowed::Methods(methods),
+        };
+        Ok(Self { host, path, allowed })
+    }
+}
+
+impl From<UrlRule> for Entry {
+    fn from(UrlRule { host, path, allowed }: UrlRule) -> Self {
+        let (methods, git) = match allowed {
+            Allowed::Methods(methods) => (methods, None),
+            Allowed::Git(git) => (Vec::new(), Some(git)),
+        };
+        Self { host, path, methods, git }
     }
 }
 
@@ -158,8 +179,7 @@ impl UrlRule {
         Ok(Self {
             host: HostPattern::new(host)?,
             path: PathPattern::new(path)?,
-            methods: methods.into_iter().map(RuleMethod::new).collect::<Result<_, _>>()?,
-            git: None,
+            allowed: Allowed::Methods(methods.into_iter().map(RuleMethod::new).collect::<Result<_, _>>()?),
         })
     }
 
@@ -189,27 +209,53 @@ impl UrlRule {
     /// The methods it covers; empty for all.
     #[must_use]
     pub fn methods(&self) -> &[RuleMethod] {
-        &self.methods
+        match &self.allowed {
+            Allowed::Methods(methods) => methods,
+            Allowed::Git(_) => &[],
+        }
     }
 
     /// What it allows of a repository, if its path is that of one.
     #[must_use]
     pub fn git(&self) -> Option<&GitRule> {
-        self.git.as_ref()
+        match &self.allowed {
+            Allowed::Methods(_) => None,
+            Allowed::Git(git) => Some(git),
+        }
+    }
+
+    /// Whether it allows every request to its paths.
+    pub(crate) fn allows_every_request(&self) -> bool {
+        matches!(&self.allowed, Allowed::Methods(methods) if methods.is_empty())
+    }
+
+    /// Whether what it allows can depend on a request's body.
+    pub(crate) fn judges_bodies(&self) -> bool {
+        matches!(self.allowed, Allowed::Git(_))
+    }
+
+    /// Whether it allows, of a request to a path of both, all that `other` does.
+    pub(crate) fn allows_what(&self, other: &Self) -> bool {
+        match (&self.allowed, &other.allowed) {
+            (Allowed::Methods(wide), Allowed::Methods(narrow)) => {
+                let listed = || narrow.iter().all(|method| wide.contains(method));
+                wide.is_empty() || (!narrow.is_empty() && listed())
+            }
+            (wide, narrow) => wide == narrow,
+        }
     }
 
     /// How near it comes to allowing a request to a host that it covers.
     fn reach(&self, request: &Request) -> Reach {
-        if let Some(git) = &self.git {
-            return self.reach_repository(git, request);
-        }
+        let methods = match &self.allowed {
+            Allowed::Methods(methods) => methods,
+            Allowed::Git(git) => return self.reach_repository(git, request),
+        };
         let target = request.target();
         if !self.path.matches(target) {
             let bare = target.query().is_some() && self.path.matches_without_query(target);
             if bare { Reach::PathWithoutQuery } else { Reach::Host }
-        } else if self.methods.is_empty()
-            || self.methods.iter().any(|listed| listed.matches(request.method()))
-        {
+        } else if methods.is_empty() || methods.iter().any(|listed| listed.matches(request.method())) {
             Reach::All
         } else {
             Reach::Path

@@ -6,6 +6,7 @@ use allowlist::Decision;
 use allowlist::Denied;
 use allowlist::GitRule;
 use allowlist::HostPattern;
+use allowlist::Preset;
 use allowlist::Reach;
 use allowlist::RefPattern;
 use allowlist::Rule;
@@ -52,9 +53,12 @@ fn policy() -> impl Strategy<Value = Allowlist> {
         UrlRule::repository(&host, &path, git).ok().map(Rule::from)
     });
     let rule = prop_oneof![rule, repository];
-    (domains, proptest::collection::vec(rule, 0..4), vendor_tools()).prop_map(
-        |(domains, rules, vendor_tools)| {
-            Allowlist::new(rules.into_iter().chain(domains)).with_vendor_tools(vendor_tools)
+    let presets = proptest::sample::subsequence(Preset::all().collect::<Vec<_>>(), 0..3);
+    (domains, proptest::collection::vec(rule, 0..4), vendor_tools(), presets).prop_map(
+        |(domains, rules, vendor_tools, presets)| {
+            Allowlist::new(rules.into_iter().chain(domains))
+                .with_presets(presets)
+                .with_vendor_tools(vendor_tools)
         },
     )
 }
@@ -113,10 +117,26 @@ proptest! {
     }
 
     #[test]
+    fn presets_and_rules_of_a_run_take_nothing_away(
+        policy in policy(),
+        method in "(GET|POST)",
+        url in prop_oneof![
+            "https://(api\\.)?github\\.com/[a-z/.-]{0,8}/(git-receive-pack|git-upload-pack|info/refs\\?service=git-receive-pack)",
+            "https://api\\.(openai|anthropic)\\.com/v1/[a-z/]{0,10}",
+        ],
+    ) {
+        let more = policy.clone().with_presets(Preset::all());
+        let allows = |policy: &Allowlist| !matches!(policy.judge(&method, &url), Decision::Deny(_));
+        prop_assert!(!allows(&policy) || allows(&more));
+        let rule = Rule::from(HostPattern::new("api.openai.com").unwrap());
+        prop_assert!(!allows(&more) || allows(&more.clone().with_rules([rule])));
+    }
+
+    #[test]
     fn warnings_name_rules_that_exist(policy in policy()) {
         for warning in policy.lint() {
             if let Some((kind, index)) = warning.rule() {
-                let count = policy.rules().iter().filter(|rule| rule.kind() == kind).count();
+                let count = policy.own_rules().iter().filter(|rule| rule.kind() == kind).count();
                 prop_assert!(index < count);
             }
         }

@@ -39,7 +39,7 @@ pub enum Preset {
     Anthropic,
     /// `OpenAI` API keys.
     Openai,
-    /// Gemini API keys (`X-Goog-Api-Key`).
+    /// Gemini API keys (`X-Goog-Api-Key`, and `Authorization` for the endpoints in the form of `OpenAI`).
     Gemini,
     /// AWS access keys: for signing credentials, not for masked secrets.
     Aws,
@@ -136,7 +136,8 @@ impl Preset {
             },
             Self::Gemini => Table {
                 scopes: &["generativelanguage.googleapis.com"],
-                headers: &["X-Goog-Api-Key"],
+                // Bearer for the endpoints in the form of OpenAI; also so that nothing else stands there.
+                headers: &["X-Goog-Api-Key", "Authorization"],
                 basic_user: Some(""),
             },
             Self::Aws => Table { scopes: &[], headers: &[], basic_user: None },

@@ -87,7 +87,11 @@ impl Error for Mismatch {
     }
 
     fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
-        Self::custom(format!("unknown key `{}`: use {}", field.escape_debug(), listed(known)))
+        let shown = field.escape_debug();
+        Self::custom(match nearest(field, known) {
+            Some(near) => format!("unknown key `{shown}`: did you mean `{near}`?"),
+            None => format!("unknown key `{shown}`: use {}", listed(known)),
+        })
     }
 
     fn missing_field(field: &'static str) -> Self {
@@ -125,6 +129,31 @@ fn kind(unexpected: Unexpected<'_>) -> &str {
         Unexpected::Other(kind) => kind,
         _ => "something else",
     }
+}
+
+/// The one of `known` that `name` was probably meant to be: at most two characters differ.
+#[must_use]
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let length = name.chars().count();
+    let most = (length / 2).min(2);
+    let near = known.iter().filter(|known| known.len().abs_diff(length) <= most);
+    let near = near.map(|known| (distance(name, known), *known)).min_by_key(|(distance, _)| *distance);
+    near.filter(|(distance, _)| *distance <= most).map(|(_, known)| known)
+}
+
+/// Characters to insert, remove or replace until one text is the other.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (line, c) in one.chars().enumerate() {
+        let mut left = line + 1;
+        let mut next = vec![left];
+        for ((d, above), diagonal) in other.chars().zip(row.iter().skip(1)).zip(&row) {
+            left = (left + 1).min(above + 1).min(diagonal + usize::from(c != d));
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
 }
 
 fn listed(known: &[&str]) -> String {

@@ -23,7 +23,7 @@ mod spanned;
 mod tags;
 mod text;
 
-pub use error::Mismatch;
+pub use error::{Mismatch, nearest};
 pub use fault::Fault;
 pub use location::{InvalidFile, Location};
 pub use node::{Node, Step};

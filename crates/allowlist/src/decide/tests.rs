@@ -3,6 +3,7 @@
 use super::*;
 use crate::denial::Denial;
 use crate::host::HostName;
+use crate::host_pattern::HostPattern;
 use crate::reason::Reason;
 use crate::rule::RuleKind;
 use crate::scheme::Scheme;
@@ -67,6 +68,26 @@ fn decisions() {
         let decision = decide(&policy, method, host, target).map_err(|denial| denial.reason());
         assert_eq!(decision, expected, "{method} {host}{target}");
     }
+}
+
+#[test]
+fn a_rule_of_a_preset_is_named_with_it_and_comes_after_the_policys_own() {
+    let policy = Allowlist::from_yaml(
+        "presets: [openai, github, openai]\ndomains: [a.example]\nurl_prefixes: [{host: api.github.com, path: /graphql}]",
+        "policy.yaml",
+    );
+    let policy = policy.unwrap().with_rules([Rule::from(HostPattern::new("b.example").unwrap())]);
+    let rule = |method: &str, url: &str| match policy.judge(method, url) {
+        Decision::Allow(rule) => (rule.preset, rule.index),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(rule("GET", "https://b.example/"), (None, 1));
+    assert_eq!(rule("GET", "https://api.github.com/graphql"), (None, 0));
+    assert_eq!(rule("GET", "https://api.openai.com/v1/models"), (Some("openai".to_owned()), 4));
+    assert_eq!(rule("GET", "https://api.github.com/repos/o/r"), (Some("github".to_owned()), 5));
+    assert_eq!(policy.presets().len(), 2);
+    let host = HostName::from_wire(b"github.com").unwrap();
+    assert!(!policy.has_repository_rules_for(&host) && policy.has_path_rules_for(&host));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde::de::Error;
 use crate::budget::Budget;
 use crate::host_pattern::HostPattern;
 use crate::policy::Allowlist;
+use crate::preset::Preset;
 use crate::rule::Rule;
 use crate::rule::UrlRule;
 use crate::vendor_tools::VendorTools;
@@ -15,9 +16,11 @@ use crate::vendor_tools::VendorTools;
 #[derive(Deserialize)]
 #[serde(
     deny_unknown_fields,
-    expecting = "a mapping with the keys `domains`, `url_prefixes`, `vendor_tools` and `budget`"
+    expecting = "a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`"
 )]
 pub(super) struct Document {
+    #[serde(default)]
+    presets: Vec<Preset>,
     #[serde(default)]
     domains: Vec<HostPattern>,
     #[serde(default)]
@@ -32,6 +35,7 @@ impl From<Document> for Allowlist {
     fn from(document: Document) -> Self {
         let domains = document.domains.into_iter().map(Rule::from);
         Self::new(domains.chain(document.url_prefixes.into_iter().map(Rule::from)))
+            .with_presets(document.presets)
             .with_vendor_tools(document.vendor_tools)
             .with_budget(document.budget)
     }

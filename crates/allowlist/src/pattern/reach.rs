@@ -34,6 +34,10 @@ impl Pattern {
                 return true;
             }
             let star = self.stars.get(position) == Some(&true);
+            if let (Some(Token::Literal(literal)), false) = (token, star) {
+                open.extend(language.step(state, *literal).map(|next| (position + 1, next)));
+                continue;
+            }
             for character in &alphabet {
                 let Some(next) = language.step(state, *character) else {
                     continue;

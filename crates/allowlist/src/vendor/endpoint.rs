@@ -5,6 +5,7 @@ use crate::form::Form;
 use crate::policy::Allowlist;
 use crate::reason::Reason;
 use crate::request::Request;
+use crate::target::decode_fully;
 use crate::vendor_tools::VendorTool;
 use crate::vendor_tools::is_vendor;
 
@@ -213,10 +214,23 @@ fn endpoint(request: &Request, strict: bool) -> Endpoint {
 
 /// Google's servers take headers and bodies from such parameters. `$alt` is the form of the answer.
 fn has_query_instructions(request: &Request) -> bool {
-    let query = String::from_utf8_lossy(request.target().query().unwrap_or_default()).to_lowercase();
-    query.split(['&', ';']).any(|parameter| {
-        let name = parameter.split('=').next().unwrap_or_default().replace("%24", "$");
-        name.contains('$') && name != "$alt"
+    parameters(request).any(|name| name.contains('$') && name != "$alt")
+}
+
+/// Whether the query of a request to one of Google's APIs names the account that it is for, or may replace the header that does.
+pub(crate) fn query_has_key(request: &Request) -> bool {
+    const KEYS: [&str; 4] = ["key", "access_token", "oauth_token", "bearer_token"];
+    let host = request.host().as_str();
+    (host == "googleapis.com" || host.ends_with(".googleapis.com"))
+        && (has_query_instructions(request) || parameters(request).any(|name| KEYS.contains(&name.as_str())))
+}
+
+/// The names of the query's parameters, decoded and in lower case.
+fn parameters(request: &Request) -> impl Iterator<Item = String> {
+    let query = request.target().query().unwrap_or_default();
+    query.split(|byte| matches!(byte, b'&' | b';')).map(|parameter| {
+        let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
+        String::from_utf8_lossy(&decode_fully(name)).to_lowercase()
     })
 }
 

@@ -14,4 +14,5 @@ mod review;
 mod tool;
 
 pub(crate) use check::VendorCheck;
+pub(crate) use endpoint::query_has_key;
 pub(crate) use review::BODY_LIMIT;

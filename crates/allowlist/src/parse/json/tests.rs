@@ -18,13 +18,13 @@ fn wrong_types() {
         " [1]",
         1,
         2,
-        "the document is a mapping with the keys `domains`, `url_prefixes`, `vendor_tools` and `budget`",
+        "the document is a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
     );
     check(
         "null",
         1,
         1,
-        "the document is a mapping with the keys `domains`, `url_prefixes`, `vendor_tools` and `budget`",
+        "the document is a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
     );
     check("{\n  \"domains\": [\"a\", 12]\n}", 2, 20, "not a number");
     check("{\"domains\": [\n  true]}", 2, 3, "not true or false");
@@ -76,7 +76,7 @@ fn an_embedded_policy_is_as_strict() {
         (r#"{"x": 1}"#, "unknown key"),
         (
             "1",
-            "the document is a mapping with the keys `domains`, `url_prefixes`, `vendor_tools` and `budget`",
+            "the document is a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
         ),
     ] {
         let error = serde_json::from_str::<Allowlist>(text).unwrap_err().to_string();

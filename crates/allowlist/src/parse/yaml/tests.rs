@@ -23,13 +23,13 @@ fn wrong_types() {
         "- a\n- b\n",
         1,
         1,
-        "the document is a mapping with the keys `domains`, `url_prefixes`, `vendor_tools` and `budget`, not ",
+        "the document is a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`, not ",
     );
     check(
         "just text\n",
         1,
         1,
-        "the document is a mapping with the keys `domains`, `url_prefixes`, `vendor_tools` and `budget`, not ",
+        "the document is a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`, not ",
     );
     check("\n\n  12\n", 3, 3, "not a number");
     check(
@@ -67,9 +67,14 @@ fn missing_values() {
 #[test]
 fn keys() {
     check("domain: [a]\n", 1, 1, "unknown key `domain`");
-    check("domains: [a]\nextra: 1\n", 2, 1, "`domains`, `url_prefixes`, `vendor_tools` or `budget`");
+    check(
+        "domains: [a]\nextra: 1\n",
+        2,
+        1,
+        "`presets`, `domains`, `url_prefixes`, `vendor_tools` or `budget`",
+    );
     check("url_prefixes:\n  - host: a\n    graphql:\n", 3, 5, "`graphql` is not supported");
-    check("url_prefixes:\n  - host: a\n    method: [GET]\n", 3, 5, "`host`, `path`, `methods` or `git`");
+    check("url_prefixes:\n  - host: a\n    method: [GET]\n", 3, 5, "did you mean `methods`?");
     check("url_prefixes:\n  - host: a\n    git:\n", 3, 5, "`git` has no value");
     check("url_prefixes:\n  - host: a\n    git: ~\n", 3, 5, "`git` has no value");
     check("url_prefixes:\n  - host: a\n    git: true\n", 3, 10, "is a mapping");
@@ -174,7 +179,7 @@ fn vendor_tools() {
     check("vendor_tools: [a]\n", 1, 15, "`vendor_tools` is a mapping such as");
     check("vendor_tools: any\n", 1, 15, "`vendor_tools` is a mapping such as");
     check("vendor_tools:\n", 1, 1, "`vendor_tools` has no value");
-    check("vendor_tools:\n  websearch: any\n", 2, 3, "unknown key `websearch`: use `web_search`, ");
+    check("vendor_tools:\n  websearch: any\n", 2, 3, "unknown key `websearch`: did you mean `web_search`?");
     check("vendor_tools:\n  web_search: maybe\n", 2, 15, "`web_search` is `policy` or `any`, not `maybe`");
     check("vendor_tools:\n  web_search: true\n", 2, 15, "`web_search` is");
     check("vendor_tools:\n  web_search:\n", 2, 3, "`web_search` has no value");

@@ -1,0 +1,150 @@
+//! Changes of texts.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn rules(texts: &[&str]) -> Vec<Rule> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn with(text: &str, added: &[&str]) -> String {
+    PolicyText::read(text, "p.yaml").unwrap().with(&rules(added)).unwrap().text
+}
+
+fn without(text: &str, removed: &[&str]) -> String {
+    PolicyText::read(text, "p.yaml").unwrap().without(&rules(removed)).unwrap().text
+}
+
+#[test]
+fn rules_are_added_where_their_lists_end() {
+    for (text, added, expected) in [
+        ("", "a.b", "domains:\n  - a.b\n"),
+        ("# ours", "a.b", "# ours\ndomains:\n  - a.b\n"),
+        ("domains: []", "a.b", "domains: [a.b]"),
+        ("domains: [ x.y ] # c\n", "a.b", "domains: [ x.y, a.b ] # c\n"),
+        ("domains: [x.y,]\n", "a.b", "domains: [x.y, a.b]\n"),
+        (
+            "domains: ['x.y', \"z,].y\\\"\"]\n".replace("z,].y\\\"", "z.y").as_str(),
+            "a.b",
+            "domains: ['x.y', \"z.y\", a.b]\n",
+        ),
+        ("domains:\n- x.y\nbudget: {}\n", "a.b", "domains:\n- x.y\n- a.b\nbudget: {}\n"),
+        ("domains:\n  - x.y # it's\n\n  # end\n", "a.b", "domains:\n  - x.y # it's\n  - a.b\n\n  # end\n"),
+        ("domains:\n  - x.y", "a.b", "domains:\n  - x.y\n  - a.b\n"),
+        (
+            "domains: [x.y]\n",
+            "GET a.b/c",
+            "domains: [x.y]\nurl_prefixes:\n  - {host: a.b, path: /c, methods: [GET]}\n",
+        ),
+        (
+            "url_prefixes:\n  -   host: x.y\n      # inside\n      path: /z\n\ndomains: [q.r]\n",
+            "a.b/c",
+            "url_prefixes:\n  -   host: x.y\n      # inside\n      path: /z\n  -   {host: a.b, path: /c}\n\ndomains: [q.r]\n",
+        ),
+        (
+            "url_prefixes: [{host: x.y, methods: [GET]}]\n",
+            "a.b/c",
+            "url_prefixes: [{host: x.y, methods: [GET]}, {host: a.b, path: /c}]\n",
+        ),
+        ("domains: [\n  x.y, # one, ]\n  z.y\n]\n", "a.b", "domains: [\n  x.y, # one, ]\n  z.y, a.b\n]\n"),
+        ("\u{feff}domains: [x.y]\n", "a.b", "\u{feff}domains: [x.y, a.b]\n"),
+    ] {
+        assert_eq!(with(text, &[added]), expected, "{text}");
+    }
+    assert_eq!(
+        with("presets: [github]\n", &["GET a.b/c", "x.y", "z.y"]),
+        "presets: [github]\ndomains:\n  - x.y\n  - z.y\nurl_prefixes:\n  - {host: a.b, path: /c, methods: [GET]}\n"
+    );
+}
+
+#[test]
+fn rules_are_removed_with_their_lines() {
+    for (text, removed, expected) in [
+        ("domains: [a.b]\n", "a.b", "domains: []\n"),
+        ("domains: [a.b, x.y]\n", "a.b", "domains: [x.y]\n"),
+        ("domains: [x.y, a.b]\n", "a.b", "domains: [x.y]\n"),
+        ("domains: [x.y, a.b, z.y, a.b]\n", "a.b", "domains: [x.y, z.y]\n"),
+        ("domains:\n  # one\n  - x.y\n  - a.b # two\n", "a.b", "domains:\n  # one\n  - x.y\n"),
+        ("domains: # all\n  - a.b\nbudget: {}\n", "a.b", "domains: [] # all\nbudget: {}\n"),
+        (
+            "url_prefixes:\n  - host: a.b\n    path: /c\n  # next\n  - {host: x.y}\n",
+            "a.b/c",
+            "url_prefixes:\n  # next\n  - {host: x.y}\n",
+        ),
+        ("domains: [x.y]\n", "a.b", "domains: [x.y]\n"),
+    ] {
+        assert_eq!(without(text, &[removed]), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_changed_in_place_is_said_with_the_lines() {
+    for text in ["{}", "{domains: [x.y]}\n", "domains: [x.y]\n...\n", "domains: &d\n  - x.y\n"] {
+        let file = PolicyText::read(text, "p.yaml").unwrap();
+        match file.with(&rules(&["a.b/c"])) {
+            Ok(file) => assert_eq!(file.policy().rules().len(), 2, "{text}"),
+            Err(error) => {
+                let expected = "adding\nurl_prefixes:\n  - {host: a.b, path: /c}";
+                assert!(error.to_string().ends_with(expected), "{text}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn json_stays_json() {
+    let file = PolicyText::read("{\"domains\": [\"x.y\"], \"url_prefixes\": []}", "p.json").unwrap();
+    let file = file.with(&rules(&["a.b", "GET a.b/c"])).unwrap();
+    assert_eq!(
+        file.as_str(),
+        r#"{"domains": ["x.y", "a.b"], "url_prefixes": [{"host":"a.b","path":"/c","methods":["GET"]}]}"#
+    );
+}
+
+proptest! {
+    /// Whatever is a policy, a change of its text says what was meant or is refused, and taking it back leaves the policy as it was.
+    #[test]
+    fn a_change_is_what_was_meant(
+        lines in proptest::collection::vec(
+            prop_oneof![
+                Just("domains:"), Just("domains: [a.b, 'c.d']"), Just("url_prefixes:"), Just("  - a.b"), Just("- c.d # x"),
+                Just("  - host: a.b"), Just("    path: \"/x, ]y\""), Just("  - {host: a.b, path: /x}"), Just("# c"), Just(""),
+                Just("url_prefixes: [{host: x.y}, # z"), Just("  {host: z}]"), Just("presets: [github]"),
+            ],
+            0..6,
+        ),
+        added in prop_oneof![Just("a.b"), Just("new.example"), Just("GET a.b/x"), Just("POST new.example/x*")],
+    ) {
+        if let Ok(file) = PolicyText::read(&lines.join("\n"), "p.yaml") {
+            let rules = rules(&[added]);
+            if let Ok(more) = file.with(&rules) {
+                prop_assert!(more.policy().own_rules().contains(&rules[0]));
+                if let Ok(less) = more.without(&rules) {
+                    prop_assert!(!less.policy().own_rules().contains(&rules[0]));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_warning_has_its_place() {
+    let places = |text: &str, file: &str| -> Vec<String> {
+        let file = PolicyText::read(text, file).unwrap();
+        let warnings = file.lint().unwrap();
+        warnings
+            .iter()
+            .map(|(location, warning)| format!("{location}: {}", &warning.message()[..6]))
+            .collect()
+    };
+    let text = "# ours\ndomains:\n  - a.example\n  - '*'\nurl_prefixes:\n  - {host: b.example, path: /x/}\n";
+    assert_eq!(
+        places(text, "p.yaml"),
+        ["p.yaml:3:5: `a.exa", "p.yaml:4:5: `*` al", "p.yaml:6:5: `/x/` ", "p.yaml:6:5: `domai"]
+    );
+    assert_eq!(places("{\"domains\": [\"*\"]}", "p.json"), ["p.json:1:14: `*` al"]);
+    assert_eq!(places("domains: [a.example]\nvendor_tools: {mcp: any}\n", "p.yaml"), ["p.yaml:2:15: `vendo"]);
+    assert_eq!(places("", "p.yaml"), ["p.yaml:1:1: the po"]);
+    assert_eq!(places("domains: [a.example]", "p.yaml"), [""; 0]);
+}

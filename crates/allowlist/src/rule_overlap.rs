@@ -1,0 +1,81 @@
+//! What two rules have in common.
+
+use crate::lint::covers;
+use crate::lint::covers_host;
+use crate::lint::covers_rule;
+use crate::rule::Rule;
+use crate::rule::UrlRule;
+
+impl Rule {
+    /// Whether it allows all that `other` does; may say no where it is so, never yes where it is not.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let wide = match self {
+            Self::Domain(wide) => return covers_host(wide, other.host()),
+            Self::Url(wide) => wide,
+        };
+        let is_whole = wide.allows_every_request() && wide.path().covers_every_path();
+        match other {
+            _ if is_whole => covers_host(wide.host(), other.host()),
+            Self::Domain(_) => false,
+            Self::Url(narrow) => covers_rule(wide, narrow),
+        }
+    }
+
+    /// Whether both may allow the same request; may say yes where they cannot, never no where they do, unless the hosts of both have wildcards.
+    #[must_use]
+    pub fn may_meet(&self, other: &Self) -> bool {
+        let hosts = covers_host(self.host(), other.host()) || covers_host(other.host(), self.host());
+        hosts
+            && match (self.as_url(), other.as_url()) {
+                (Some(one), Some(two)) => paths_may_meet(one, two) && methods_may_meet(one, two),
+                _ => true,
+            }
+    }
+}
+
+fn paths_may_meet(one: &UrlRule, two: &UrlRule) -> bool {
+    // The path of a repository is the beginning of those of its requests.
+    let anywhere = |rule: &UrlRule| rule.path().covers_every_path() || rule.git().is_some();
+    if anywhere(one) || anywhere(two) {
+        return true;
+    }
+    let (one, two) = (one.path().pattern(), two.path().pattern());
+    if one.is_exact() || two.is_exact() {
+        return covers(one, two) || covers(two, one);
+    }
+    let (one, two) = (one.literal_prefix(), two.literal_prefix());
+    one.starts_with(&two) || two.starts_with(&one)
+}
+
+fn methods_may_meet(one: &UrlRule, two: &UrlRule) -> bool {
+    let any = |rule: &UrlRule| rule.methods().is_empty();
+    any(one) || any(two) || one.methods().iter().any(|method| two.methods().contains(method))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_covers_and_what_meets() {
+        for (one, two, covers, meets) in [
+            ("a.b", "a.b", true, true),
+            ("*.a.b", "x.a.b/y", true, true),
+            ("a.b", "c.b", false, false),
+            ("x.a.b", "*.a.b", false, true),
+            ("a.b/*", "a.b", true, true),
+            ("a.b/x*", "GET a.b/x/y", true, true),
+            ("GET a.b/x*", "a.b/x/y", false, true),
+            ("GET a.b/x*", "POST a.b/x/y", false, false),
+            ("a.b/x", "a.b/y", false, false),
+            ("a.b/x/*", "a.b/y*", false, false),
+            ("a.b/x", "a.b", false, true),
+            ("https://a.b/x?y", "a.b/x*", false, true),
+        ] {
+            let (first, second): (Rule, Rule) = (one.parse().unwrap(), two.parse().unwrap());
+            assert_eq!((first.covers(&second), first.may_meet(&second)), (covers, meets), "{one} and {two}");
+            assert_eq!(second.may_meet(&first), meets, "{two} and {one}");
+        }
+    }
+}
