@@ -173,6 +173,12 @@ pub struct Limits {
     /// Bytes that the records of permitted requests may come to in the network log; a request for which there is no room is refused, so
     /// that none passes unrecorded. Default 64 MiB, which is more than 80,000 requests.
     pub log_bytes: u64,
+    /// How long a request that no rule permits waits for an answer, before that counts as no. Default none: nothing is asked.
+    pub question_timeout_ms: Option<u64>,
+    /// Questions that wait at once; what would be one more is refused. Default 16.
+    pub questions: usize,
+    /// Questions a minute, and as many at once after a quiet minute; what would be one more is refused. Default 20.
+    pub questions_per_minute: u32,
     /// How long the owner may say nothing: then connections are cut and requests refused, until it speaks again. Default none.
     pub owner_timeout_ms: Option<u64>,
 }
@@ -193,6 +199,9 @@ impl Default for Limits {
             dns_queries_per_second: 200,
             drain_ms: 2_000,
             log_bytes: 64 << 20,
+            question_timeout_ms: None,
+            questions: 16,
+            questions_per_minute: 20,
             owner_timeout_ms: None,
         }
     }

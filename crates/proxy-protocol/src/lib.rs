@@ -16,7 +16,7 @@ pub use message::{Command, ProxyMessage};
 pub use private_key::PrivateKeyPem;
 pub use record::{
     DnsAnswer, Event, OpenRequest, OpenStream, PolicyChange, PolicyState, PortProtocol, Record,
-    RequestOutcome, RequestRecord, StreamRecord, Tokens, Traffic, TunnelRecord,
+    RequestOutcome, RequestRecord, StreamRecord, Tokens, Traffic, TunnelRecord, Verdict,
 };
 pub use relay::{RelayAnswer, RelayRequest};
 pub use sandbox_credentials::wire::ReplacementMap;
@@ -29,4 +29,4 @@ pub const LONGEST_DOWN_MS: u64 = 24 * 60 * 60 * 1000;
 pub const REFUSAL_ID: &str = "sandbox-blocked-";
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.
-pub const PROTOCOL_VERSION: u32 = 7;
+pub const PROTOCOL_VERSION: u32 = 8;

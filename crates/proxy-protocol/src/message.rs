@@ -4,7 +4,7 @@ use allowlist::Allowlist;
 use sandbox_credentials::wire::ReplacementMap;
 use serde::{Deserialize, Serialize};
 
-use crate::{Record, Traffic};
+use crate::{Record, Traffic, Verdict};
 
 /// A line from the proxy.
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,6 +55,18 @@ pub enum Command {
     },
     /// From the next request on, the policy alone decides again.
     Up {},
+    /// The answer to an [`Event::Asked`](crate::Event::Asked); one to a question that is over changes nothing about it.
+    Answer {
+        /// Which.
+        question: u64,
+        /// What is to become of the request.
+        verdict: Verdict,
+        /// Who says so, for the log.
+        by: String,
+        /// With [`Verdict::Always`]: a policy to set in the same step, as by `SetPolicy`. Default none.
+        #[serde(default)]
+        policy: Option<Allowlist>,
+    },
     /// The proxy is to report what was used so far, in a [`ProxyMessage::Traffic`]; it is on record before where the policy has a budget.
     Report {},
     /// The owner lives and reads records.

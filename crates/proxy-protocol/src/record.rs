@@ -37,6 +37,22 @@ pub enum Event {
     RequestOpen(OpenRequest),
     /// A request ended, one way or the other.
     Request(RequestRecord),
+    /// A request that no rule permits waits for an answer; its record follows when it ends.
+    Asked {
+        /// Counts from 1 in one execution.
+        question: u64,
+        /// What is asked for.
+        request: OpenRequest,
+    },
+    /// A question is over.
+    Answered {
+        /// As in [`Event::Asked`].
+        question: u64,
+        /// `None` where it needs no answer any more: the client went away, or the policy permits the request by now.
+        verdict: Option<Verdict>,
+        /// Who gave it, in the owner's words; `time`, `client` or `policy` where no one did.
+        by: String,
+    },
     /// A connection that was upgraded (WebSocket) ended.
     Tunnel(TunnelRecord),
     /// A connection to a service of the host is still open after a second; its record follows when it ends.
@@ -82,6 +98,18 @@ pub enum Event {
         /// One sentence, not escaped.
         text: String,
     },
+}
+
+/// The answer to a request that waits for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// This request passes, and no other.
+    Once,
+    /// A rule is added that permits it, and what else that rule permits.
+    Always,
+    /// It is refused, and so is every later one for the same host and path.
+    No,
 }
 
 /// Whose port it is.
@@ -172,6 +200,9 @@ pub struct RequestRecord {
     /// No rule permits it: it passed because the shield was down.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shield_down: bool,
+    /// The question whose answer decided about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<u64>,
     /// Why it was refused.
     pub reason: Option<BlockReason>,
     /// What failed upstream, for [`RequestOutcome::Error`].
@@ -226,7 +257,7 @@ pub struct Traffic {
     pub tokens: Tokens,
 }
 
-/// A permitted request that is in progress.
+/// A request that is in progress, or waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenRequest {
     /// The method as received; not escaped.
@@ -237,6 +268,14 @@ pub struct OpenRequest {
     pub host: String,
     /// Path and query as received; not escaped.
     pub target: String,
+}
+
+impl OpenRequest {
+    /// Whether it is short enough to be shown in full: nothing else is asked about.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.method.len() <= 64 && self.host.len() <= 253 && self.target.len() <= 2048
+    }
 }
 
 impl RequestRecord {
@@ -252,6 +291,7 @@ impl RequestRecord {
             status: None,
             rule: None,
             shield_down: false,
+            question: None,
             reason: None,
             error: None,
             masked: 0,

@@ -29,6 +29,11 @@ impl Blocked {
         &self.message
     }
 
+    /// The same refusal, and why no answer changed it.
+    pub(crate) fn because(&self, why: &str) -> Self {
+        Self { message: format!("{} ({why})", self.message), ..*self }
+    }
+
     /// SNI, `:authority`, Host and target do not all name the same host.
     pub(crate) fn identity_mismatch() -> Self {
         Self::new(
@@ -54,8 +59,8 @@ impl Blocked {
         Self::new(
             Reason::Address,
             format!(
-                "{host} resolves to a private or reserved address: to allow it, add its network to \
-                 `upstream.allow_addresses` in .sandbox/sandbox.yaml"
+                "{host} resolves to a private or reserved address: to allow it, add its network, or an address of this \
+                 machine itself, to `upstream.allow_addresses` in .sandbox/sandbox.yaml"
             ),
         )
     }

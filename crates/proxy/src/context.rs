@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use crate::dns::{AddressGuard, Resolver};
 use crate::policy::LivePolicy;
+use crate::questions::Questions;
 use crate::record::Recorder;
 use crate::services::Services;
 use crate::tls::LeafIssuer;
@@ -19,6 +20,8 @@ pub(crate) struct Context {
     pub(crate) listen: Listen,
     /// The policy and the credentials in force.
     pub(crate) policy: watch::Receiver<LivePolicy>,
+    /// What the operator is asked.
+    pub(crate) questions: Arc<Questions>,
     /// Where records go.
     pub(crate) recorder: Recorder,
     /// What of the host the task may reach.

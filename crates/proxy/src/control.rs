@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::budget::Spending;
 use crate::policy::LivePolicy;
+use crate::questions::Questions;
 use crate::record::Recorder;
 
 /// The longest line that is read, newline included.
@@ -105,6 +106,7 @@ impl<R: AsyncRead + Unpin> Control<R> {
         &mut self,
         policy: &watch::Sender<LivePolicy>,
         silence: Option<Duration>,
+        questions: &Questions,
         recorder: &Recorder,
     ) -> Result<Farewell, ControlError> {
         loop {
@@ -145,6 +147,14 @@ impl<R: AsyncRead + Unpin> Control<R> {
                 Command::Up {} => change(policy, recorder, PolicyChange::Up, LivePolicy::raise).await,
                 Command::Quarantine {} => {
                     change(policy, recorder, PolicyChange::Quarantine, LivePolicy::quarantine).await;
+                }
+                Command::Answer { question, verdict, by, policy: None } => {
+                    questions.answer(question, verdict, by, || {});
+                }
+                Command::Answer { question, verdict, by, policy: Some(next) } => {
+                    let set = |live: &mut LivePolicy| live.allowlist = next.into();
+                    questions.answer(question, verdict, by, || policy.send_modify(set));
+                    change(policy, recorder, PolicyChange::Set, |_| {}).await;
                 }
                 Command::Report {} => report(policy, recorder).await,
                 Command::Alive {} => {}
@@ -234,6 +244,10 @@ mod tests {
     use super::*;
     use crate::record;
 
+    fn unasked() -> Questions {
+        Questions::new(&sandbox_proxy_protocol::Limits::default(), record::channel().0)
+    }
+
     const SECRET: &str = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEH";
 
     fn start_document(protocol: u32, extra: &str) -> String {
@@ -283,7 +297,9 @@ mod tests {
         let (sender, mut receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let (mut owner, input) = tokio::io::duplex(64);
         let following = tokio::spawn(async move {
-            Control::new(input).follow(&sender, Some(Duration::from_secs(10)), &record::channel().0).await
+            Control::new(input)
+                .follow(&sender, Some(Duration::from_secs(10)), &unasked(), &record::channel().0)
+                .await
         });
         let began = tokio::time::Instant::now();
         // Half a line is no sign of life, and is not lost.
@@ -320,13 +336,13 @@ mod tests {
         let (sender, receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let before = receiver.borrow().allowlist.clone();
         let lines = "{\"command\":\"set_policy\",\"policy\":{\"domains\":[\"a.example\"]}}\n";
-        Control::new(lines.as_bytes()).follow(&sender, None, &record::channel().0).await.unwrap();
+        Control::new(lines.as_bytes()).follow(&sender, None, &unasked(), &record::channel().0).await.unwrap();
         assert_ne!(*receiver.borrow().allowlist, *before);
         assert!(!receiver.borrow().quarantined);
 
         // A quarantine outlives a new policy. What was cut off at the end is not followed.
         let lines = "{\"command\":\"quarantine\"}\n{\"command\":\"set_policy\",\"policy\":{}}\n{\"comm";
-        Control::new(lines.as_bytes()).follow(&sender, None, &record::channel().0).await.unwrap();
+        Control::new(lines.as_bytes()).follow(&sender, None, &unasked(), &record::channel().0).await.unwrap();
         assert_eq!(*receiver.borrow().allowlist, *before);
         assert!(receiver.borrow().quarantined);
     }
@@ -341,7 +357,8 @@ mod tests {
             "{\"command\":\"set_replacements\",\"replacements\":{\"a\":{\"value\":\"hunter2\"}}}\n",
         ] {
             let (sender, _receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
-            let followed = Control::new(line.as_bytes()).follow(&sender, None, &record::channel().0).await;
+            let followed =
+                Control::new(line.as_bytes()).follow(&sender, None, &unasked(), &record::channel().0).await;
             assert!(matches!(followed, Err(ControlError::Command(_))), "{line}");
             assert!(!format!("{followed:?}").contains("hunter2"), "{followed:?}");
         }
@@ -366,7 +383,9 @@ mod tests {
         let (mut owner, input) = tokio::io::duplex(1024);
         let (recorder, records) = record::channel();
         let following =
-            tokio::spawn(async move { Control::new(input).follow(&sender, None, &recorder).await });
+            tokio::spawn(
+                async move { Control::new(input).follow(&sender, None, &unasked(), &recorder).await },
+            );
         let began = Instant::now();
         owner.write_all(b"{\"command\":\"down\",\"for_ms\":600000}\n").await.unwrap();
         receiver.wait_for(LivePolicy::is_down).await.unwrap();

@@ -16,14 +16,18 @@ use crate::policy::LivePolicy;
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     policy: watch::Receiver<LivePolicy>,
+    /// Whether the operator is asked where there is no rule.
+    asks: bool,
 }
 
 /// Proof that the policy permitted this request.
 #[derive(Debug)]
 pub(crate) struct Permit {
     request: Request,
-    /// `None` when only the shield that is down permitted it.
+    /// `None` when only the shield that is down permitted it, or an answer.
     rule: Option<Match>,
+    /// The question whose answer permitted it.
+    question: Option<u64>,
     method_counts: bool,
     path_counts: bool,
     tokens: TokenReport,
@@ -47,6 +51,17 @@ pub(crate) enum Admission {
     Permit(Permit),
     /// Its body decides.
     Pending(Box<Pending>),
+    /// It lacks a rule, and the operator may permit it without.
+    Unruled(Box<Unruled>),
+}
+
+/// A request that is denied for want of a rule, and for nothing else: nothing makes a permit of it but an answer, or another policy.
+#[derive(Debug)]
+pub(crate) struct Unruled {
+    request: Request,
+    denial: Blocked,
+    /// The rule that it lacks, as a policy.
+    alone: Allowlist,
 }
 
 /// A request whose body decides: nothing makes a permit of it but [`Gate::advance`].
@@ -73,7 +88,12 @@ pub(crate) struct Passed {
 impl Gate {
     /// A gate that follows `policy`.
     pub(crate) fn new(policy: watch::Receiver<LivePolicy>) -> Self {
-        Self { policy }
+        Self { policy, asks: false }
+    }
+
+    /// The same, where the operator is asked if `asks`.
+    pub(crate) fn asking(self, asks: bool) -> Self {
+        Self { asks, ..self }
     }
 
     /// Permits `request`, by itself or depending on its body, or says why not.
@@ -82,22 +102,41 @@ impl Gate {
     ///
     /// The policy's denial; during a quarantine, or while the records are not read, a denial that says so.
     pub(crate) fn admit(&self, request: Request) -> Result<Admission, Blocked> {
-        self.judge(request, LivePolicy::is_down)
+        self.judge(request, LivePolicy::is_down, self.asks)
     }
 
-    /// The same for a request to a service of the host, which is no public host: no shield that is down opens it.
+    /// The same for a request to a service of the host, which is no public host: no shield that is down opens it, and
+    /// no one is asked.
     ///
     /// # Errors
     ///
     /// As [`Gate::admit`].
     pub(crate) fn admit_to_service(&self, request: Request) -> Result<Admission, Blocked> {
-        self.judge(request, |_| false)
+        self.judge(request, |_| false, false)
+    }
+
+    /// Permits this very request, because the answer to `question` does.
+    ///
+    /// # Errors
+    ///
+    /// When nothing is permitted by now.
+    pub(crate) fn admit_once(&self, unruled: Unruled, question: u64) -> Result<Permit, Blocked> {
+        self.in_force()?;
+        let permit = Permit::new(unruled.request, None, &unruled.alone);
+        // Nothing in a header may make another request of it.
+        Ok(Permit { question: Some(question), method_counts: true, path_counts: true, ..permit })
+    }
+
+    /// Follows what is in force.
+    pub(crate) fn changes(&self) -> watch::Receiver<LivePolicy> {
+        self.policy.clone()
     }
 
     fn judge(
         &self,
         request: Request,
         is_open: impl FnOnce(&LivePolicy) -> bool,
+        asks: bool,
     ) -> Result<Admission, Blocked> {
         let live = self.in_force()?;
         let allowlist = &live.allowlist;
@@ -110,6 +149,10 @@ impl Gate {
             // What is judged by its body stays so.
             Decision::Deny(_) if !allowlist.stays_judged(&request) && is_open(&live) => {
                 Ok(Admission::Permit(Permit::new(request, None, allowlist)))
+            }
+            Decision::Deny(denial) if asks => {
+                let unruled = Unruled::of(request, denial.into(), allowlist)?;
+                Ok(Admission::Unruled(Box::new(unruled)))
             }
             Decision::Deny(denial) => Err(denial.into()),
         }
@@ -190,6 +233,30 @@ impl QuarantineWatch {
     }
 }
 
+impl Unruled {
+    /// What is asked for, unless something else than the lack of a rule refuses it, or its body would decide.
+    fn of(request: Request, denial: Blocked, allowlist: &Allowlist) -> Result<Self, Blocked> {
+        // An address says nothing of who answers there.
+        let Ok(Some(rule)) = allowlist.missing_rule(&request, false) else {
+            return Err(denial);
+        };
+        let alone = Allowlist::new([rule]).with_vendor_tools(allowlist.vendor_tools().clone());
+        match alone.decide(&request) {
+            Decision::Allow(_) => Ok(Self { request, denial, alone }),
+            Decision::NeedsBody(_) | Decision::Deny(_) => Err(denial),
+        }
+    }
+
+    pub(crate) fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Why it is refused without an answer.
+    pub(crate) fn denial(&self) -> &Blocked {
+        &self.denial
+    }
+}
+
 impl Pending {
     /// How many bytes of the body may have to be read before the decision, at most.
     pub(crate) fn limit(&self) -> usize {
@@ -213,7 +280,7 @@ impl Permit {
         } else {
             TokenReport::None
         };
-        Self { request, rule, method_counts, path_counts, tokens }
+        Self { request, rule, question: None, method_counts, path_counts, tokens }
     }
 
     /// What may be asked.
@@ -226,9 +293,14 @@ impl Permit {
         self.request.host()
     }
 
-    /// The rule that permits it; `None` when only the shield that is down does.
+    /// The rule that permits it; `None` when only the shield that is down does, or an answer.
     pub(crate) fn rule(&self) -> Option<&Match> {
         self.rule.as_ref()
+    }
+
+    /// The question whose answer permits it.
+    pub(crate) fn question(&self) -> Option<u64> {
+        self.question
     }
 
     /// Where the tokens that it takes are reported.
@@ -341,7 +413,7 @@ mod tests {
                 Admission::Permit(permit) => {
                     Some((permit.rule().is_some(), permit.method_counts(), permit.path_counts()))
                 }
-                Admission::Pending(_) => None,
+                Admission::Pending(_) | Admission::Unruled(_) => None,
             })
         };
         assert_eq!(ask("b.example", "GET", "/"), Err(Reason::Host.into()), "the control");

@@ -43,6 +43,7 @@ mod http;
 mod interfaces;
 mod limit_counter;
 mod policy;
+mod questions;
 mod reach;
 mod record;
 mod run;

@@ -189,7 +189,7 @@ fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
             texts.extend(request.region.as_mut().map(|region| (region, NAME)));
             texts
         }
-        Event::RequestOpen(open) => {
+        Event::RequestOpen(open) | Event::Asked { question: _, request: open } => {
             vec![(&mut open.method, NAME), (&mut open.host, NAME), (&mut open.target, TEXT)]
         }
         Event::Tunnel(tunnel) => vec![(&mut tunnel.host, NAME), (&mut tunnel.target, TEXT)],
@@ -198,6 +198,7 @@ fn texts_of(event: &mut Event) -> Vec<(&mut String, usize)> {
             texts.map(|text| (text, NAME)).collect()
         }
         Event::Warning { text } => vec![(text, TEXT)],
+        Event::Answered { question: _, verdict: _, by } => vec![(by, NAME)],
     }
 }
 

@@ -20,6 +20,7 @@ use crate::control::{Control, ControlError, Farewell};
 use crate::dns::{AddressGuard, DnsSockets, Resolver};
 use crate::interfaces::own_addresses;
 use crate::policy::LivePolicy;
+use crate::questions::Questions;
 use crate::reach::Confined;
 use crate::record::{self, Recorder};
 use crate::server::{self, Entrance, Listeners};
@@ -145,9 +146,9 @@ async fn live<R: AsyncRead + Unpin>(
     };
     let drain = Duration::from_millis(config.limits.drain_ms) + DRAIN_MARGIN;
     let silence = config.limits.owner_timeout_ms.map(Duration::from_millis);
-    let (policy, mut services, stop_services) = begin(config, confined, recorder).await?;
+    let (policy, questions, mut services, stop_services) = begin(config, confined, recorder).await?;
     let ended = tokio::select! {
-        ended = control.follow(&policy, silence, recorder) => ended.map_err(ProxyError::from),
+        ended = control.follow(&policy, silence, &questions, recorder) => ended.map_err(ProxyError::from),
         () = stop => Ok(Farewell::Drain),
         () = recorder.closed() => Err(ProxyError::Output(io::ErrorKind::BrokenPipe.into())),
         ended = services.join_next() => {
@@ -176,7 +177,7 @@ async fn begin(
     config: StartConfig,
     confined: Result<Confined, String>,
     recorder: &Recorder,
-) -> Result<(watch::Sender<LivePolicy>, JoinSet<()>, watch::Sender<bool>), ProxyError> {
+) -> Result<(watch::Sender<LivePolicy>, Arc<Questions>, JoinSet<()>, watch::Sender<bool>), ProxyError> {
     let StartConfig { protocol: _, policy, replacements, authority, listen, upstream, services, limits } =
         config;
     let leaves = LeafIssuer::new(&authority, limits.leaf_certificates)?;
@@ -227,7 +228,9 @@ async fn begin(
         None => {}
     }
     tracing::info!(address = %listen.address, "serving");
+    let questions = Arc::new(Questions::new(&limits, recorder.clone()));
     let context = Arc::new(Context {
+        questions: Arc::clone(&questions),
         limits,
         listen,
         policy,
@@ -239,7 +242,7 @@ async fn begin(
         upstream_tls,
     });
     services.spawn(server::serve(context, listeners, until_set(stopped)));
-    Ok((live_policy, services, stop))
+    Ok((live_policy, questions, services, stop))
 }
 
 /// The sockets for HTTP, TLS and the services. What the sandbox's relay is needed for is not served without it.

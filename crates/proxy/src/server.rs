@@ -139,6 +139,7 @@ impl Server {
         tokio::select! {
             () = self.shared.pool.expire() => {}
             _ = self.shared.refused_requests.report(recorder) => {}
+            _ = self.shared.context.questions.refused.report(recorder) => {}
             _ = self.refused_connections.report(recorder) => {}
             _ = self.late_clients.report(recorder) => {}
         }
@@ -146,7 +147,9 @@ impl Server {
 
     /// Counts that were not recorded yet.
     fn flush(&self) {
-        for counter in [&self.shared.refused_requests, &self.refused_connections, &self.late_clients] {
+        let Shared { context, refused_requests, .. } = &*self.shared;
+        let questions = &context.questions.refused;
+        for counter in [refused_requests, questions, &self.refused_connections, &self.late_clients] {
             counter.flush(&self.shared.context.recorder);
         }
     }

@@ -100,17 +100,7 @@ fn status(reason: BlockReason) -> StatusCode {
 fn is_the_operators(reason: BlockReason) -> bool {
     match reason {
         BlockReason::Quarantine | BlockReason::Budget => true,
-        BlockReason::Policy(reason) => matches!(
-            reason,
-            Reason::Host
-                | Reason::PathNotAllowed
-                | Reason::Method
-                | Reason::Query
-                | Reason::Address
-                | Reason::RefNotAllowed
-                | Reason::RefLost
-                | Reason::VendorTool
-        ),
+        BlockReason::Policy(reason) => reason.is_the_operators(),
         _ => false,
     }
 }

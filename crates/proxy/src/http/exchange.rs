@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use allowlist::{Match, VendorTool};
+use allowlist::VendorTool;
 use http::{Extensions, HeaderMap, StatusCode};
 use sandbox_proxy_protocol::{Event, OpenRequest, RequestOutcome, RequestRecord};
 use tokio::sync::OwnedSemaphorePermit;
@@ -18,6 +18,7 @@ use super::deny::Audience;
 use crate::blocked::Blocked;
 use crate::budget::Spending;
 use crate::credential::Plan;
+use crate::gate::Permit;
 use crate::record::{LogBudget, Recorder, Slot, milliseconds};
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
 use crate::upload::{UploadCounter, UploadFault};
@@ -103,12 +104,18 @@ impl Exchange {
         audience(&self.record, self.html)
     }
 
-    /// The gate permitted it; without a rule because the shield is down.
-    pub(super) fn allowed(&mut self, host: &str, rule: Option<Match>) {
+    /// It waits for the answer to `question`.
+    pub(super) fn asked(&mut self, question: u64) {
+        self.record.question = Some(question);
+    }
+
+    /// The gate permitted it; without a rule or an answer because the shield is down.
+    pub(super) fn allowed(&mut self, permit: &Permit) {
         self.record.decision = RequestOutcome::Allowed;
-        host.clone_into(&mut self.record.host);
-        self.record.shield_down = rule.is_none();
-        self.record.rule = rule;
+        permit.host().as_str().clone_into(&mut self.record.host);
+        self.record.rule = permit.rule().cloned();
+        self.record.question = permit.question();
+        self.record.shield_down = self.record.rule.is_none() && self.record.question.is_none();
     }
 
     /// Takes a request from `spending`; its bytes and tokens count from now on.

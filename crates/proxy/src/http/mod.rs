@@ -18,6 +18,7 @@ pub(crate) mod fuzzed_frames;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzed_head;
 mod head;
+mod hold;
 mod identity;
 mod inspect;
 mod outbound;

@@ -19,6 +19,7 @@ use super::deny;
 use super::exchange::{Asked, Exchange};
 use super::framing::Note;
 use super::head::{HeadFault, RefusedHead};
+use super::hold::hold;
 use super::identity::{identify, origin_form};
 use super::inspect::decide_by_body;
 use super::outbound::prepare;
@@ -36,7 +37,7 @@ pub(super) async fn answer(
     note: Option<Note>,
 ) -> Result<Response<Download>, Infallible> {
     let http1 = request.version() != Version::HTTP_2;
-    let mut response = handle(&client, request, note).await;
+    let mut response = Box::pin(handle(&client, request, note)).await;
     if http1 {
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             client.framing.answered();
@@ -81,6 +82,10 @@ async fn decide(
         Some(head) => Err(head_denial(head.fault)),
         None => judge(client, &parts, raw_target.as_deref()),
     };
+    let judged = match judged {
+        Ok(Admission::Unruled(unruled)) => Box::pin(hold(client, unruled, &mut exchange)).await,
+        judged => judged,
+    };
     let decided = match judged {
         Ok(Admission::Permit(permit)) => Ok((permit, RequestBody::unread(body))),
         Ok(Admission::Pending(pending)) => {
@@ -90,6 +95,10 @@ async fn decide(
                 exchange.removed(removed);
                 (permit, body)
             })
+        }
+        Ok(Admission::Unruled(unruled)) => {
+            Unwanted::of(&parts.headers).leave(body);
+            Err(unruled.denial().clone())
         }
         Err(denial) => {
             if refused.is_none() {
@@ -224,7 +233,7 @@ async fn pass(
         client
             .warn(format!("removed a header that would override the path of a request to {}", permit.host()));
     }
-    exchange.allowed(permit.host().as_str(), permit.rule().cloned());
+    exchange.allowed(&permit);
     // What the host itself serves costs nothing.
     if matches!(client.service(permit.host()), Ok(None)) {
         if let Err(denial) = exchange.spend(&client.shared.spending) {

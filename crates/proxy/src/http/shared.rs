@@ -38,7 +38,7 @@ impl Shared {
     pub(crate) fn new(context: Arc<Context>) -> Self {
         let limits = &context.limits;
         Self {
-            gate: Gate::new(context.policy.clone()),
+            gate: Gate::new(context.policy.clone()).asking(context.questions.is_on()),
             pool: Pool::new(Dialer::new(Arc::clone(&context)), limits.pooled_connections),
             requests: Arc::new(Semaphore::new(limits.requests)),
             spending: Arc::new(Spending::new(context.policy.clone())),

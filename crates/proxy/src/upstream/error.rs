@@ -42,7 +42,9 @@ impl Failure {
         match self {
             Self::Dns => "its name could not be resolved: check the spelling, or try again later",
             Self::Connect => "it does not accept connections",
-            Self::Tls => "it did not prove with a valid certificate that it is this host",
+            Self::Tls => {
+                "it did not prove with a valid certificate that it is this host; where a company signs certificates itself, `upstream.extra_roots` in .sandbox/sandbox.yaml names its authority"
+            }
             Self::Timeout => "it did not answer in time",
             Self::Reset => "the connection broke, or its answer was no HTTP",
             Self::Address | Self::OwnAddress => "its address is private or reserved",

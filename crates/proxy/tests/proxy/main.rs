@@ -19,6 +19,7 @@ mod memory;
 mod order;
 mod policy;
 mod pushes;
+mod questions;
 mod reflected;
 mod services;
 mod signing;

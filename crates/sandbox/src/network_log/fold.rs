@@ -146,6 +146,8 @@ fn may_repeat(event: &Event) -> bool {
         Event::Stream(stream) => stream.decision != RequestOutcome::Allowed,
         Event::TaskStart
         | Event::RequestOpen(_)
+        | Event::Asked { .. }
+        | Event::Answered { .. }
         | Event::StreamOpen(_)
         | Event::Tunnel(_)
         | Event::Traffic(_)
@@ -159,6 +161,8 @@ fn is_permitted(event: &Event) -> bool {
         // What the task is refused must not push out what its owner changed.
         Event::TaskStart
         | Event::RequestOpen(_)
+        | Event::Asked { .. }
+        | Event::Answered { .. }
         | Event::StreamOpen(_)
         | Event::Tunnel(_)
         | Event::Traffic(_)

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use sandbox_proxy_protocol::{
     BlockReason, DnsAnswer, Event, PolicyChange, PolicyState, PortProtocol, Record, RequestOutcome,
-    RequestRecord, Scheme, StreamRecord, TunnelRecord,
+    RequestRecord, Scheme, StreamRecord, TunnelRecord, Verdict,
 };
 
 use super::escape;
@@ -24,6 +24,21 @@ pub(super) fn render(record: &Record) -> String {
             "open {} {} -> in progress",
             escape::word(&open.method),
             url(open.scheme, &open.host, &open.target)
+        ),
+        Event::Asked { question, request } => format!(
+            "ASKED {} {} -> question {question}",
+            escape::word(&request.method),
+            url(request.scheme, &request.host, &request.target)
+        ),
+        Event::Answered { question, verdict, by } => format!(
+            "ANSWERED question {question} -> {} [by: {}]",
+            match verdict {
+                Some(Verdict::Once) => "once",
+                Some(Verdict::Always) => "always",
+                Some(Verdict::No) => "no",
+                None => "-",
+            },
+            escape::text(by)
         ),
         Event::Request(request) => self::request(request),
         Event::Tunnel(tunnel) => self::tunnel(tunnel),
@@ -122,7 +137,7 @@ fn outcome(decision: RequestOutcome) -> &'static str {
     }
 }
 
-/// Annotations are at the end, in the order masked, dropped, scrubbed, region, removed, tokens, shield, reason; what is nothing is left out.
+/// Annotations are at the end, in the order masked, dropped, scrubbed, region, removed, tokens, question, shield, reason; what is nothing is left out.
 fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&BlockReason>) -> String {
     // Writing to a string cannot fail.
     if let Some(request) = request {
@@ -143,6 +158,9 @@ fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&
         if let Some(used) = request.tokens {
             let _ = write!(line, " [tokens: {} in, {} out]", used.input, used.output);
         }
+        if let Some(question) = request.question {
+            let _ = write!(line, " [question: {question}]");
+        }
         if request.shield_down {
             line.push_str(" [shield: down]");
         }
@@ -153,7 +171,8 @@ fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&
     line
 }
 
-fn url(scheme: Scheme, host: &str, target: &str) -> String {
+/// A URL as the log has it: printable ASCII, whatever it came as.
+pub(crate) fn url(scheme: Scheme, host: &str, target: &str) -> String {
     let scheme = match scheme {
         Scheme::Http => "http",
         Scheme::Https => "https",

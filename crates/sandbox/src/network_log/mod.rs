@@ -19,6 +19,7 @@ pub use entry::{InvalidLogEntry, LogEntry};
 pub(crate) use error::LogError;
 pub(crate) use escape::text as escape_text;
 pub use follow::LogFollower;
+pub(crate) use line::url as url_text;
 pub use reader::{LogEntries, NetworkLog};
 pub(crate) use sink::{LogSink, RecordCallback};
 

@@ -1,20 +1,25 @@
 //! A name server that knows one address: that of every name below `example`.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
 
 use tokio::net::UdpSocket;
 
-/// Answers on `address` until the runtime ends.
-pub(super) async fn serve(address: SocketAddr, upstream: Ipv4Addr) {
+/// Answers on `address` until the runtime ends. Every query that came is in what it returns.
+pub(super) async fn serve(address: SocketAddr, upstream: Ipv4Addr) -> Arc<Mutex<Vec<String>>> {
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let asked = Arc::clone(&names);
     let socket = UdpSocket::bind(address).await.unwrap();
     tokio::spawn(async move {
         let mut buffer = [0; 1500];
         while let Ok((length, client)) = socket.recv_from(&mut buffer).await {
+            asked.lock().unwrap().push(String::from_utf8_lossy(&buffer[..length]).into_owned());
             if let Some(answer) = answer(&buffer[..length], upstream) {
                 let _ = socket.send_to(&answer, client).await;
             }
         }
     });
+    names
 }
 
 fn answer(query: &[u8], upstream: Ipv4Addr) -> Option<Vec<u8>> {

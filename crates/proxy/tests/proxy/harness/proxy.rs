@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
@@ -53,6 +54,7 @@ pub(crate) struct Proxy {
     commands: Mutex<Option<Commands>>,
     records: Mutex<mpsc::UnboundedReceiver<Event>>,
     ended: JoinHandle<Result<(), String>>,
+    queries: Arc<std::sync::Mutex<Vec<String>>>,
 }
 
 /// What a proxy is started with.
@@ -136,7 +138,7 @@ impl Setup {
     ) -> Proxy {
         let address = fresh_address();
         let dns = SocketAddr::new(fresh_address().into(), DNS);
-        dns::serve(dns, self.upstream).await;
+        let queries = dns::serve(dns, self.upstream).await;
         let config = StartConfig {
             protocol: PROTOCOL_VERSION,
             policy: Allowlist::from_yaml(self.policy, "policy.yaml").unwrap(),
@@ -169,6 +171,7 @@ impl Setup {
             commands: Mutex::new(Some(commands)),
             records: Mutex::new(records),
             ended,
+            queries,
         }
     }
 }
@@ -188,6 +191,11 @@ impl Proxy {
 
     pub(crate) fn https(&self) -> SocketAddr {
         SocketAddr::new(IpAddr::V4(self.address), HTTPS)
+    }
+
+    /// Whether its name server was asked for a name with this label.
+    pub(crate) fn resolved(&self, label: &str) -> bool {
+        self.queries.lock().unwrap().iter().any(|query| query.contains(label))
     }
 
     pub(crate) async fn command(&self, command: &Command) {

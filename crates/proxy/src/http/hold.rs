@@ -1,0 +1,61 @@
+//! A request that lacks a rule is held until the operator has answered, or the policy permits it. Nothing of its body is read meanwhile.
+
+use sandbox_proxy_protocol::Verdict;
+
+use super::client::Client;
+use super::exchange::Exchange;
+use crate::blocked::Blocked;
+use crate::gate::{Admission, Unruled};
+
+const REFUSED: &str = "the operator was asked, and did not allow it";
+
+/// What became of a request that lacks a rule.
+pub(super) async fn hold(
+    client: &Client,
+    mut unruled: Box<Unruled>,
+    exchange: &mut Exchange,
+) -> Result<Admission, Blocked> {
+    let gate = &client.shared.gate;
+    let mut changes = gate.changes();
+    loop {
+        let asked = client
+            .shared
+            .context
+            .questions
+            .ask(unruled.request(), || exchange.fits(&client.shared.log, false));
+        let mut waiting = asked.map_err(|why| unruled.denial().because(why))?;
+        exchange.asked(waiting.question());
+        let verdict = loop {
+            tokio::select! {
+                biased;
+                verdict = waiting.verdict() => break verdict,
+                Ok(()) = changes.changed() => match gate.admit(unruled.request().clone()) {
+                    Ok(Admission::Unruled(_)) => {}
+                    decided => {
+                        if waiting.leads() {
+                            waiting.settle();
+                        }
+                        return decided;
+                    }
+                }
+            }
+        };
+        match verdict {
+            Some(Verdict::No) => return Err(unruled.denial().because(REFUSED)),
+            Some(Verdict::Once) if waiting.leads() => {
+                return gate.admit_once(*unruled, waiting.question()).map(Admission::Permit);
+            }
+            // It was not this request that was answered, or there is a rule now.
+            Some(Verdict::Once | Verdict::Always) | None => {
+                match gate.admit(unruled.request().clone())? {
+                    // The rule could not be set.
+                    Admission::Unruled(unruled) if verdict == Some(Verdict::Always) && waiting.leads() => {
+                        return Err(unruled.denial().because(REFUSED));
+                    }
+                    Admission::Unruled(again) => unruled = again,
+                    admitted => return Ok(admitted),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Questions to the operator: which requests wait for an answer, and which are refused without one.
+//!
+//! Invariant: what a task asks for costs the operator a bounded number of questions, whatever it does.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use allowlist::{Form, Request, Scheme};
+use sandbox_proxy_protocol::{Event, Limits, OpenRequest, Verdict};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::limit_counter::LimitCounter;
+use crate::record::Recorder;
+
+/// What [`Limits::questions_per_minute`] counts over.
+const WINDOW: Duration = Duration::from_mins(1);
+/// Requests that wait at once, for each question that may: equal ones share one.
+const SHARERS: usize = 4;
+/// Refusals that are remembered; after these nothing is asked any more.
+const REMEMBERED: usize = 1024;
+
+/// Questions about a host that end with no, or without an answer in time; after these, none is asked about it any more.
+const REFUSALS: u32 = 5;
+
+/// Why a request is refused without a question.
+const ANSWERED: &str = "the operator was asked and did not allow it";
+const TOO_MANY: &str = "the operator was not asked: too many requests wait for an answer, or did";
+const WEBSOCKET: &str = "the operator is not asked about WebSockets, which go on after the request";
+const NOT_SHOWN: &str = "the operator was not asked: it is too long to be shown, or no text";
+
+/// The questions of one task.
+#[derive(Debug)]
+pub(crate) struct Questions {
+    /// How long one waits; `None` where nothing is asked.
+    time: Option<Duration>,
+    most: usize,
+    per_minute: usize,
+    recorder: Recorder,
+    /// Requests that were refused because of these bounds.
+    pub(crate) refused: LimitCounter,
+    /// Held for a few instructions, never over an await.
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last: u64,
+    open: HashMap<Subject, Open>,
+    /// Requests that wait, those that share a question too.
+    waiting: usize,
+    /// When the questions of the last minute were asked.
+    asked: VecDeque<Instant>,
+    /// Hosts and paths that the operator refused.
+    refused: HashSet<(String, String)>,
+    /// How often each host was refused, also for want of an answer.
+    hosts: HashMap<String, u32>,
+}
+
+/// What makes requests equal: they share a question.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Subject {
+    scheme: Scheme,
+    method: String,
+    host: String,
+    path: String,
+}
+
+#[derive(Debug)]
+struct Open {
+    question: u64,
+    until: Instant,
+    verdict: watch::Sender<Option<Verdict>>,
+}
+
+/// A request that waits. Dropping it withdraws the question, if that is about this very request.
+#[derive(Debug)]
+pub(crate) struct Waiting<'a> {
+    questions: &'a Questions,
+    subject: Subject,
+    question: u64,
+    /// The question is about this request; others that share it may differ in their queries and bodies.
+    leads: bool,
+    until: Instant,
+    verdict: watch::Receiver<Option<Verdict>>,
+}
+
+impl Questions {
+    /// Nothing is asked yet.
+    pub(crate) fn new(limits: &Limits, recorder: Recorder) -> Self {
+        Self {
+            time: limits.question_timeout_ms.map(Duration::from_millis),
+            most: limits.questions,
+            per_minute: usize::try_from(limits.questions_per_minute).unwrap_or(usize::MAX),
+            recorder,
+            refused: LimitCounter::new("questions"),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Whether anything is asked.
+    pub(crate) fn is_on(&self) -> bool {
+        self.time.is_some()
+    }
+
+    /// Asks whether `request` may pass, or waits with those that asked the same. `is_recordable` takes the room that a question needs in the log.
+    ///
+    /// # Errors
+    ///
+    /// Why it is refused without a question.
+    pub(crate) fn ask(
+        &self,
+        request: &Request,
+        is_recordable: impl FnOnce() -> bool,
+    ) -> Result<Waiting<'_>, &'static str> {
+        if request.form() == Form::WebSocket {
+            return Err(WEBSOCKET);
+        }
+        let subject = Subject {
+            scheme: request.scheme(),
+            method: request.method().as_str().to_owned(),
+            host: request.host().to_string(),
+            path: request.target().path().to_owned(),
+        };
+        let mut state = self.state();
+        let is_refused = state.refused.contains(&(subject.host.clone(), subject.path.clone()));
+        if is_refused || state.hosts.get(&subject.host).is_some_and(|refusals| *refusals >= REFUSALS) {
+            return Err(ANSWERED);
+        }
+        let now = Instant::now();
+        let Some(until) = self.time.and_then(|time| now.checked_add(time)) else {
+            return Err(TOO_MANY);
+        };
+        if state.waiting >= self.most.saturating_mul(SHARERS) || state.hosts.len() >= REMEMBERED {
+            self.refused.add();
+            return Err(TOO_MANY);
+        }
+        if let Some(open) = state.open.get(&subject) {
+            let (question, until, verdict) = (open.question, open.until, open.verdict.subscribe());
+            state.waiting += 1;
+            return Ok(Waiting { questions: self, subject, question, leads: false, until, verdict });
+        }
+        // What is shown is what is asked for.
+        let target = std::str::from_utf8(request.target().as_received()).map_err(|_| NOT_SHOWN)?.to_owned();
+        while state.asked.front().is_some_and(|asked| now.saturating_duration_since(*asked) >= WINDOW) {
+            state.asked.pop_front();
+        }
+        let question = state.last + 1;
+        let open = OpenRequest {
+            method: subject.method.clone(),
+            scheme: subject.scheme,
+            host: subject.host.clone(),
+            target,
+        };
+        if !open.is_short() {
+            return Err(NOT_SHOWN);
+        }
+        if state.open.len() >= self.most
+            || state.asked.len() >= self.per_minute
+            || !is_recordable()
+            || self.recorder.try_record(Event::Asked { question, request: open }).is_err()
+        {
+            self.refused.add();
+            return Err(TOO_MANY);
+        }
+        state.last = question;
+        state.waiting += 1;
+        state.asked.push_back(now);
+        let (sender, verdict) = watch::channel(None);
+        state.open.insert(subject.clone(), Open { question, until, verdict: sender });
+        Ok(Waiting { questions: self, subject, question, leads: true, until, verdict })
+    }
+
+    /// The operator has answered; a question that is over stays so. `set` puts the policy in force that goes with the answer: whom it permits
+    /// has been answered by then.
+    pub(crate) fn answer(&self, question: u64, verdict: Verdict, by: String, set: impl FnOnce()) {
+        let mut state = self.state();
+        set();
+        let subject = state.open.iter().find(|(_, open)| open.question == question);
+        let Some(subject) = subject.map(|(subject, _)| subject.clone()) else {
+            return;
+        };
+        if verdict == Verdict::No {
+            state.refused.insert((subject.host.clone(), subject.path.clone()));
+        }
+        self.close(&mut state, &subject, question, Some(verdict), by);
+    }
+
+    fn close(
+        &self,
+        state: &mut State,
+        subject: &Subject,
+        question: u64,
+        verdict: Option<Verdict>,
+        by: String,
+    ) {
+        if state.open.get(subject).is_none_or(|open| open.question != question) {
+            return;
+        }
+        if let Some(open) = state.open.remove(subject) {
+            if verdict == Some(Verdict::No) {
+                *state.hosts.entry(subject.host.clone()).or_default() += 1;
+            }
+            open.verdict.send_replace(verdict);
+            if self.recorder.try_record(Event::Answered { question, verdict, by }).is_err() {
+                tracing::warn!(question, "an answer could not be recorded");
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting<'_> {
+    /// Its number.
+    pub(crate) fn question(&self) -> u64 {
+        self.question
+    }
+
+    /// Whether the question is about this very request.
+    pub(crate) fn leads(&self) -> bool {
+        self.leads
+    }
+
+    /// The answer, which is no when the time is over; `None` where the question was withdrawn, which says nothing of this request.
+    pub(crate) async fn verdict(&mut self) -> Option<Verdict> {
+        let in_time = tokio::select! {
+            // An answer that came in time counts.
+            biased;
+            verdict = self.verdict.wait_for(Option::is_some) => Some(verdict.ok().and_then(|verdict| *verdict)),
+            // tidy: sleep: the end of the time that an operator has
+            () = sleep_until(self.until) => None,
+        };
+        in_time.unwrap_or_else(|| {
+            self.close(Some(Verdict::No), "time");
+            // The operator may have been faster by a moment.
+            self.verdict.borrow().or(Some(Verdict::No))
+        })
+    }
+
+    /// It needs no answer any more: the policy has decided.
+    pub(crate) fn settle(self) {
+        self.close(None, "policy");
+    }
+
+    fn close(&self, verdict: Option<Verdict>, by: &str) {
+        let mut state = self.questions.state();
+        self.questions.close(&mut state, &self.subject, self.question, verdict, by.to_owned());
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.leads {
+            self.close(None, "client");
+        }
+        self.questions.state().waiting -= 1;
+    }
+}
