@@ -182,7 +182,8 @@ impl Bed {
     }
 
     /// The network log of all runs.
-    fn log(&self) -> String {
+    #[must_use]
+    pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("network-sandbox.log")).unwrap_or_default()
     }
 

@@ -106,6 +106,20 @@ pub async fn networks(prefix: &str) -> Vec<String> {
     names(&json("GET", &path, None).await, "name")
 }
 
+/// The process that is `field` in the state of the container of the only task under `prefix`: its first one is `Pid`, the engine's
+/// monitor beside it `ConmonPid`.
+///
+/// # Panics
+///
+/// When there is no such task or process.
+pub async fn process_of_task(prefix: &str, field: &str) -> u32 {
+    let names = containers(prefix).await;
+    let task = names.iter().find(|name| name.contains("-task-")).expect("a task");
+    let facts = json("GET", &format!("/containers/{task}/json"), None).await;
+    let pid = facts.pointer(&format!("/State/{field}")).and_then(Value::as_u64);
+    pid.and_then(|pid| pid.try_into().ok()).filter(|pid| *pid > 0).expect("a process")
+}
+
 fn names(list: &Value, key: &str) -> Vec<String> {
     let name = |entry: &Value| match entry.get(key) {
         Some(Value::Array(names)) => names.first().and_then(Value::as_str).map(str::to_owned),

@@ -37,6 +37,8 @@ pub enum EventKind {
     User(MessageEvent),
     /// `result`: a turn has ended.
     Result(Box<ResultEvent>),
+    /// `stream_event`: a piece of what the model writes, while it does so. An `assistant` event has all of it later.
+    Partial(Partial),
     /// A line was too long, or had too many values; [`EventParser`](crate::EventParser) put this event in its place.
     Truncated(TruncatedLine),
     /// Claude Code reported nothing for a time. It is no event of its own: who watches it puts this one in, with
@@ -44,6 +46,18 @@ pub enum EventKind {
     Stalled(Stall),
     /// Another type, or a field that this crate does not understand. [`StreamEvent::raw`] has it whole.
     Unknown,
+}
+
+/// A piece of what the model writes, where Claude Code was asked for that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Partial {
+    /// A message begins. What came of one before it that has no `assistant` event will not be said again.
+    Begin,
+    /// More text of the message.
+    Text(String),
+    /// Anything else of it.
+    Other,
 }
 
 /// What is left of a line that was beyond the parser's limits.
@@ -203,6 +217,17 @@ impl StreamEvent {
     }
 }
 
+impl Partial {
+    fn read(raw: &Map<String, Value>) -> Self {
+        let at = |path: &str| raw.get("event").and_then(|event| event.pointer(path)).and_then(Value::as_str);
+        match (at("/type"), at("/delta/type"), at("/delta/text")) {
+            (Some("message_start"), ..) => Self::Begin,
+            (Some("content_block_delta"), Some("text_delta"), Some(text)) => Self::Text(text.to_owned()),
+            _ => Self::Other,
+        }
+    }
+}
+
 impl LimitUnit {
     fn as_str(self) -> &'static str {
         match self {
@@ -257,6 +282,7 @@ fn classify(raw: &Map<String, Value>) -> Result<EventKind, WrongType> {
         Some("assistant") => EventKind::Assistant(MessageEvent::read(raw)?),
         Some("user") => EventKind::User(MessageEvent::read(raw)?),
         Some("result") => EventKind::Result(Box::new(ResultEvent::read(raw)?)),
+        Some("stream_event") if raw.contains_key("event") => EventKind::Partial(Partial::read(raw)),
         Some(TRUNCATED) => EventKind::Truncated(TruncatedLine {
             limit: fields.count("limit")?.unwrap_or_default(),
             unit: LimitUnit::read(fields.string("unit")?.as_deref()),
@@ -279,12 +305,27 @@ mod tests {
     }
 
     #[test]
+    fn pieces_of_text_are_read_and_what_is_none_is_another_piece() {
+        let delta = |kind: &str, text: Value| json!({"type": "stream_event", "event": {"type": "content_block_delta", "index": 0, "delta": {"type": kind, "text": text}}});
+        for (event, expected) in [
+            (delta("text_delta", json!("a\u{1b}")), Partial::Text("a\u{1b}".to_owned())),
+            (delta("text_delta", json!(3)), Partial::Other),
+            (delta("input_json_delta", json!("a")), Partial::Other),
+            (json!({"type": "stream_event", "event": {"type": "message_start"}}), Partial::Begin),
+            (json!({"type": "stream_event", "event": {}}), Partial::Other),
+            (json!({"type": "stream_event", "event": "x"}), Partial::Other),
+        ] {
+            assert_eq!(kind(&event), EventKind::Partial(expected), "{event}");
+        }
+    }
+
+    #[test]
     fn a_field_of_the_wrong_type_makes_the_event_unknown() {
         let cases = [
             json!({}),
             json!({"type": null}),
             json!({"type": 3}),
-            json!({"type": "stream_event", "event": {}}),
+            json!({"type": "stream_event"}),
             json!({"type": "system", "subtype": 3}),
             json!({"type": "system", "subtype": "init", "tools": [1]}),
             json!({"type": "assistant", "message": "text"}),

@@ -24,6 +24,7 @@ pub use error_summary::extract_error_summary;
 pub use event::EventKind;
 pub use event::LimitUnit;
 pub use event::ParseEventError;
+pub use event::Partial;
 pub use event::Stall;
 pub use event::StreamEvent;
 pub use event::TruncatedLine;

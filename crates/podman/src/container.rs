@@ -236,6 +236,11 @@ impl Engine {
     }
 }
 
-fn container_call<'a>(operation: &'static str, container: &'a str, method: Method, path: String) -> Call<'a> {
+pub(crate) fn container_call<'a>(
+    operation: &'static str,
+    container: &'a str,
+    method: Method,
+    path: String,
+) -> Call<'a> {
     Call { operation, object: container, method, path, body: None, deadline: Some(CALL_DEADLINE) }
 }

@@ -9,6 +9,7 @@ mod connection;
 mod container;
 mod disk_limits;
 mod error;
+mod exec;
 mod facts;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -20,6 +21,7 @@ mod network;
 #[cfg(test)]
 mod scripted;
 mod service;
+mod terminal;
 mod upload;
 
 pub use archive::first_file;
@@ -30,6 +32,7 @@ pub use connection::Engine;
 pub use container::{ContainerId, ContainerSummary};
 pub use disk_limits::DiskLimits;
 pub use error::EngineError;
+pub use exec::ExecState;
 pub use facts::EngineFacts;
 pub use image::{ImageFacts, ImageSummary};
 pub use inspection::{
@@ -37,4 +40,5 @@ pub use inspection::{
     MountFacts, NetworkFacts, NetworkSettings, SignalFact,
 };
 pub use network::{NetworkRequest, NetworkSummary};
+pub use terminal::TerminalSize;
 pub use upload::{Owner, PathFacts};

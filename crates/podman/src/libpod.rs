@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::header::{CONNECTION, UPGRADE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -132,6 +134,37 @@ impl Libpod {
             None => exchange.await,
         };
         streamed.map_err(|cause| EngineError::new(call.operation, call.object, cause))
+    }
+
+    /// Makes a call after whose answer the connection is a process's: what it reads and writes, and no HTTP any more.
+    pub(crate) async fn upgrade(&self, call: Call<'_>) -> Result<TokioIo<Upgraded>, EngineError> {
+        let target = format!("{API}{}", call.path);
+        let upgraded = async {
+            let body = call.body.as_ref().map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+            let mut request = request(&call.method, &target, "application/json", body)?;
+            request.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            request.headers_mut().insert(UPGRADE, HeaderValue::from_static("tcp"));
+            let stream = UnixStream::connect(&self.socket)
+                .await
+                .map_err(|error| Cause::Unreachable(Box::new(error)))?;
+            let hung_up = |error: hyper::Error| Cause::HungUp(Box::new(error));
+            let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(hung_up)?;
+            // It ends with the answer, or when `sender` is dropped.
+            tokio::spawn(connection.with_upgrades());
+            let response = sender.send_request(request).await.map_err(unreadable)?;
+            if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                success(whole(response).await?)?;
+                return Err(Cause::Answer("it does not hand the connection over".to_owned()));
+            }
+            Ok(TokioIo::new(hyper::upgrade::on(response).await.map_err(hung_up)?))
+        };
+        let upgraded = match call.deadline {
+            Some(deadline) => {
+                tokio::time::timeout(deadline, upgraded).await.unwrap_or(Err(Cause::Deadline(deadline)))
+            }
+            None => upgraded.await,
+        };
+        upgraded.map_err(|cause| EngineError::new(call.operation, call.object, cause))
     }
 
     async fn send(&self, call: &Call<'_>, target: &str) -> Result<Answer, Cause> {

@@ -75,7 +75,7 @@ pub use program::ProgramError;
 pub use reap::LockError;
 pub use sandbox::Sandbox;
 pub use sandbox_files::host_path;
-pub use sandbox_podman::{Chunk as OutputChunk, EngineError};
+pub use sandbox_podman::{Chunk as OutputChunk, EngineError, TerminalSize};
 pub use spec::{
     ByteSize, CommandSpec, ContainerEnv, Cpus, HostService, ImageSource, ImageTag, InvalidSpec, Isolation,
     Mount, Network, NetworkSandboxConfig, OnStall, ResourceLimits, TaskSpec,
@@ -96,14 +96,15 @@ pub mod isolation {
 pub mod network {
     pub use crate::egress::{ProxyError, ShieldState};
     pub use crate::network_log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
-    pub use sandbox_proxy_protocol::{Tokens, Traffic};
+    pub use crate::spec::{Answer, Question};
+    pub use sandbox_proxy_protocol::{Tokens, Traffic, Verdict};
 }
 
 /// What [`LogEntry::event`](network::LogEntry::event) is made of: the proxy's own words.
 pub mod network_event {
     pub use sandbox_proxy_protocol::{
         BlockReason, DnsAnswer, Event, PolicyChange, PolicyState, PortProtocol, RequestOutcome,
-        RequestRecord, Scheme, StreamRecord, TunnelRecord,
+        RequestRecord, Scheme, StreamRecord, TunnelRecord, Verdict,
     };
 }
 

@@ -180,7 +180,8 @@ async fn what_a_task_plants_is_found_and_its_session_goes_on() {
 
     let programs = bed.engine.programs();
     assert_eq!(programs[1].command[..5], ["claude", "--resume", "s", "--model", "opus"]);
-    assert_eq!(programs[2].input, b"third");
+    let prompt: serde_json::Value = serde_json::from_slice(&programs[2].input).unwrap();
+    assert_eq!(prompt["message"]["content"], "third");
 }
 
 #[tokio::test]

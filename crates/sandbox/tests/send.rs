@@ -11,9 +11,11 @@ use sandbox::credentials::SecretReplacements;
 use sandbox::diagnostics::VerifySpec;
 use sandbox::executor::{ExecOptions, Executor};
 use sandbox::image::ImageRequest;
-use sandbox::network::LogFollower;
+use sandbox::network::{LogFollower, Question, Verdict};
 use sandbox::runs::{LifecycleHooks, RunName, RunSpec, Runs};
-use sandbox::{Command, ImageSource, Input, Prompt, Sandbox, SandboxConfig, Task};
+use sandbox::{
+    Command, ImageSource, Input, NetworkSandboxConfig, Prompt, Sandbox, SandboxConfig, Task, TerminalSize,
+};
 
 fn spawned<F: Future<Output: Send> + Send + 'static>(_: F) {}
 
@@ -36,6 +38,7 @@ trait Answer: Sized {
     }
 }
 
+impl Answer for () {}
 impl Answer for bool {}
 impl<T> Answer for Vec<T> {}
 
@@ -63,6 +66,7 @@ fn every_future_can_be_spawned() {
     spawned!(task: Task,
         task.execute(Prompt::new("x"));
         task.set_policy(Allowlist::default());
+        task.change_rules(&[], &[]);
         task.set_replacements(SecretReplacements::default());
         task.quarantine();
         task.stop();
@@ -71,8 +75,11 @@ fn every_future_can_be_spawned() {
     spawned!(command: Command,
         command.execute(Input::Empty);
         command.set_policy(Allowlist::default());
+        command.change_rules(&[], &[]);
         command.set_replacements(SecretReplacements::default());
         command.quarantine();
+        command.started();
+        command.resize(TerminalSize { columns: 80, rows: 24 });
         command.stop();
         command.execute(Input::Empty).collect::<Vec<_>>();
     );
@@ -82,6 +89,13 @@ fn every_future_can_be_spawned() {
         executor.read_file("/x", 1);
         executor.cleanup();
     );
+    let _ = |config: NetworkSandboxConfig| {
+        spawned(async move {
+            let asking = config.ask(async |_: Question| Verdict::No);
+            tokio::task::yield_now().await;
+            drop(asking);
+        });
+    };
     spawned!(follower: LogFollower, follower.next_line(););
     let _ =
         |runs: Runs, spec: RunSpec| spawned(async move { runs.run(spec, LifecycleHooks::default()).await });

@@ -12,8 +12,10 @@ use sandbox::{ContainerEnv, ExecutionResult, OnStall, Outcome, Prompt, ResourceL
 
 use crate::command_line::stand_in::RESULT;
 
-/// Far less than what Claude Code would try again for, far more than it takes to begin.
-const LIMIT: Duration = Duration::from_mins(2);
+/// Less than what Claude Code tries again for with [`RETRIES`], and far more than it takes to begin.
+const LIMIT: Duration = Duration::from_mins(4);
+/// The most that Claude Code accepts: some five minutes.
+const RETRIES: &str = "15";
 /// The settings of what would otherwise take minutes.
 const SHORT: Duration = Duration::from_secs(2);
 /// Longer than Claude Code takes to begin on a busy machine.
@@ -30,11 +32,12 @@ async fn ended(set: impl AsyncFn(&Bed, TaskSpec) -> TaskSpec, prompt: Prompt) ->
     result
 }
 
-/// An agent that tries again as often as it does by default.
+/// An agent that is still trying when its time is over.
 fn patient(spec: TaskSpec) -> TaskSpec {
     let env = ContainerEnv::default()
         .with("ANTHROPIC_API_KEY", "sk-ant-api03-e2e")
-        .with("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
+        .with("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        .with("CLAUDE_CODE_MAX_RETRIES", RETRIES);
     spec.env(env)
 }
 

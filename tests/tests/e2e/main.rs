@@ -3,6 +3,7 @@
 
 mod agent;
 mod agent_ends;
+mod asking;
 mod clients;
 mod command_line;
 mod credentials;

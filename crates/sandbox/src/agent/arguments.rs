@@ -2,11 +2,14 @@
 
 use serde::Deserialize;
 
-/// The arguments of a profile. Their placeholders are `{session}`, `{model}`, and `{json}`, a text in quotes.
+/// The arguments of a profile. Their placeholders are `{session}`, `{model}`, `{folder}`, in which it begins, and `{json}`, a text in quotes.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Arguments {
     pub(super) first: Vec<String>,
+    /// After these, where a variable has its key, and where none has.
+    pub(super) with_key: Vec<String>,
+    pub(super) without_key: Vec<String>,
     /// After everything else, in a fresh session.
     pub(super) last: Vec<String>,
     /// The same where a session goes on.

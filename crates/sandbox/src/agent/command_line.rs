@@ -10,15 +10,37 @@ pub(crate) struct Request<'a> {
     pub(crate) briefing: Option<&'a str>,
     /// The caller's.
     pub(crate) arguments: &'a [String],
+    /// For prompts that are typed on a terminal.
+    pub(crate) typed: Option<Typed<'a>>,
+}
+
+/// What an agent on a terminal needs to know.
+#[derive(Debug)]
+pub(crate) struct Typed<'a> {
+    /// Where it begins.
+    pub(crate) folder: &'a str,
+    /// Whether a variable has its key.
+    pub(crate) has_key: bool,
 }
 
 impl Agent {
     /// The arguments for `request`. The prompt is none of them: it goes to stdin, where nothing takes it for an option.
     pub(crate) fn command_line(&self, request: &Request<'_>) -> Vec<String> {
-        let Some(command) = &self.profile().command else {
+        let profile = self.profile();
+        let command = if request.typed.is_some() { &profile.interactive } else { &profile.command };
+        let Some(command) = command else {
             return Vec::new();
         };
         let mut arguments = command.first.clone();
+        if let Some(Typed { folder, has_key }) = &request.typed {
+            arguments.extend_from_slice(if *has_key { &command.with_key } else { &command.without_key });
+            // It is one of a text in quotes.
+            let quoted = serde_json::Value::from(*folder).to_string();
+            let inner = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+            for argument in &mut arguments {
+                *argument = argument.replace("{folder}", inner);
+            }
+        }
         let mut add = |templates: &[String], name: &str, value: Option<&str>| {
             if let Some(value) = value {
                 arguments.extend(templates.iter().map(|template| template.replace(name, value)));
@@ -56,8 +78,13 @@ mod tests {
     #[test]
     fn a_command_line_is_what_is_asked_for() {
         let given = ["--add-dir".to_owned(), "/data".to_owned()];
-        let request =
-            |session| Request { session, model: Some("m"), briefing: Some("a \"b\"\nc"), arguments: &given };
+        let request = |session| Request {
+            session,
+            model: Some("m"),
+            briefing: Some("a \"b\"\nc"),
+            arguments: &given,
+            typed: None,
+        };
         let shown = |name: &str, request: &Request<'_>| {
             name.parse::<Agent>().unwrap().command_line(request).join(" ")
         };
@@ -78,6 +105,17 @@ mod tests {
             "--output-format stream-json --yolo --skip-trust --model m --add-dir /data --resume s"
         );
         assert_eq!(shown("opencode", &request(None)), "run --format json --model m --add-dir /data");
+        let typed = |has_key| Request {
+            typed: Some(Typed { folder: "/work\"space", has_key }),
+            session: Some("s"),
+            ..Request::default()
+        };
+        let codex = shown("codex", &typed(true));
+        assert!(codex.contains(r#"projects={"/work\"space"={trust_level="trusted"}}"#), "{codex}");
+        assert!(codex.contains("env_key=\"CODEX_API_KEY\"") && codex.ends_with(" resume s"), "{codex}");
+        assert!(shown("codex", &typed(false)).contains("requires_openai_auth=true"));
+        assert_eq!(shown("gemini", &typed(true)), "--yolo --skip-trust --resume s");
+        assert_eq!(shown("opencode", &typed(true)), "--session s");
         assert!("gemini".parse::<Agent>().unwrap().is_briefed_by_prompt());
         assert!(!"codex".parse::<Agent>().unwrap().is_briefed_by_prompt());
         assert!("codex".parse::<Agent>().unwrap().sets("--json"));

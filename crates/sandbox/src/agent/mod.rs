@@ -10,6 +10,6 @@ mod profile;
 mod rules;
 mod translator;
 
-pub(crate) use command_line::Request;
+pub(crate) use command_line::{Request, Typed};
 pub use profile::{Agent, UnknownAgent};
 pub(crate) use translator::Translator;

@@ -44,6 +44,8 @@ pub(super) struct Profile {
     needs: Option<String>,
     /// What to give as the program of the host.
     native: String,
+    /// The package of npm that installs the program in an image.
+    npm: String,
     /// Where its state is in the container.
     state: String,
     /// Variables, unless the caller sets them.
@@ -53,6 +55,10 @@ pub(super) struct Profile {
     hosts: Vec<String>,
     /// `None` for Claude Code.
     pub(super) command: Option<Arguments>,
+    /// The same where prompts are typed on a terminal.
+    pub(super) interactive: Option<Arguments>,
+    /// Files of its state that answer what it would ask at first then.
+    interactive_files: BTreeMap<String, String>,
     pub(super) events: Vec<Rule>,
 }
 
@@ -108,6 +114,12 @@ impl Agent {
         self.0.hosts.iter().map(String::as_str)
     }
 
+    /// The package of npm with its program, such as `@openai/codex`.
+    #[must_use]
+    pub fn npm_package(&self) -> &str {
+        &self.0.npm
+    }
+
     /// Whether it is Claude Code.
     #[must_use]
     pub fn is_claude(&self) -> bool {
@@ -128,6 +140,11 @@ impl Agent {
 
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Files of its state that answer what it would ask at first on a terminal.
+    pub(crate) fn interactive_files(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.interactive_files.iter().map(|(name, content)| (name.as_str(), content.as_str()))
     }
 
     /// What to give as the program of the host.
@@ -227,8 +244,10 @@ mod tests {
             .unwrap_or_else(|error| panic!("{error}"));
             assert_eq!((profile.name.as_str(), profile.command.is_none()), (*name, *name == "claude"));
             assert_eq!(profile.events.is_empty(), *name == "claude");
+            assert_eq!(profile.interactive.is_none(), *name == "claude");
             let agent: Agent = name.parse().unwrap();
             assert!(agent.hosts().next().is_some() && agent.variables().next().is_some(), "{name}");
+            assert!(!agent.npm_package().is_empty(), "{name}");
             for (variable, preset) in agent.credentials() {
                 let preset: Preset = preset.parse().unwrap();
                 let scopes = preset.injection().scopes;

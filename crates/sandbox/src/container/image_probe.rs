@@ -37,6 +37,7 @@ impl ImageProbe {
             disk: None,
             labels: labels.with_role(Role::Probe),
             stdin: false,
+            terminal: None,
             detachment: Detachment::default(),
         };
         let created = Created::create(engine, &plan).await?;

@@ -1,5 +1,6 @@
 //! What may stand in the place of the engine: whatever launches programs and looks after them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::spec::{ContainerEnv, ImageTag, Isolation, Launch, Mount, Network, ResourceLimits};
-use sandbox_podman::{EngineError, Output, Stdin};
+use sandbox_podman::{EngineError, Output, Stdin, TerminalSize};
 
 use super::error::ContainerError;
 use super::plan::ContainerPlan;
@@ -35,6 +36,20 @@ pub trait ProgramControl: fmt::Debug + Send + Sync {
     /// Kills it, and does not wait. For one that has ended, there is nothing to be done.
     fn kill(&self) -> Answer<'_, ()>;
 
+    /// Gives its terminal another size. An error where it has none that can be resized, which is the default.
+    fn resize(&self, _size: TerminalSize) -> Answer<'_, ()> {
+        let refused =
+            EngineError::refused("resize the terminal of", "program", "it has none that can be resized");
+        Box::pin(std::future::ready(Err(refused)))
+    }
+
+    /// Starts a further program beside it, confined in the same way. It ends when this one does. An error where that cannot be done, which is
+    /// the default.
+    fn exec<'a>(&'a self, _spec: &'a ExecSpec) -> Answer<'a, LaunchedProgram, ContainerError> {
+        let refused = EngineError::refused("start a command beside", "program", "its launcher starts none");
+        Box::pin(std::future::ready(Err(refused.into())))
+    }
+
     /// What a run has written.
     fn log(&self) -> Answer<'_, ProgramLog>;
 
@@ -61,6 +76,8 @@ pub struct LaunchPlan {
     pub env: ContainerEnv,
     /// `None`: the image's.
     pub working_dir: Option<String>,
+    /// The size that its terminal has at first; `None`: it has none, and its streams are apart.
+    pub terminal: Option<TerminalSize>,
     /// What of the host it sees: what was asked for, a few files that say what the container and its neighbours are called, and for
     /// Claude Code its state.
     pub mounts: Vec<Mount>,
@@ -72,6 +89,47 @@ pub struct LaunchPlan {
     pub isolation: Isolation,
     /// For a run, how many bytes of its output are to be kept, for [`ProgramControl::log`]. It reads nothing, and its streams are not held.
     pub log_limit: Option<u64>,
+}
+
+/// A further program for a container that runs. It has what the first one was given: user, rights, working directory, variables and limits.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ExecSpec {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Variables that are set over those of the container, such as `TERM`.
+    pub variables: BTreeMap<String, String>,
+    /// The size that its terminal has at first; `None`, the default: it has none, and its streams are apart.
+    pub terminal: Option<TerminalSize>,
+}
+
+impl ExecSpec {
+    /// A program and its arguments, without a terminal.
+    pub fn new<T: Into<String>>(command: impl IntoIterator<Item = T>) -> Self {
+        let command = command.into_iter().map(Into::into).collect();
+        Self { command, variables: BTreeMap::new(), terminal: None }
+    }
+
+    /// Gives it a terminal of this size at first. Its stderr is a part of its stdout then.
+    #[must_use]
+    pub fn terminal(mut self, size: TerminalSize) -> Self {
+        self.terminal = Some(size);
+        self
+    }
+
+    /// Sets a variable over those of the container.
+    #[must_use]
+    pub fn variable(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.variables.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// Arguments may hold what must not be in a log.
+impl fmt::Debug for ExecSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecSpec").field("terminal", &self.terminal).finish_non_exhaustive()
+    }
 }
 
 /// A program that was started.
@@ -123,6 +181,7 @@ impl LaunchPlan {
             command: plan.command,
             env: plan.env,
             working_dir: plan.working_dir,
+            terminal: plan.terminal,
             mounts: plan.mounts,
             network: launch.network.clone(),
             limits: launch.limits,

@@ -6,6 +6,7 @@
 mod apparmor;
 mod default_limits;
 mod error;
+mod exec;
 mod filter;
 mod image_probe;
 mod kernel;
@@ -24,7 +25,9 @@ pub use error::ContainerError;
 pub(crate) use filter::write as write_filter;
 pub(crate) use image_probe::ImageProbe;
 pub(crate) use launcher::Injected;
-pub use launcher::{Answer, Exit, LaunchPlan, LaunchedProgram, Launcher, ProgramControl, ProgramLog};
+pub use launcher::{
+    Answer, ExecSpec, Exit, LaunchPlan, LaunchedProgram, Launcher, ProgramControl, ProgramLog,
+};
 pub(crate) use own_files::OwnFiles;
 pub(crate) use plan::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
 pub(crate) use run::{Attached, Created, Handle, Running};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use sandbox_packet_filter::{Condition, LOOPBACK, Rule};
+use sandbox_podman::TerminalSize;
 
 use crate::reap::Labels;
 use crate::spec::{Capability, ContainerEnv, Isolation, Mount, Sharing};
@@ -35,6 +36,8 @@ pub(crate) struct ContainerPlan {
     pub(crate) labels: Labels,
     /// Whether the process gets a stdin; without, it reads from `/dev/null`.
     pub(crate) stdin: bool,
+    /// The size that its terminal has at first; `None`: it has none.
+    pub(crate) terminal: Option<TerminalSize>,
     /// What it has because it goes on without us; nothing for containers whose output we hold.
     pub(crate) detachment: Detachment,
 }

@@ -34,7 +34,7 @@ pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
         "labels": plan.labels.to_map(),
         "annotations": detachment.annotations,
         "stdin": plan.stdin,
-        "terminal": false,
+        "terminal": plan.terminal.is_some(),
         // Podman 5 waits this long before it kills on a forced removal. Those that stop a container of ours wait on this side.
         "stop_timeout": 0,
         // What the image would have the engine run beside the task.
@@ -232,6 +232,7 @@ pub(super) mod tests {
             disk: None,
             labels: Labels::new("sandbox", &InstanceLock::acquire(state.path()).unwrap(), "c"),
             stdin: false,
+            terminal: None,
             detachment: Detachment::default(),
         }
     }

@@ -8,14 +8,15 @@ use crate::spec::{Device, Mount, Seccomp, StopSignal};
 use sandbox_files::host_path::Resolver;
 use sandbox_podman::{
     ContainerId, ContainerState as State, Engine, EngineError, ImageFacts, Inspection, Output, Stdin,
+    TerminalSize,
 };
 
 use super::error::ContainerError;
 use super::kernel::{self, Node, Process};
-use super::launcher::{Answer, Exit, LaunchedProgram, ProgramControl, ProgramLog};
+use super::launcher::{Answer, ExecSpec, Exit, LaunchedProgram, ProgramControl, ProgramLog};
 use super::monitor::Monitor;
 use super::plan::ContainerPlan;
-use super::{apparmor, default_limits, packets, support, verify};
+use super::{apparmor, default_limits, exec, packets, support, verify};
 
 /// How long a process may take to be gone after SIGKILL. One in an uninterruptible sleep can take for ever.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
@@ -122,9 +123,20 @@ impl Created {
         let Self { mut handle, plan, image } = self;
         let program = verify::command_line(&plan, &image).into_iter().next().unwrap_or_default();
         let attached = async {
-            let output = handle.engine.attach_output(handle.id.as_str()).await;
-            let output = output.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
-            let stdin = async { Ok(handle.stdin(plan.stdin).await?) };
+            let id = handle.id.as_str();
+            let streams = match plan.terminal {
+                // A terminal has one connection, both ways.
+                Some(_) => handle.engine.attach_terminal(id).await.map(|(keys, screen)| (Some(keys), screen)),
+                None => handle.engine.attach_output(id).await.map(|output| (None, output)),
+            };
+            let (keys, output) =
+                streams.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
+            let stdin = async {
+                match keys {
+                    Some(keys) => Ok(keys),
+                    None => Ok(handle.stdin(plan.stdin).await?),
+                }
+            };
             let (stdin, state) = tokio::try_join!(stdin, handle.verify_set_up(&plan, &image))?;
             Ok::<_, ContainerError>((stdin, output, state))
         };
@@ -167,10 +179,27 @@ impl Created {
 }
 
 impl Attached {
+    /// What the process will read.
+    pub(crate) fn stdin(&mut self) -> &mut Stdin {
+        &mut self.stdin
+    }
+
     /// Starts the process.
     pub(crate) async fn start(self) -> Result<Running, ContainerError> {
         let Self { handle, plan, program, stdin, output } = self;
+        let resize = async || match plan.terminal {
+            Some(size) => handle.engine.resize_container(handle.id.as_str(), size).await,
+            None => Ok(()),
+        };
+        // Both versions of podman do so before the process runs, which is when programs ask for it.
+        let resized = resize().await;
         handle.start(&plan, &program).await?;
+        if resized.is_err()
+            && let Err(error) = resize().await
+        {
+            // It may have ended already.
+            tracing::debug!(container = %handle.name, %error, "its terminal has no size");
+        }
         Ok(Running { stdin, output, handle })
     }
 
@@ -429,6 +458,19 @@ impl ProgramControl for Handle {
 
     fn kill(&self) -> Answer<'_, ()> {
         Box::pin(self.signal("KILL"))
+    }
+
+    fn resize(&self, size: TerminalSize) -> Answer<'_, ()> {
+        Box::pin(self.engine.resize_container(self.id.as_str(), size))
+    }
+
+    fn exec<'a>(&'a self, spec: &'a ExecSpec) -> Answer<'a, LaunchedProgram, ContainerError> {
+        Box::pin(async {
+            let program = spec.command.first().map(String::as_str).unwrap_or_default();
+            let started = exec::exec(&self.engine, self.id.as_str(), spec).await;
+            started
+                .map_err(|error| blame(error.message().unwrap_or_default(), program).unwrap_or(error.into()))
+        })
     }
 
     fn log(&self) -> Answer<'_, ProgramLog> {

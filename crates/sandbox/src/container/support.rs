@@ -214,11 +214,14 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
             .ulimits
             .iter()
             .map(|limit| limit.kind.name())
-            .find(|name| message.contains(&format!("RLIMIT_{}", name.to_ascii_uppercase())))
-            .unwrap_or("a limit");
+            .find(|name| message.contains(&format!("RLIMIT_{}", name.to_ascii_uppercase())));
+        let problem = match which {
+            Some(which) => format!("may not set `{which}` as high as that"),
+            None => format!("may not set a limit as high as that: {message}"),
+        };
         return Some((
             "isolation.ulimits",
-            format!("may not set `{which}` as high as that"),
+            problem,
             "stay at or below the hard limit of its service, or give the service CAP_SYS_RESOURCE".to_owned(),
         ));
     }

@@ -15,6 +15,7 @@ mod network;
 mod opening;
 mod prerequisites;
 mod proxy;
+mod questions;
 mod relay;
 mod remains;
 mod resolver;

@@ -1,10 +1,11 @@
 //! A proxy that serves.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use allowlist::Allowlist;
+use allowlist::{Allowlist, Rule};
 use sandbox_credentials::SecretReplacements;
-use sandbox_proxy_protocol::{Command, LONGEST_DOWN_MS, ReplacementMap, Traffic};
+use sandbox_proxy_protocol::{Command, LONGEST_DOWN_MS, Record, ReplacementMap, Traffic, Verdict};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
@@ -26,20 +27,30 @@ pub(crate) struct RunningProxy {
     orders: mpsc::Sender<Order>,
     shield: watch::Receiver<ShieldState>,
     ended: watch::Receiver<Option<String>>,
+    policy: Arc<PolicyInForce>,
     remains: Remains,
     /// Streams to the host end with it.
     _relay: Option<Relay>,
 }
 
 impl RunningProxy {
-    pub(super) fn new(channel: ChannelHandle, relay: Option<Relay>, remains: Remains) -> Self {
-        let ChannelHandle { orders, shield, ended } = channel;
-        Self { orders, shield, ended, remains, _relay: relay }
+    /// It began to serve with `policy`. Returned as well: what it asks.
+    pub(super) fn new(
+        channel: ChannelHandle,
+        relay: Option<Relay>,
+        remains: Remains,
+        policy: Allowlist,
+    ) -> (Self, mpsc::UnboundedReceiver<Record>) {
+        let ChannelHandle { orders, shield, questions, ended } = channel;
+        let policy =
+            Arc::new(PolicyInForce { setting: tokio::sync::Mutex::default(), policy: policy.into() });
+        (Self { orders, shield, ended, policy, remains, _relay: relay }, questions)
     }
 
     /// Speaks to the proxy while it serves. It does not keep the proxy alive.
     pub(crate) fn control(&self) -> ProxyControl {
-        ProxyControl { orders: self.orders.downgrade(), shield: self.shield.clone() }
+        let policy = Arc::clone(&self.policy);
+        ProxyControl { orders: self.orders.downgrade(), shield: self.shield.clone(), policy }
     }
 
     /// Ends the proxy and removes its container and its network. The task's container must be gone before.
@@ -57,12 +68,77 @@ impl RunningProxy {
 pub(crate) struct ProxyControl {
     orders: mpsc::WeakSender<Order>,
     shield: watch::Receiver<ShieldState>,
+    policy: Arc<PolicyInForce>,
+}
+
+#[cfg(test)]
+impl ProxyControl {
+    /// Of a proxy that is gone.
+    pub(super) fn of_none() -> Self {
+        let (orders, shield) = (mpsc::channel(1).0.downgrade(), watch::channel(ShieldState::Up).1);
+        Self { orders, shield, policy: Arc::default() }
+    }
+}
+
+/// The policy that was set last.
+#[derive(Debug, Default)]
+struct PolicyInForce {
+    /// Held while one is set: what is kept is the one that came last.
+    setting: tokio::sync::Mutex<()>,
+    /// Locked for single operations only.
+    policy: Mutex<Allowlist>,
 }
 
 impl ProxyControl {
     /// Puts `policy` in force from the next request on, or once the shield is up. No policy ends a quarantine.
     pub(crate) async fn set_policy(&self, policy: Allowlist) -> Result<(), ProxyError> {
-        self.unless_quarantined(Command::SetPolicy { policy }).await
+        let _one_at_a_time = self.policy.setting.lock().await;
+        self.replace_policy(policy).await
+    }
+
+    /// The same for the policy in force, without `removed` of its own rules, and with `added` beside them.
+    pub(crate) async fn change_rules(&self, added: &[Rule], removed: &[Rule]) -> Result<(), ProxyError> {
+        let _one_at_a_time = self.policy.setting.lock().await;
+        let policy = self.policy().without_rules(removed).with_rules(added.iter().cloned());
+        self.replace_policy(policy).await
+    }
+
+    /// The same for the policy in force, with `rule` beside its own, as the answer to `question` by `by`.
+    pub(crate) async fn answer_always(
+        &self,
+        question: u64,
+        by: String,
+        rule: Rule,
+    ) -> Result<(), ProxyError> {
+        let _one_at_a_time = self.policy.setting.lock().await;
+        let policy = self.policy().with_rules([rule]);
+        let (verdict, next) = (Verdict::Always, Some(policy.clone()));
+        self.unless_quarantined(Command::Answer { question, verdict, by, policy: next }).await?;
+        self.keep_policy(policy);
+        Ok(())
+    }
+
+    /// The policy in force, or that is once the shield is up.
+    pub(crate) fn policy(&self) -> Allowlist {
+        self.policy.policy.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Answers a question of the proxy's.
+    pub(crate) async fn answer(&self, question: u64, verdict: Verdict, by: String) -> Result<(), ProxyError> {
+        let orders = self.orders.upgrade().ok_or(ProxyError::ProxyGone)?;
+        let order =
+            Order { command: Command::Answer { question, verdict, by, policy: None }, answer: Answer::None };
+        orders.send(order).await.map_err(|_| ProxyError::ProxyGone)
+    }
+
+    async fn replace_policy(&self, policy: Allowlist) -> Result<(), ProxyError> {
+        self.unless_quarantined(Command::SetPolicy { policy: policy.clone() }).await?;
+        self.keep_policy(policy);
+        Ok(())
+    }
+
+    fn keep_policy(&self, policy: Allowlist) {
+        *self.policy.policy.lock().unwrap_or_else(PoisonError::into_inner) = policy;
     }
 
     /// Puts other real values in the place of surrogates, from the next request on.
@@ -140,7 +216,12 @@ mod tests {
     fn control() -> (ProxyControl, mpsc::Sender<Order>, mpsc::Receiver<Order>, watch::Sender<ShieldState>) {
         let (orders, received) = mpsc::channel(4);
         let (report, shield) = watch::channel(ShieldState::Up);
-        (ProxyControl { orders: orders.downgrade(), shield }, orders, received, report)
+        (
+            ProxyControl { orders: orders.downgrade(), shield, policy: Arc::default() },
+            orders,
+            received,
+            report,
+        )
     }
 
     fn confirm(order: Order, state: ShieldState) {
@@ -159,6 +240,21 @@ mod tests {
         assert!(matches!(order.command, Command::SetPolicy { .. }));
         confirm(order, ShieldState::Up);
         setting.await.unwrap();
+
+        // What is changed is the policy of then, and not the one of now.
+        let rule = |text: &str| text.parse::<Rule>().unwrap();
+        let (first, second) = (rule("first.test"), rule("second.test"));
+        let setting = control.set_policy(Allowlist::new([first.clone()]));
+        let (added, removed) = ([second.clone()], [first]);
+        let changing = control.change_rules(&added, &removed);
+        let confirming = async {
+            for _ in 0..2 {
+                confirm(received.recv().await.unwrap(), ShieldState::Up);
+            }
+        };
+        let (set, changed, ()) = tokio::join!(setting, changing, confirming);
+        assert!(set.is_ok() && changed.is_ok());
+        assert_eq!(control.policy(), Allowlist::new([second]));
 
         // A quarantine may begin while another command is on its way.
         let proxy = async {

@@ -3,18 +3,22 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use ipnet::IpNet;
-use sandbox_proxy_protocol::{Limits, PROTOCOL_VERSION, Reach, ReplacementMap, StartConfig, Upstream};
+use sandbox_proxy_protocol::{
+    LONGEST_DOWN_MS, Limits, PROTOCOL_VERSION, Reach, ReplacementMap, StartConfig, Upstream,
+};
 use time::OffsetDateTime;
+use tracing::Instrument as _;
 
 use crate::config::{SandboxConfig, UpstreamConfig};
 use crate::container::Running;
 use crate::network_log::LogSink;
 use crate::program::StaticProgram;
 use crate::reap::Labels;
-use crate::spec::{NetworkSandboxConfig, ObjectId};
+use crate::spec::{Asking, NetworkSandboxConfig, ObjectId};
 use sandbox_files::FileLock;
 use sandbox_podman::Engine;
 
@@ -24,7 +28,7 @@ use super::link::Link;
 use super::proxy::{self, ChannelHandle, ProxyPlacement};
 use super::relay::{GateAccess, HostPaths, Relay};
 use super::trust::{TrustFiles, TrustStore};
-use super::{Opening, ProxyError, Remains, RunningProxy, leftovers, network, resolver};
+use super::{Opening, ProxyError, Remains, RunningProxy, leftovers, network, questions, resolver};
 
 /// How long a proxy serves without a sign of its owner, which gives one every other second.
 const OWNER_TIMEOUT_MS: u64 = 15_000;
@@ -214,6 +218,7 @@ impl Inner {
             services: relay.map(Relay::services).unwrap_or_default(),
             limits: Limits {
                 owner_timeout_ms: Some(OWNER_TIMEOUT_MS),
+                question_timeout_ms: config.asking().map(Asking::milliseconds),
                 log_bytes: if log.is_bounded() { Limits::default().log_bytes } else { u64::MAX },
                 ..Limits::default()
             },
@@ -234,8 +239,21 @@ struct Start {
 impl Start {
     async fn run(self) -> Result<RunningProxy, ProxyError> {
         let remains = self.link.remains().clone();
-        match self.serve().await {
-            Ok((channel, relay)) => Ok(RunningProxy::new(channel, relay, remains)),
+        let is_audited = self.config.is_audited();
+        let (allowlist, asking) = (self.config.allowlist().clone(), self.config.asking().cloned());
+        let served = async {
+            let (channel, relay) = self.serve().await?;
+            let (proxy, asked) = RunningProxy::new(channel, relay, remains.clone(), allowlist);
+            if let Some(asking) = asking {
+                tokio::spawn(questions::serve(asked, proxy.control(), asking).in_current_span());
+            }
+            if is_audited {
+                proxy.control().shield_down(Duration::from_millis(LONGEST_DOWN_MS)).await?;
+            }
+            Ok(proxy)
+        };
+        match served.await {
+            Ok(proxy) => Ok(proxy),
             Err(error) => {
                 // The network stays for now: the task's container may be on it. What cannot be removed here is found by its
                 // labels, and the reason for the failure is worth more than that of the removal.

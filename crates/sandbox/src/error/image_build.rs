@@ -26,7 +26,7 @@ pub enum ImageBuildError {
         problem: String,
     },
     /// The build itself failed.
-    #[error("failed to build `{tag}`{}", tail(output))]
+    #[error("failed to build image `{tag}`{}", tail(output))]
     Failed {
         /// What was built.
         tag: String,

@@ -12,7 +12,7 @@ use crate::container::{LaunchedProgram, ProgramControl, Stdin};
 use crate::error::{ExecutorError, SandboxError};
 use crate::program::SUPERVISE;
 use crate::spec::{Launch, Mount};
-use crate::task::{Program, Started, start};
+use crate::task::{ProcessInput, Program, Started, start};
 
 use super::aftermath::{ActiveContainer, Aftermath};
 use super::feed::feed;
@@ -64,9 +64,10 @@ impl Session {
             entrypoint: Some(SUPERVISE.map(str::to_owned).to_vec()),
             command: Vec::new(),
             mounts: supervisor.cloned().into_iter().collect(),
+            terminal: None,
         };
         let Started { program, proxy, hold, agent, .. } =
-            Box::pin(start(&aftermath.shared, launch, program)).await?;
+            Box::pin(start(&aftermath.shared, launch, program, ProcessInput::Written)).await?;
         let LaunchedProgram { stdin, output, control: handle } = program;
         let (frames, receiver) = mpsc::unbounded_channel();
         let session = Self {

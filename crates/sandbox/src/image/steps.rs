@@ -123,6 +123,7 @@ fn plan(shared: &Shared, id: &ObjectId, image: &str, network: PlannedNetwork) ->
         disk: None,
         labels: shared.labels("").with_role(Role::Build),
         stdin: true,
+        terminal: None,
         detachment: Detachment::default(),
     }
 }

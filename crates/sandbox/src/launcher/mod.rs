@@ -10,5 +10,7 @@ mod supervisor;
 pub use engine::{ScriptedEngine, ScriptedProgram};
 pub use script::Script;
 
-pub use crate::container::{Answer, Exit, LaunchPlan, LaunchedProgram, Launcher, ProgramControl, ProgramLog};
+pub use crate::container::{
+    Answer, ExecSpec, Exit, LaunchPlan, LaunchedProgram, Launcher, ProgramControl, ProgramLog,
+};
 pub use sandbox_podman::{Output, Stdin};

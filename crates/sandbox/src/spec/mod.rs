@@ -1,5 +1,6 @@
 //! What a caller asks for: validated values, nothing else.
 
+mod asking;
 mod env;
 mod git_settings;
 mod image;
@@ -16,6 +17,8 @@ mod ssh_signer;
 mod stall;
 mod task;
 
+pub(crate) use asking::Asking;
+pub use asking::{Answer, Question};
 pub use env::ContainerEnv;
 pub(crate) use git_settings::{SYSTEM, SYSTEM_FILE, http_1, over_https, system_file, with_git_settings};
 pub use image::{ImageSource, ImageTag};

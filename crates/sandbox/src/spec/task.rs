@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sandbox_podman::TerminalSize;
 use sandbox_workspace::GitIdentity;
 
 use super::{
@@ -276,6 +277,7 @@ fn is_node_script(path: &Path) -> bool {
 pub struct CommandSpec {
     pub(crate) launch: Launch,
     pub(crate) command: Vec<String>,
+    pub(crate) terminal: Option<TerminalSize>,
 }
 
 impl CommandSpec {
@@ -288,10 +290,19 @@ impl CommandSpec {
         Self {
             launch: Launch::new(context.into(), image),
             command: command.into_iter().map(Into::into).collect(),
+            terminal: None,
         }
     }
 
     launch_settings!();
+
+    /// Gives the command a terminal of this size, in characters: its stdin, stdout and stderr. What it writes is one stream, stdout, with the
+    /// sequences that a terminal obeys; `TERM` is the caller's to set. Default: none.
+    #[must_use]
+    pub fn terminal(mut self, size: TerminalSize) -> Self {
+        self.terminal = Some(size);
+        self
+    }
 
     pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
         if self.command.first().is_none_or(String::is_empty) {

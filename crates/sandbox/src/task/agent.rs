@@ -1,15 +1,20 @@
 //! A headless agent as a task.
 
+use std::io::Cursor;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use claude_output::StreamEvent;
 use futures_util::Stream;
+use rand::RngExt as _;
+use sandbox_podman::TerminalSize;
 use sandbox_session::SessionStore;
 use tokio::io::AsyncRead;
 
-use crate::agent::{Agent, Request, Translator};
+use crate::agent::{Agent, Request, Translator, Typed};
+use crate::container::Chunk;
 use crate::context::Shared;
 use crate::error::SandboxError;
 use crate::spec::{InvalidSpec, Mount, TaskSpec};
@@ -17,12 +22,14 @@ use crate::spec::{InvalidSpec, Mount, TaskSpec};
 use super::aftermath;
 use super::arguments;
 use super::briefing;
+use super::command::{Input, Kept};
 use super::controls::controls;
 use super::execution::{Execution, Owner};
+use super::interact::{self, Noting};
 use super::launch::Program;
 use super::messages::{self, LastMessage, Message};
 use super::reading::Reading;
-use super::result::ExecutionResult;
+use super::result::{CommandResult, ExecutionResult};
 use super::runner::{Finished, Runner};
 use super::watchdog::Watchdog;
 
@@ -35,6 +42,7 @@ pub struct Prompt {
     max_turns: Option<NonZeroU32>,
     max_budget_usd: Option<f64>,
     arguments: Vec<String>,
+    partial: bool,
 }
 
 impl Prompt {
@@ -47,7 +55,14 @@ impl Prompt {
             max_turns: None,
             max_budget_usd: None,
             arguments: Vec::new(),
+            partial: false,
         }
+    }
+
+    /// No prompt: the prompts are typed, see [`Task::interact`].
+    #[must_use]
+    pub fn typed() -> Self {
+        Self::new("")
     }
 
     /// Resumes the session of this id; `None` begins a fresh one.
@@ -80,6 +95,23 @@ impl Prompt {
         self
     }
 
+    /// Whether it can begin a session in which prompts are typed.
+    fn validate_typed(&self, agent: &Agent) -> Result<(), InvalidSpec> {
+        let refused =
+            |field| Err(InvalidSpec::new(field, "has no meaning where prompts are typed; leave it out"));
+        if !self.text.is_empty() {
+            return refused("prompt");
+        }
+        if self.max_turns.is_some() {
+            return refused("max_turns");
+        }
+        if self.max_budget_usd.is_some() {
+            return refused("max_budget_usd");
+        }
+        self.validate(agent)?;
+        arguments::check_session(self.resume.as_deref())
+    }
+
     fn validate(&self, agent: &Agent) -> Result<(), InvalidSpec> {
         let has_none = |field, what: &str| {
             Err(InvalidSpec::new(field, format!("{agent} has no limit of {what}; leave it out")))
@@ -101,6 +133,14 @@ impl Prompt {
         }
     }
 
+    /// Whether Claude Code's text comes as it is written too, in [`EventKind::Partial`](claude_output::EventKind::Partial). These events are not kept in
+    /// the session and the result, which have the whole text. Other agents have none. Default no.
+    #[must_use]
+    pub fn partial_text(mut self, partial: bool) -> Self {
+        self.partial = partial;
+        self
+    }
+
     /// More arguments for the agent; for Claude Code such as `--mcp-config`, `--tools`, `--settings` or `--append-system-prompt`. Paths are those of the
     /// container. Default none.
     ///
@@ -111,6 +151,25 @@ impl Prompt {
         self.arguments = arguments.into_iter().map(Into::into).collect();
         self
     }
+}
+
+/// How an agent is used.
+enum Use {
+    /// It answers one prompt.
+    Prompt,
+    /// It is sent messages while it runs.
+    Messages,
+    /// Someone types, on a terminal of this size; `fresh` is the id of a session that begins, where the agent lets us choose it.
+    Typed { fresh: Option<String>, terminal: TerminalSize },
+}
+
+/// A UUID of version 4.
+fn fresh_session() -> String {
+    let random: u128 = rand::rng().random();
+    let bits = random & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+    let digits = format!("{bits:032x}");
+    let groups = [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| digits.get(group).unwrap_or_default());
+    groups.join("-")
 }
 
 /// What a caller sends into a conversation.
@@ -200,6 +259,32 @@ impl Task {
         self.spawn(prompt, Some(Box::new(messages)))
     }
 
+    /// Runs the agent on a terminal of this size, with its own screen, which the [`Execution`] gives as it is drawn; `input` is what is typed. The
+    /// questions of its first start are answered beforehand. The result is that of a command: how the program ended.
+    ///
+    /// The session goes on with other executions: Claude Code's id is in the session store once the first message was sent. What was said is in the
+    /// agent's own state only, and so are its costs. `TERM` is for the caller to set.
+    ///
+    /// The result is an error as of [`execute`](Self::execute), and with a `prompt` that has a text, a budget or a number of turns.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn interact(
+        &self,
+        prompt: Prompt,
+        terminal: TerminalSize,
+        input: Input,
+    ) -> Execution<Chunk, CommandResult> {
+        let inner = Arc::clone(&self.0);
+        Execution::spawn(
+            &self.0.runner.switch,
+            Input::CHUNKS,
+            |result| &result.tampered,
+            |owner| async move { inner.interact(prompt, terminal, input, owner).await },
+        )
+    }
+
     fn spawn(&self, prompt: Prompt, messages: Option<Messages>) -> Execution<StreamEvent, ExecutionResult> {
         let inner = Arc::clone(&self.0);
         Execution::spawn(
@@ -233,13 +318,15 @@ impl Inner {
         for (name, content) in &self.spec.state_files {
             reply.put_state(agent.name(), name, content)?;
         }
-        let program = self.program(&prompt, model.as_deref(), messages.is_some());
-        let resumes = prompt.resume.is_some();
+        let how = if messages.is_some() { Use::Messages } else { Use::Prompt };
+        let program = self.program(&prompt, model.as_deref(), &how);
+        let (resumes, partial) = (prompt.resume.is_some(), prompt.partial);
         let (events, gone) = owner.split();
         let mut watchdog = Watchdog::new(self.spec.result_grace, self.spec.stall);
         let text = self.input(prompt);
         let input: Box<dyn AsyncRead + Send + Unpin> = match messages {
-            None => Box::new(std::io::Cursor::new(text.into_bytes())),
+            None if agent.is_claude() => Box::new(Cursor::new(Message::from(text).to_line())),
+            None => Box::new(Cursor::new(text.into_bytes())),
             Some(messages) => {
                 let last = LastMessage::default();
                 watchdog = watchdog.with_messages(Arc::clone(&last));
@@ -247,6 +334,7 @@ impl Inner {
             }
         };
         let mut reading = Reading::new(reply, events, watchdog, resumes, Translator::new(agent));
+        reading.leaves_partial_out = partial;
         let Finished { end, timings, tampered, traffic } =
             self.runner.run(&self.spec.launch, program, input, &mut reading, gone).await?;
         let result = match end {
@@ -255,6 +343,47 @@ impl Inner {
         };
         let result = aftermath::logged_on_error(result, &tampered)?;
         Ok(ExecutionResult { tampered, traffic, ..result })
+    }
+
+    #[tracing::instrument(name = "execution", skip_all, fields(context = self.spec.launch.context))]
+    async fn interact(
+        &self,
+        prompt: Prompt,
+        terminal: TerminalSize,
+        input: Input,
+        owner: Owner<Chunk>,
+    ) -> Result<CommandResult, SandboxError> {
+        let agent = &self.spec.agent;
+        prompt.validate_typed(agent)?;
+        arguments::check(&prompt.arguments, agent)?;
+        self.spec.launch.refuse_values_in("arguments", &prompt.arguments)?;
+        let model = self.model(&prompt)?;
+        let reply = self.store.begin(&prompt.text)?;
+        let working_dir = self.spec.launch.working_dir.as_deref();
+        if agent.is_claude() {
+            let key = self.spec.launch.env.variables().get("ANTHROPIC_API_KEY").map(String::as_str);
+            let before = interact::answers_of(&self.store);
+            let answers = interact::answered(before.as_deref(), working_dir, key);
+            reply.put_state(agent.name(), interact::ANSWERS, &answers)?;
+        }
+        for (name, content) in agent.interactive_files() {
+            reply.put_state(agent.name(), name, content.as_bytes())?;
+        }
+        for (name, content) in &self.spec.state_files {
+            reply.put_state(agent.name(), name, content)?;
+        }
+        let fresh = agent.is_claude().then(fresh_session);
+        let session = prompt.resume.clone().or(fresh.clone());
+        let expected = session.filter(|_| agent.is_claude());
+        let expected = expected.map(|id| (id.clone(), interact::claude_file(working_dir, &id)));
+        let program = self.program(&prompt, model.as_deref(), &Use::Typed { fresh, terminal });
+        let (events, gone) = owner.split();
+        let mut output = Noting::new(Kept::new(events), reply, self.store.clone(), expected);
+        let finished =
+            self.runner.run(&self.spec.launch, program, input.into_reader(), &mut output, gone).await?;
+        let measured = finished.timings.exited_ms.saturating_sub(finished.timings.started_ms);
+        let failed = finished.end.as_ref().map_or(true, |end| end.exit.code != 0);
+        output.finish(failed, Duration::from_millis(measured))?.result(finished)
     }
 
     /// The prompt's model, else the session's, else `sonnet` for Claude Code; it becomes the session's.
@@ -274,7 +403,7 @@ impl Inner {
         prompt.text
     }
 
-    fn program(&self, prompt: &Prompt, model: Option<&str>, converses: bool) -> Program {
+    fn program(&self, prompt: &Prompt, model: Option<&str>, how: &Use) -> Program {
         let agent = &self.spec.agent;
         let mut mounts = vec![Mount::read_write(self.store.state_dir(), agent.state())];
         let program = match &self.spec.agent_binary {
@@ -286,7 +415,7 @@ impl Inner {
             None => agent.program().to_owned(),
         };
         let arguments = if agent.is_claude() {
-            self.claude_arguments(prompt, model.unwrap_or_default(), converses)
+            self.claude_arguments(prompt, model.unwrap_or_default(), how)
         } else {
             let briefing = self.spec.briefing.then(|| briefing::briefing(&self.spec.launch));
             agent.command_line(&Request {
@@ -294,30 +423,45 @@ impl Inner {
                 model,
                 briefing: briefing.as_deref(),
                 arguments: &prompt.arguments,
+                typed: matches!(how, Use::Typed { .. }).then(|| self.typed()),
             })
         };
         let command = std::iter::once(program).chain(arguments).collect();
-        Program { command, mounts, ..Program::default() }
+        let terminal = match how {
+            Use::Typed { terminal, .. } => Some(*terminal),
+            Use::Prompt | Use::Messages => None,
+        };
+        Program { command, mounts, terminal, ..Program::default() }
     }
 
-    fn claude_arguments(&self, prompt: &Prompt, model: &str, converses: bool) -> Vec<String> {
+    fn typed(&self) -> Typed<'_> {
+        let launch = &self.spec.launch;
+        let has_key =
+            self.spec.agent.credentials().any(|(variable, _)| launch.env.variables().contains_key(variable));
+        Typed { folder: launch.working_dir.as_deref().unwrap_or(interact::WORKING_DIR), has_key }
+    }
+
+    fn claude_arguments(&self, prompt: &Prompt, model: &str, how: &Use) -> Vec<String> {
         let mut command = Vec::new();
-        if let Some(session) = &prompt.resume {
-            command.extend(["--resume".to_owned(), session.clone()]);
+        match (&prompt.resume, how) {
+            (Some(session), _) => command.extend(["--resume".to_owned(), session.clone()]),
+            (None, Use::Typed { fresh: Some(session), .. }) => {
+                command.extend(["--session-id".to_owned(), session.clone()]);
+            }
+            (None, _) => {}
         }
-        let fixed = [
-            "--model",
-            model,
-            "-p",
-            "--dangerously-skip-permissions",
-            "--output-format",
-            "stream-json",
-            "--verbose",
-        ];
-        command.extend(fixed.map(str::to_owned));
-        if converses {
+        command.extend(["--model", model, "--dangerously-skip-permissions"].map(str::to_owned));
+        if !matches!(how, Use::Typed { .. }) {
+            // As plain text it would wait three seconds for the prompt and go on without; a busy machine may need more.
+            command.extend(["-p", "--input-format", "stream-json"].map(str::to_owned));
+            command.extend(["--output-format", "stream-json", "--verbose"].map(str::to_owned));
+            if prompt.partial {
+                command.push("--include-partial-messages".to_owned());
+            }
+        }
+        if matches!(how, Use::Messages) {
             // What was sent is among the events, and so in the session.
-            command.extend(["--input-format", "stream-json", "--replay-user-messages"].map(str::to_owned));
+            command.push("--replay-user-messages".to_owned());
         }
         if let Some(turns) = prompt.max_turns {
             command.extend(["--max-turns".to_owned(), turns.to_string()]);

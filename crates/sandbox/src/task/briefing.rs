@@ -30,7 +30,11 @@ pub(super) fn briefing(launch: &Launch) -> String {
             let services = services.iter().map(service);
             let mut network =
                 "\nNetwork: HTTP on port 80 and HTTPS on port 443, through a proxy that allows ".to_owned();
-            network += &listed(rules, RULES).unwrap_or_else(|| "nothing".to_owned());
+            network += &match listed(rules, RULES) {
+                _ if config.is_audited() => "any public host".to_owned(),
+                Some(rules) => rules,
+                None => "nothing".to_owned(),
+            };
             network += " when you begin. A refusal is a JSON object with \"error\":\"blocked_by_network_allowlist\", and is no \
                         fault of the network.";
             if let Some(services) = listed(services, SERVICES) {

@@ -35,6 +35,9 @@ pub enum Input {
 }
 
 impl Input {
+    /// How many chunks of output wait for a reader.
+    pub(super) const CHUNKS: usize = 8;
+
     pub(crate) fn into_reader(self) -> Box<dyn AsyncRead + Send + Unpin> {
         match self {
             Self::Empty => Box::new(tokio::io::empty()),
@@ -65,9 +68,6 @@ struct Inner {
 }
 
 impl Command {
-    /// How many chunks wait for a reader.
-    const ROOM: usize = 8;
-
     pub(crate) fn new(shared: Arc<Shared>, mut spec: CommandSpec) -> Result<Self, SandboxError> {
         spec.validate()?;
         let runner = Runner::new(shared, &mut spec.launch)?;
@@ -90,7 +90,7 @@ impl Command {
         let inner = Arc::clone(&self.0);
         Execution::spawn(
             &self.0.runner.switch,
-            Self::ROOM,
+            Input::CHUNKS,
             |result| &result.tampered,
             |owner| async move { inner.execute(input, owner).await },
         )
@@ -102,20 +102,40 @@ controls!(Command);
 impl Inner {
     #[tracing::instrument(name = "execution", skip_all, fields(context = self.spec.launch.context))]
     async fn execute(&self, input: Input, owner: Owner<Chunk>) -> Result<CommandResult, SandboxError> {
-        let program = Program { entrypoint: None, command: self.spec.command.clone(), ..Program::default() };
-        let (events, gone) = owner.split();
-        let mut output = Kept {
-            events,
-            stdout: Capture::new(Capture::DEFAULT_LIMIT),
-            stderr: Capture::new(Capture::DEFAULT_LIMIT),
+        let program = Program {
+            command: self.spec.command.clone(),
+            terminal: self.spec.terminal,
+            ..Program::default()
         };
-        let Finished { end, timings, tampered, traffic } =
+        let (events, gone) = owner.split();
+        let mut output = Kept::new(events);
+        let finished =
             self.runner.run(&self.spec.launch, program, input.into_reader(), &mut output, gone).await?;
+        output.result(finished)
+    }
+}
+
+/// Output that is kept, and passed on.
+pub(super) struct Kept {
+    events: Events<Chunk>,
+    stdout: Capture,
+    stderr: Capture,
+}
+
+impl Kept {
+    pub(super) fn new(events: Events<Chunk>) -> Self {
+        let capture = || Capture::new(Capture::DEFAULT_LIMIT);
+        Self { events, stdout: capture(), stderr: capture() }
+    }
+
+    /// What the execution came to that wrote this.
+    pub(super) fn result(self, finished: Finished) -> Result<CommandResult, SandboxError> {
+        let Finished { end, timings, tampered, traffic } = finished;
         let end = aftermath::logged_on_error(end, &tampered)?;
         Ok(CommandResult {
             exit_code: end.exit.code,
-            stdout: output.stdout.into_bytes(),
-            stderr: output.stderr.into_bytes(),
+            stdout: self.stdout.into_bytes(),
+            stderr: self.stderr.into_bytes(),
             duration: Duration::from_millis(timings.exited_ms.saturating_sub(timings.started_ms)),
             timed_out: end.ended == Ended::Timeout,
             stopped: end.ended == Ended::Stopped,
@@ -125,13 +145,6 @@ impl Inner {
             timings,
         })
     }
-}
-
-/// Output that is kept, and passed on.
-struct Kept {
-    events: Events<Chunk>,
-    stdout: Capture,
-    stderr: Capture,
 }
 
 impl Sink for Kept {

@@ -21,6 +21,29 @@ macro_rules! controls {
                 self.0.runner.live.set_policy(policy).await
             }
 
+            /// The same for the policy that is in force by then: without `removed` of its own rules, and with `added` beside them. No other change is
+            /// lost.
+            ///
+            /// # Errors
+            ///
+            /// As [`Self::set_policy`].
+            pub async fn change_rules(
+                &self,
+                added: &[allowlist::Rule],
+                removed: &[allowlist::Rule],
+            ) -> Result<(), SandboxError> {
+                self.0.runner.live.change_rules(added, removed).await
+            }
+
+            /// The policy that was put in force last, with the rules that answers to questions added.
+            ///
+            /// # Errors
+            ///
+            /// When nothing with a network sandbox is running.
+            pub fn policy(&self) -> Result<allowlist::Allowlist, SandboxError> {
+                self.0.runner.live.policy()
+            }
+
             /// Puts other real values in the place of the surrogates that the running execution has, from its next request on: those of a
             /// [`PreparedSecrets`](crate::credentials::PreparedSecrets) that was [renewed](crate::credentials::PreparedSecrets::renew).
             /// Answers are still searched for the values of before. Returns when they are in force and in the log. Later executions begin
@@ -75,6 +98,47 @@ macro_rules! controls {
             /// When nothing with a network sandbox is running, or its proxy does not confirm the change within 30 s.
             pub async fn quarantine(&self) -> Result<(), SandboxError> {
                 self.0.runner.live.quarantine().await
+            }
+
+            /// Returns when the program of an execution has been started, at once where one has been before. An execution that ends without that
+            /// is for the caller to see.
+            pub async fn started(&self) {
+                self.0.runner.program.started().await;
+            }
+
+            /// Gives the terminal of the running execution another size, in characters. Its program gets SIGWINCH.
+            ///
+            /// # Errors
+            ///
+            /// When nothing is running that was started, it has no terminal, or the engine refuses.
+            pub async fn resize(&self, size: crate::TerminalSize) -> Result<(), SandboxError> {
+                self.0.runner.program.resize(size).await
+            }
+
+            /// Starts a further program in the container of the running execution, with the same user, rights, working directory, variables and
+            /// limits. It reaches what the policy in force permits, and ends with the execution at the latest. Its time limit is for the caller.
+            ///
+            /// ```no_run
+            /// # async fn example(command: sandbox::Command) -> Result<(), sandbox::SandboxError> {
+            /// use sandbox::launcher::ExecSpec;
+            ///
+            /// let program = command.exec(&ExecSpec::new(["ps", "-ef"])).await?;
+            /// let exit = program.control.wait().await?;
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// When nothing is running that was started, the engine refuses, or, as far as it says so, the program is not in the image.
+            pub async fn exec(
+                &self,
+                spec: &crate::launcher::ExecSpec,
+            ) -> Result<crate::launcher::LaunchedProgram, SandboxError> {
+                if spec.command.first().is_none_or(String::is_empty) {
+                    return Err(crate::spec::InvalidSpec::new("command", "is empty").into());
+                }
+                self.0.runner.program.exec(spec).await
             }
 
             /// Stops a running execution: SIGTERM, and SIGKILL after 5 s. Reports whether there was one; returns when it has ended.

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::container::{
     Attached, ContainerError, ContainerPlan, Created, Detachment, Injected, LaunchPlan, LaunchedProgram,
+    Stdin,
 };
 use crate::context::Shared;
 use crate::egress::{Endpoint, Opening, ProxyError, RunningProxy};
@@ -16,11 +17,13 @@ use crate::spec::{
     with_git_settings,
 };
 use crate::ssh::{self, RunningAgent};
-use sandbox_podman::EngineError;
+use sandbox_podman::{EngineError, TerminalSize};
 use sandbox_workspace::WorkspaceGuard;
+use tokio::io::AsyncRead;
+use tokio::task::JoinSet;
 
 use super::result::Timings;
-use super::{aftermath, mounts, undo};
+use super::{aftermath, drive, mounts, undo};
 
 /// What tasks, commands and executors differ in.
 #[derive(Default)]
@@ -29,6 +32,8 @@ pub(crate) struct Program {
     pub(crate) entrypoint: Option<Vec<String>>,
     pub(crate) command: Vec<String>,
     pub(crate) mounts: Vec<Mount>,
+    /// `None`: it has no terminal.
+    pub(crate) terminal: Option<TerminalSize>,
 }
 
 /// An execution whose process runs.
@@ -40,6 +45,16 @@ pub(crate) struct Started {
     pub(crate) hold: WorkspaceGuard,
     /// It serves until it is dropped.
     pub(crate) agent: Option<RunningAgent>,
+    /// What passes the input on. It ends when it is dropped.
+    pub(crate) feeding: JoinSet<()>,
+}
+
+/// What a process reads.
+pub(crate) enum ProcessInput {
+    /// It is copied to the process, from before the process starts on: podman loses the output of one that ends before its input has come.
+    Reader(Box<dyn AsyncRead + Send + Unpin>),
+    /// The caller writes it.
+    Written,
 }
 
 /// What is set up, and not started yet.
@@ -60,6 +75,7 @@ pub(crate) async fn start(
     shared: &Shared,
     launch: &Launch,
     program: Program,
+    input: ProcessInput,
 ) -> Result<Started, SandboxError> {
     let since = Instant::now();
     let id = ObjectId::random(&launch.context);
@@ -111,17 +127,17 @@ pub(crate) async fn start(
         }
     };
     let started = match hold.prepared().await {
-        Ok(()) => startable.start().await.map_err(SandboxError::from),
+        Ok(()) => startable.start(input).await.map_err(SandboxError::from),
         Err(error) => {
             undo::log_leftover(startable.remove().await);
             Err(error.into())
         }
     };
     match started {
-        Ok(program) => {
+        Ok((program, feeding)) => {
             timings.started_ms = elapsed_ms(since);
             tracing::info!(container = %id, ms = timings.started_ms, "started");
-            Ok(Started { program, proxy, timings, since, hold, agent })
+            Ok(Started { program, proxy, timings, since, hold, agent, feeding })
         }
         Err(error) => {
             // An engine that does not answer may have started it. The container is gone again.
@@ -133,11 +149,25 @@ pub(crate) async fn start(
 }
 
 impl Startable {
-    async fn start(self) -> Result<LaunchedProgram, ContainerError> {
-        match self {
-            Self::Container(attached) => Ok(attached.start().await?.into()),
-            Self::Injected(injected) => injected.launch().await,
-        }
+    async fn start(self, input: ProcessInput) -> Result<(LaunchedProgram, JoinSet<()>), ContainerError> {
+        let mut feeding = JoinSet::new();
+        let feed = |stdin: &mut Stdin| {
+            if let ProcessInput::Reader(input) = input {
+                feeding.spawn(drive::feed(input, std::mem::replace(stdin, Stdin::new(tokio::io::sink()))));
+            }
+        };
+        let program = match self {
+            Self::Container(mut attached) => {
+                feed(attached.stdin());
+                attached.start().await?.into()
+            }
+            Self::Injected(injected) => {
+                let mut program = injected.launch().await?;
+                feed(&mut program.stdin);
+                program
+            }
+        };
+        Ok((program, feeding))
     }
 
     async fn remove(self) -> Result<(), EngineError> {
@@ -219,6 +249,7 @@ pub(crate) fn plan(
         disk: launch.limits.disk.map(ByteSize::bytes),
         labels: shared.labels(&launch.context).with_role(Role::Task),
         stdin: true,
+        terminal: program.terminal,
         detachment: Detachment::default(),
     })
 }

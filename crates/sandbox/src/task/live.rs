@@ -1,13 +1,51 @@
-//! Commands to the proxy of a running execution.
+//! What runs now: the program of an execution, and its proxy, which is sent commands.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use allowlist::Allowlist;
+use allowlist::{Allowlist, Rule};
 use sandbox_credentials::SecretReplacements;
+use sandbox_podman::TerminalSize;
+use tokio::sync::watch;
 
+use crate::container::{ExecSpec, LaunchedProgram, ProgramControl};
 use crate::egress::{ProxyControl, ShieldState};
 use crate::error::SandboxError;
+
+/// The program of the execution that runs now.
+#[derive(Debug, Default)]
+pub(super) struct LiveProgram(watch::Sender<Latest>);
+
+#[derive(Debug, Default)]
+struct Latest {
+    running: Option<Arc<dyn ProgramControl>>,
+    /// Whether there was any: who waits for the start of a short one may look too late.
+    started: bool,
+}
+
+impl LiveProgram {
+    pub(super) fn replace(&self, program: Option<Arc<dyn ProgramControl>>) {
+        self.0.send_modify(|latest| {
+            latest.started |= program.is_some();
+            latest.running = program;
+        });
+    }
+
+    pub(super) async fn started(&self) {
+        // The sender is our own field: it cannot be gone.
+        let _ = self.0.subscribe().wait_for(|latest| latest.started).await;
+    }
+
+    pub(super) async fn exec(&self, spec: &ExecSpec) -> Result<LaunchedProgram, SandboxError> {
+        let program = self.0.borrow().running.clone();
+        Ok(program.ok_or(SandboxError::NotRunning)?.exec(spec).await?)
+    }
+
+    pub(super) async fn resize(&self, size: TerminalSize) -> Result<(), SandboxError> {
+        let program = self.0.borrow().running.clone();
+        Ok(program.ok_or(SandboxError::NotRunning)?.resize(size).await?)
+    }
+}
 
 /// The proxy of the execution that runs now.
 #[derive(Debug, Default)]
@@ -21,8 +59,16 @@ impl LiveProxy {
         *self.control.lock().unwrap_or_else(PoisonError::into_inner) = control;
     }
 
+    pub(super) async fn change_rules(&self, added: &[Rule], removed: &[Rule]) -> Result<(), SandboxError> {
+        Ok(self.control()?.change_rules(added, removed).await?)
+    }
+
     pub(super) async fn set_policy(&self, policy: Allowlist) -> Result<(), SandboxError> {
         Ok(self.control()?.set_policy(policy).await?)
+    }
+
+    pub(super) fn policy(&self) -> Result<Allowlist, SandboxError> {
+        Ok(self.control()?.policy())
     }
 
     pub(super) async fn set_replacements(

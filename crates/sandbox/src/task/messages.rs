@@ -1,4 +1,4 @@
-//! Messages that are sent into a running turn, in the form in which Claude Code reads them.
+//! What is sent to Claude Code, in the form in which it reads it.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,8 @@ impl Message {
         Self { content }
     }
 
-    fn to_line(&self) -> Bytes {
+    /// As Claude Code reads it.
+    pub(super) fn to_line(&self) -> Bytes {
         let message = json!({"type": "user", "message": {"role": "user", "content": self.content}});
         Bytes::from(format!("{message}\n"))
     }

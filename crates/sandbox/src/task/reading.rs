@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use claude_output::{EventParser, ParsedLine, StreamEvent};
+use claude_output::{EventKind, EventParser, ParsedLine, StreamEvent};
 use sandbox_session::{ReplyEnd, ReplyWriter};
 use tokio::time::Instant;
 
@@ -36,6 +36,8 @@ pub(super) struct Reading {
     watchdog: Watchdog,
     /// Whether it goes on with a session.
     resumes: bool,
+    /// Whether pieces of text are for the caller alone: the session has the whole.
+    pub(super) leaves_partial_out: bool,
     text_lines: Vec<String>,
     stdout: Capture,
     stderr: Capture,
@@ -60,6 +62,7 @@ impl Reading {
             events,
             watchdog,
             resumes,
+            leaves_partial_out: false,
             parser: EventParser::with_line_limit(LINE_LIMIT),
             translator,
             reply,
@@ -99,6 +102,10 @@ impl Reading {
         let mut given = Vec::new();
         for event in events {
             self.watchdog.saw(&event, Instant::now());
+            if self.leaves_partial_out && matches!(event.kind(), EventKind::Partial(_)) {
+                given.extend(Some(event).filter(|_| wanted));
+                continue;
+            }
             if wanted {
                 given.push(event.clone());
             }

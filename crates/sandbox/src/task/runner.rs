@@ -15,8 +15,8 @@ use crate::stop_switch::StopSwitch;
 
 use super::aftermath;
 use super::drive::{self, End, Sink};
-use super::launch::{self, Program, Started};
-use super::live::LiveProxy;
+use super::launch::{self, ProcessInput, Program, Started};
+use super::live::{LiveProgram, LiveProxy};
 use super::mounts;
 use super::result::Timings;
 
@@ -26,6 +26,7 @@ pub(super) struct Runner {
     pub(super) shared: Arc<Shared>,
     pub(super) switch: Arc<StopSwitch>,
     pub(super) live: LiveProxy,
+    pub(super) program: LiveProgram,
 }
 
 /// An execution of which nothing is left but what it came to.
@@ -41,7 +42,7 @@ impl Runner {
     pub(super) fn new(shared: Arc<Shared>, launch: &mut Launch) -> Result<Self, SandboxError> {
         launch.resolve_mounts(&mounts::resolver(shared.state_dir(), &launch.mounts)?)?;
         let switch = shared.new_switch();
-        Ok(Self { shared, switch, live: LiveProxy::default() })
+        Ok(Self { shared, switch, live: LiveProxy::default(), program: LiveProgram::default() })
     }
 
     /// Runs `program` on `input`, with its output into `sink`, to its end; kills it when `gone` ends.
@@ -53,17 +54,18 @@ impl Runner {
         sink: &mut impl Sink,
         gone: impl Future<Output = ()> + Send,
     ) -> Result<Finished, SandboxError> {
-        let Started { program, proxy, mut timings, since, hold, agent } =
-            Box::pin(launch::start(&self.shared, launch, program)).await?;
-        let LaunchedProgram { stdin, output, control: handle } = program;
+        let input = ProcessInput::Reader(Box::new(input));
+        let Started { program, proxy, mut timings, since, hold, agent, feeding } =
+            Box::pin(launch::start(&self.shared, launch, program, input)).await?;
+        let LaunchedProgram { output, control: handle, .. } = program;
         self.live.replace(proxy.as_ref().map(RunningProxy::control));
-        let feeding = tokio::spawn(drive::feed(input, stdin));
+        self.program.replace(Some(Arc::clone(&handle)));
         let end = drive::drive(output, &*handle, launch.limits.timeout, &self.switch, gone, sink).await;
         timings.exited_ms = launch::elapsed_ms(since);
         tracing::info!(ms = timings.exited_ms, "ended");
         self.live.replace(None);
-        feeding.abort();
-        drop(agent);
+        self.program.replace(None);
+        drop((feeding, agent));
         let traffic = match &proxy {
             // A proxy that has ended reports nothing; why is in the log.
             Some(proxy) => proxy.control().traffic().await.ok(),

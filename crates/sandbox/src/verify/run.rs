@@ -11,7 +11,7 @@ use crate::error::{SandboxError, VerifyError};
 use crate::program::{INSIDE, readable};
 use crate::spec::{InvalidSpec, Isolation, Launch, Mount, ResourceLimits};
 use crate::stop_switch::StopSwitch;
-use crate::task::{self, Capture, End, Ended, Program, Sink, Started};
+use crate::task::{self, Capture, End, Ended, ProcessInput, Program, Sink, Started};
 use sandbox_podman::ImageFacts;
 
 use super::VerifySpec;
@@ -139,10 +139,13 @@ async fn run(
         entrypoint: Some(vec![INSIDE.to_owned()]),
         command: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
         mounts: vec![program.clone()],
+        terminal: None,
     };
     // Nothing is held for the mounts: those that need it were refused.
-    let Started { program, proxy, .. } = Box::pin(task::start(shared, launch, program)).await?;
+    let Started { program, proxy, .. } =
+        Box::pin(task::start(shared, launch, program, ProcessInput::Written)).await?;
     let LaunchedProgram { stdin, output, control: handle } = program;
+    // It reads nothing, and what lies between may take an end of its input for the end of its output.
     drop(stdin);
     let mut stdout = Report(Capture::new(OUTPUT));
     let end = task::drive(

@@ -95,7 +95,7 @@ const AGENT: &str = r#"#!/bin/bash
 read -r prompt
 text=$(printf 'x%.0s' {1..20000})
 echo '{"type":"system","subtype":"init","session_id":"a-b-c"}'
-[ "$prompt" = short ] || for i in {1..400}; do echo "{\"type\":\"x\",\"text\":\"$text\"}"; done
+[[ $prompt = *short* ]] || for i in {1..400}; do echo "{\"type\":\"x\",\"text\":\"$text\"}"; done
 echo '{"type":"result","subtype":"success","is_error":false,"result":"hi","session_id":"a-b-c","num_turns":1,"duration_ms":1,"duration_api_ms":1,"total_cost_usd":0}'
 "#;
 

@@ -11,20 +11,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::command_line::project::{Ended, Project, assert_nothing_left};
 use crate::command_line::stand_in::{RESULT, StandIn};
 
-/// The process that the engine has beside the container of the task under `prefix`.
-async fn monitor(prefix: &str) -> i32 {
-    let names = engine::containers(prefix).await;
-    let task = names.iter().find(|name| name.contains("-task-")).expect("a task");
-    let facts = engine::json("GET", &format!("/containers/{task}/json"), None).await;
-    facts
-        .pointer("/State/ConmonPid")
-        .and_then(serde_json::Value::as_i64)
-        .and_then(|pid| pid.try_into().ok())
-        .expect("a monitor")
-}
-
-fn kill(pid: i32) {
-    kill_process(Pid::from_raw(pid).expect("no process"), Signal::KILL).expect("root");
+fn kill(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, Signal::KILL).expect("root");
 }
 
 /// Starts `arguments`, whose script says `ready`, kills the monitor of its container, and waits for the end.
@@ -42,7 +31,7 @@ async fn without_monitor(prefix: &str, project: &Project, arguments: &[&str]) ->
         assert!(Instant::now() < deadline, "it does not begin: {arguments:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    kill(monitor(prefix).await);
+    kill(engine::process_of_task(prefix, "ConmonPid").await);
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output());
     let ended = tokio::time::timeout(Duration::from_mins(3), ended).await;
     ended.expect("it ends by itself").expect("a thread").expect("our own child").into()

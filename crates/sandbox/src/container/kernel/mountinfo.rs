@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 /// A mount of the container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::container) struct KernelMount {
+    /// The number of the file system's device: the same for all its mounts.
+    pub(in crate::container) device: String,
     /// What part of the file system is mounted: `/` is all of it.
     pub(in crate::container) root: String,
     /// Where the container sees it.
@@ -45,10 +47,11 @@ pub(in crate::container) fn parse(text: &str) -> Option<Vec<KernelMount>> {
 
 fn mount(line: &str) -> Option<KernelMount> {
     let (place, kind) = line.split_once(" - ")?;
-    let mut place = place.split(' ').skip(3);
+    let mut place = place.split(' ').skip(2);
     let mut kind = kind.split(' ');
     let list = |text: &str| text.split(',').map(str::to_owned).collect();
     Some(KernelMount {
+        device: place.next()?.to_owned(),
         root: unescaped(place.next()?),
         target: unescaped(place.next()?),
         flags: list(place.next()?),

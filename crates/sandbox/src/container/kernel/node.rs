@@ -15,6 +15,8 @@ pub(in crate::container) struct Node {
 }
 
 const NULL: (u32, u32) = (1, 3);
+/// The major number of pseudo-terminals.
+const TERMINALS: u32 = 136;
 /// What every container has.
 const USUAL: [(&str, (u32, u32)); 6] = [
     ("/dev/null", NULL),
@@ -45,6 +47,11 @@ impl Node {
     /// Whether it is what every container has at `target`, or what masks a file there.
     pub(in crate::container) fn is_usual_at(self, target: &str) -> bool {
         !self.is_block && (self.number == NULL || USUAL.contains(&(target, self.number)))
+    }
+
+    /// Whether it is the pseudo-terminal of this number in some `devpts`.
+    pub(in crate::container) fn is_terminal(self, number: u32) -> bool {
+        !self.is_block && self.number == (TERMINALS, number)
     }
 
     /// The character device of these numbers.

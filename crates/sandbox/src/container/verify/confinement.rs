@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use crate::container::kernel::KernelFacts;
+use crate::container::kernel::{KernelFacts, Node};
 use crate::container::plan::ContainerPlan;
 use crate::spec::{Capability, Device, Seccomp, UserNamespace};
 use sandbox_podman::{BindFacts, Inspection};
 
 use super::difference::Differences;
 use super::mounts::clean;
+
+/// What a runtime makes of the terminal of a container that has one.
+const CONSOLE: &str = "/dev/console";
 
 pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspection) {
     let host = &is.host_config;
@@ -137,6 +140,7 @@ fn nodes(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
     let nodes = kernel.nodes.iter();
     let more: Vec<_> = nodes
         .filter(|(target, node)| !is_planned(target) && !node.is_usual_at(target))
+        .filter(|(target, node)| !(plan.terminal.is_some() && is_own_terminal(kernel, target, **node)))
         .map(|(target, _)| target.as_str())
         .collect();
     let described = devices.iter().filter(|device| device.node_paths().is_none());
@@ -146,6 +150,14 @@ fn nodes(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
         planned => more.len() >= planned || !are_mounts(kernel),
     };
     found.require(right, || format!("devices in the kernel: beside the planned nodes it has {more:?}"));
+}
+
+/// Whether `node` at `target` is the first pseudo-terminal of the container's own, which is its console then.
+fn is_own_terminal(kernel: &KernelFacts, target: &str, node: Node) -> bool {
+    let at = |target: &str| kernel.mounts.iter().rfind(|mount| mount.target == target);
+    let (Some(console), Some(own)) = (at(CONSOLE), at("/dev/pts")) else { return false };
+    let is_of_own = own.file_system == "devpts" && console.device == own.device && console.root == "/0";
+    target == CONSOLE && is_of_own && node.is_terminal(0)
 }
 
 /// Whether devices are mounts: only the host's root makes nodes.
@@ -202,8 +214,9 @@ mod tests {
 
     use super::super::fixture::{self, INSPECTIONS, MOUNTS, changed, differences, isolation, kernel, plan};
     use super::*;
-    use crate::container::kernel::{Node, parse};
+    use crate::container::kernel::parse;
     use crate::spec::Isolation;
+    use sandbox_podman::TerminalSize;
 
     #[test]
     fn users_of_their_own_are_compared_with_the_kernels_map() {
@@ -309,6 +322,34 @@ mod tests {
             let facts = KernelFacts { nodes: BTreeMap::from([(target.to_owned(), node)]), ..kernel() };
             let mut found = Differences::default();
             nodes(&mut found, &plan(), &facts);
+            assert_eq!(found.0.is_empty(), good, "{:?}", found.0);
+        }
+    }
+
+    #[test]
+    fn only_a_containers_own_terminal_is_its_console() {
+        let size = TerminalSize { columns: 80, rows: 24 };
+        let with = ContainerPlan { terminal: Some(size), ..plan() };
+        let mount = |device: &str, part: &str, kind: &str| {
+            let line = format!("\n72 230 {device} {part} /dev/console rw,relatime - {kind} {kind} rw");
+            parse(&format!("{}{line}", MOUNTS[1].trim_end())).unwrap()
+        };
+        let own = mount("0:72", "/0", "devpts");
+        let (terminal, other) = (Node::character((136, 0)), Node::character((136, 1)));
+        for (plan, mounts, node, good) in [
+            (&with, &own, terminal, true),
+            (&plan(), &own, terminal, false),
+            (&with, &own, other, false),
+            (&with, &own, Node::character((5, 1)), false),
+            // The host's.
+            (&with, &mount("0:24", "/0", "devpts"), terminal, false),
+            (&with, &mount("0:72", "/1", "devpts"), terminal, false),
+            (&with, &parse(MOUNTS[1]).unwrap(), terminal, false),
+        ] {
+            let nodes_there = BTreeMap::from([(CONSOLE.to_owned(), node)]);
+            let facts = KernelFacts { nodes: nodes_there, mounts: mounts.clone(), ..kernel() };
+            let mut found = Differences::default();
+            nodes(&mut found, plan, &facts);
             assert_eq!(found.0.is_empty(), good, "{:?}", found.0);
         }
     }

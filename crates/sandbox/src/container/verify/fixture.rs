@@ -71,6 +71,7 @@ pub(super) fn plan() -> ContainerPlan {
         disk: None,
         labels: Labels::from_map(&owned(&labels)).unwrap(),
         stdin: true,
+        terminal: None,
         detachment: Detachment::default(),
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, image: &Ima
     let of_image = if image.working_dir.is_empty() { "/" } else { &image.working_dir };
     let working_dir = plan.working_dir.as_deref().unwrap_or(of_image);
     found.compare("working directory", Path::new(working_dir), Path::new(&is.config.working_dir));
-    found.compare("terminal", false, is.config.tty);
+    found.compare("terminal", plan.terminal.is_some(), is.config.tty);
     found.compare("stdin", plan.stdin, is.config.open_stdin);
     for (name, value) in plan.labels.to_map() {
         found.compare(

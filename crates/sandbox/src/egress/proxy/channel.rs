@@ -58,6 +58,8 @@ pub(in crate::egress) struct Order {
 pub(in crate::egress) enum Answer {
     /// Gets the state that it led to, once that is in force and in the log.
     State(oneshot::Sender<ShieldState>),
+    /// No one: what it led to is in the log.
+    None,
     /// Gets what was used so far.
     Traffic(oneshot::Sender<Traffic>),
 }
@@ -75,6 +77,8 @@ pub(in crate::egress) struct ChannelHandle {
     pub(in crate::egress) orders: mpsc::Sender<Order>,
     /// What the proxy reported last.
     pub(in crate::egress) shield: watch::Receiver<ShieldState>,
+    /// What the proxy asks, and which questions are over, once it is in the log.
+    pub(in crate::egress) questions: mpsc::UnboundedReceiver<Record>,
     /// Why the proxy ended; `None` while it runs.
     pub(in crate::egress) ended: watch::Receiver<Option<String>>,
 }
@@ -132,13 +136,14 @@ where
     pub(in crate::egress) fn run(self, log: Option<LogSink>) -> ChannelHandle {
         let (orders, receiver) = mpsc::channel(ORDERS);
         let (report, shield) = watch::channel(ShieldState::default());
+        let (asked, questions) = mpsc::unbounded_channel();
         let (ended_sender, ended) = watch::channel(None);
         let serving = async move {
-            let reason = self.serve(log, receiver, report).await;
+            let reason = self.serve(log, receiver, report, asked).await;
             ended_sender.send_replace(Some(reason));
         };
         tokio::spawn(serving.in_current_span());
-        ChannelHandle { orders, shield, ended }
+        ChannelHandle { orders, shield, questions, ended }
     }
 
     async fn serve(
@@ -146,6 +151,7 @@ where
         log: Option<LogSink>,
         mut orders: mpsc::Receiver<Order>,
         report: watch::Sender<ShieldState>,
+        asked: mpsc::UnboundedSender<Record>,
     ) -> String {
         let mut log = log;
         let mut waiting = Waiting::default();
@@ -155,8 +161,12 @@ where
             tokio::select! {
                 received = self.receive() => match received {
                     Some(Ok(messages)) => {
-                        let answers = answers(&messages);
+                        let (answers, questions) = (answers(&messages), questions(&messages));
                         if let Err(reason) = keep(messages, &mut log).await { break Some(reason) }
+                        // Where no one is asked, no one reads them.
+                        for question in questions {
+                            let _ = asked.send(question);
+                        }
                         waiting.answer(answers, &report);
                     }
                     Some(Err(reason)) => break Some(reason),
@@ -166,6 +176,7 @@ where
                     Some(Order { command, answer }) => {
                         match answer {
                             Answer::State(confirmed) => waiting.states.push_back(confirmed),
+                            Answer::None => {}
                             Answer::Traffic(reported) => waiting.traffic.push_back(reported),
                         }
                         if let Err(reason) = self.command(&command).await { break Some(reason) }
@@ -258,6 +269,18 @@ fn answers(messages: &[ProxyMessage]) -> Vec<Answered> {
         ProxyMessage::Ready { .. } | ProxyMessage::Failed { .. } => None,
     });
     answers.collect()
+}
+
+fn questions(messages: &[ProxyMessage]) -> Vec<Record> {
+    let questions = messages.iter().filter_map(|message| match message {
+        ProxyMessage::Record(record)
+            if matches!(record.event, Event::Asked { .. } | Event::Answered { .. }) =>
+        {
+            Some(record.clone())
+        }
+        _ => None,
+    });
+    questions.collect()
 }
 
 impl Waiting {

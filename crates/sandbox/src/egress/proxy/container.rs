@@ -55,6 +55,7 @@ pub(in crate::egress) fn proxy_plan(placement: ProxyPlacement<'_>, labels: &Labe
         disk: None,
         labels: labels.with_role(Role::Proxy),
         stdin: true,
+        terminal: None,
         detachment: Detachment::default(),
     }
 }

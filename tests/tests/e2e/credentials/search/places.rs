@@ -1,6 +1,7 @@
 //! Where is searched.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -152,10 +153,15 @@ fn processes() -> Vec<u32> {
 fn changed_since(folder: &Path, begun: SystemTime) -> Vec<PathBuf> {
     const HUGE: u64 = 64 << 20;
     let mut found = Vec::new();
+    // What else is mounted below it is another's: with a file system of processes the search would not end.
+    let device = folder.metadata().expect("a folder").dev();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let Ok(data) = entry.metadata() else { continue };
+            if data.dev() != device {
+                continue;
+            }
             if data.is_dir() {
                 folders.push(entry.path());
             } else if data.is_file() && data.len() < HUGE && data.modified().is_ok_and(|time| time >= begun) {

@@ -1,0 +1,79 @@
+//! Containers with a pseudo-terminal.
+
+use std::io;
+
+use bytes::BytesMut;
+use futures_util::stream;
+use http::Method;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use crate::attach::{Chunk, Output, Stdin};
+use crate::connection::Engine;
+use crate::container::container_call;
+use crate::error::{Cause, EngineError};
+use crate::libpod::escape;
+
+/// What is read of a terminal at once.
+const PIECE: usize = 16 * 1024;
+
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalSize {
+    /// How long a line is.
+    pub columns: u16,
+    /// How many lines there are.
+    pub rows: u16,
+}
+
+impl Engine {
+    /// [`attach_output`](Self::attach_output), for a container with a terminal: its output is one stream, as it is. Nothing in it is taken for
+    /// a frame of the engine's.
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn attach_terminal(&self, container: &str) -> Result<(Stdin, Output), EngineError> {
+        let path = format!("/containers/{}/attach?stream=true&stdin=true&stdout=true", escape(container));
+        let call = container_call("attach to container", container, Method::POST, path);
+        let (read, write) = tokio::io::split(self.libpod().upgrade(call).await?);
+        Ok((Stdin::new(write), raw(container, read)))
+    }
+
+    /// Gives the terminal of a container that runs another size.
+    ///
+    /// # Errors
+    ///
+    /// As of every call: see [`EngineError`].
+    pub async fn resize_container(&self, container: &str, size: TerminalSize) -> Result<(), EngineError> {
+        let TerminalSize { columns, rows } = size;
+        let path = format!("/containers/{}/resize?h={rows}&w={columns}", escape(container));
+        let call = container_call("resize the terminal of container", container, Method::POST, path);
+        self.libpod().call(call).await.map(drop)
+    }
+}
+
+/// What a terminal shows, until its process has ended.
+pub(crate) fn raw(container: &str, read: impl AsyncRead + Send + Unpin + 'static) -> Output {
+    let container = container.to_owned();
+    Output::new(stream::unfold(Some(read), move |read| {
+        let container = container.clone();
+        async move {
+            let mut read = read?;
+            let mut bytes = BytesMut::with_capacity(PIECE);
+            match read.read_buf(&mut bytes).await {
+                Ok(0) => None,
+                Ok(_) => Some((Ok(Chunk::Stdout(bytes.freeze())), Some(read))),
+                // Podman 4 resets the connection of a process that ended without having read its input.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => None,
+                Err(error) => {
+                    let error = EngineError::new(
+                        "read the output of container",
+                        container,
+                        Cause::HungUp(Box::new(error)),
+                    );
+                    Some((Err(error), None))
+                }
+            }
+        }
+    }))
+}

@@ -1,0 +1,134 @@
+//! The proxy's questions: each is put to the caller's callback, and its answer is sent back.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, UNIX_EPOCH};
+
+use allowlist::{LeftOut, Request, Rule};
+use futures_util::FutureExt as _;
+use sandbox_proxy_protocol::{Event, OpenRequest, Record, Verdict};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::running::ProxyControl;
+use crate::network_log::url_text;
+use crate::spec::{Answer, Asking, Question};
+
+/// Callbacks that run at once, those included that are being dropped; the proxy asks half as many.
+const AT_ONCE: usize = 32;
+
+/// Puts what is asked in `records` to `asking`, until they end. A callback is dropped when its question is over.
+pub(super) async fn serve(
+    mut records: mpsc::UnboundedReceiver<Record>,
+    control: ProxyControl,
+    asking: Asking,
+) {
+    let mut running: JoinSet<u64> = JoinSet::new();
+    // What comes from a proxy that was taken over: no answer is ever for another question than the one that was shown.
+    let mut last = 0;
+    let mut open: HashMap<u64, AbortHandle> = HashMap::new();
+    while let Some(record) = records.recv().await {
+        while let Some(ended) = running.try_join_next() {
+            if let Ok(question) = ended {
+                open.remove(&question);
+            }
+        }
+        match record.event {
+            Event::Asked { question, request } if question > last => {
+                last = question;
+                let answering = answer(question, request, record.at_ms, control.clone(), asking.clone());
+                if running.len() < AT_ONCE {
+                    open.insert(question, running.spawn(answering.map(move |()| question)));
+                }
+            }
+            Event::Answered { question, .. } => {
+                if let Some(callback) = open.remove(&question) {
+                    callback.abort();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+async fn answer(id: u64, request: OpenRequest, at_ms: u64, control: ProxyControl, asking: Asking) {
+    let asked = UNIX_EPOCH.checked_add(Duration::from_millis(at_ms)).unwrap_or(UNIX_EPOCH);
+    let until = asked.checked_add(asking.time).unwrap_or(asked);
+    let answer = match rule(&control, &request) {
+        Ok(Some(rule)) => {
+            let url = url_text(request.scheme, &request.host, &request.target);
+            let question = Question { id, method: request.method, url, rule: rule.clone(), asked, until };
+            let answering = AssertUnwindSafe(async { asking.ask(question).await }).catch_unwind();
+            let failed = |_| Answer::new(Verdict::No, "a panic of the callback");
+            let answer = answering.await.unwrap_or_else(failed);
+            if answer.verdict == Verdict::Always {
+                let Err(error) = control.answer_always(id, answer.by.clone(), rule).await else { return };
+                tracing::warn!(%error, "a rule could not be added, and the request that needs it is refused");
+                Answer { verdict: Verdict::No, ..answer }
+            } else {
+                answer
+            }
+        }
+        // The policy was changed meanwhile, and the proxy needs no answer.
+        Ok(None) => return,
+        // It does not ask such things.
+        Err(_) => Answer::new(Verdict::No, "sandbox"),
+    };
+    // A proxy that is gone needs no answer.
+    let _ = control.answer(id, answer.verdict, answer.by).await;
+}
+
+/// What the policy lacks to allow `request`, read again: the text came from a container.
+fn rule(control: &ProxyControl, request: &OpenRequest) -> Result<Option<Rule>, LeftOut> {
+    if !request.is_short() {
+        return Err(LeftOut::NeverAllowed);
+    }
+    let OpenRequest { method, scheme, host, target } = request;
+    let request = Request::from_wire(*scheme, host.as_bytes(), method.as_bytes(), target.as_bytes());
+    let request = request.map_err(|_| LeftOut::NeverAllowed)?;
+    control.policy().missing_rule(&request, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use allowlist::{Allowlist, Scheme};
+
+    use super::*;
+    use crate::spec::NetworkSandboxConfig;
+
+    fn asked(question: u64, host: &str, target: &str) -> Record {
+        let (method, host, target) = ("GET".to_owned(), host.to_owned(), target.to_owned());
+        let request = OpenRequest { method, scheme: Scheme::Https, host, target };
+        Record { at_ms: 0, event: Event::Asked { question, request } }
+    }
+
+    #[tokio::test]
+    async fn a_proxy_that_was_taken_over_asks_nothing_twice_and_nothing_endless() {
+        let (seen, mut asking) = mpsc::unbounded_channel();
+        let config = NetworkSandboxConfig::new(Allowlist::default()).ask(move |question| {
+            let _ = seen.send((question.id, question.url));
+            std::future::pending::<Verdict>()
+        });
+        let (records, of_proxy) = mpsc::unbounded_channel();
+        let serving =
+            tokio::spawn(serve(of_proxy, ProxyControl::of_none(), config.asking().unwrap().clone()));
+        let answered = Event::Answered { question: 5, verdict: None, by: "client".to_owned() };
+        for record in [
+            asked(5, "a.example", "/"),
+            Record { at_ms: 0, event: answered },
+            asked(5, "evil.example", "/"),
+            asked(4, "evil.example", "/"),
+            asked(6, "evil.example", &format!("/{}", "x".repeat(3000))),
+            asked(7, "b.example", "/"),
+        ] {
+            records.send(record).unwrap();
+        }
+        let mut last = None;
+        while last.as_ref() != Some(&(7, "https://b.example/".to_owned())) {
+            last = asking.recv().await;
+            let (id, url) = last.as_ref().unwrap();
+            assert!(!url.contains("evil"), "{id} {url}");
+        }
+        serving.abort();
+    }
+}

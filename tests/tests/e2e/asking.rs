@@ -1,0 +1,156 @@
+//! A callback that answers for requests that no rule permits.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use allowlist::Allowlist;
+use e2e_tests::bed::Bed;
+use e2e_tests::secret::{Secrets, injection, unique};
+use e2e_tests::world::World;
+use sandbox::network::{Answer, Question, Verdict};
+use sandbox::{Network, NetworkSandboxConfig};
+
+/// Says what each of its arguments' requests came to.
+const SCRIPT: &str = "for url; do curl -s -o /dev/null -w '%{http_code} ' \"$url\"; done";
+
+/// The URLs that were asked about.
+type Asked = Arc<Mutex<Vec<String>>>;
+
+fn asking<A: Future<Output: Into<Answer>> + Send + 'static>(
+    answer: impl Fn(Question) -> A + Send + Sync + 'static,
+) -> (NetworkSandboxConfig, Asked) {
+    let asked = Asked::default();
+    let seen = Arc::clone(&asked);
+    let network = NetworkSandboxConfig::new(Allowlist::default()).ask(move |question: Question| {
+        seen.lock().expect("no panic").push(question.url.clone());
+        answer(question)
+    });
+    (network, asked)
+}
+
+fn command(bed: &Bed, network: NetworkSandboxConfig, urls: &[&str]) -> sandbox::CommandSpec {
+    let arguments = [&["bash", "-c", SCRIPT, "bash"], urls].concat();
+    bed.command("domains: []", &arguments).network(Network::Sandboxed(network))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn once_always_and_no() {
+    let bed = Bed::new().await;
+    let (network, asked) = asking(async |question: Question| match question.url.as_str() {
+        url if url.contains("//once.") => Answer::new(Verdict::Once, "a person"),
+        url if url.contains("//always.") && url.ends_with("/x") => {
+            assert_eq!(question.rule.to_yaml(), "{host: always.ask.test, path: /x, methods: [GET]}");
+            Verdict::Always.into()
+        }
+        url if url.contains("//panic.") => panic!("the callback panics"),
+        _ => Verdict::No.into(),
+    });
+    let urls = [
+        "https://once.ask.test/",
+        "https://once.ask.test/",
+        "https://always.ask.test/x",
+        "https://always.ask.test/x",
+        "https://always.ask.test/y",
+        "https://no.ask.test/",
+        "https://no.ask.test/",
+        "https://panic.ask.test/",
+        "http://private.test/",
+        "http://169.254.169.254/",
+        "http://10.0.0.1/",
+        "http://metadata.google.internal/",
+        "http://localhost/",
+    ];
+    let ran = bed.run_spec(command(&bed, network, &urls)).await;
+    assert_eq!(ran.stdout.trim_end(), "200 200 200 200 403 403 403 403 403 000 000 403 000", "{}", ran.log);
+    let asked = asked.lock().expect("no panic").clone();
+    assert_eq!(
+        asked,
+        [
+            "https://once.ask.test/",
+            "https://once.ask.test/",
+            "https://always.ask.test/x",
+            "https://always.ask.test/y",
+            "https://no.ask.test/",
+            "https://panic.ask.test/",
+            "http://private.test/",
+        ]
+    );
+    for line in [
+        "ASKED GET https://once.ask.test/ -> question 1\n",
+        "ANSWERED question 1 -> once [by: a person]\n",
+        "allowed GET https://once.ask.test/ -> 200 [question: 1]\n",
+        "ANSWERED question 3 -> always [by: callback]\n",
+        "ANSWERED question 5 -> no [by: callback]\n",
+        "BLOCKED GET https://no.ask.test/ -> 403 [question: 5] [reason: host]\n",
+        "BLOCKED GET https://no.ask.test/ -> 403 [reason: host]\n",
+        "ANSWERED question 6 -> no [by: a panic of the callback]\n",
+    ] {
+        assert!(ran.log.contains(line), "{line} is not in {}", ran.log);
+    }
+    assert!(World::shared().seen("no.ask.test").is_empty());
+    assert!(!World::shared().seen("once.ask.test").is_empty(), "the control");
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_opens_no_private_address_and_gives_no_secret_away() {
+    let bed = Bed::new().await;
+    let real = unique("ghp_", 36);
+    let secrets = Secrets::default()
+        .masked("TOKEN", &real, injection(&["named.ask.test"], &["authorization"]))
+        .prepare();
+    let (network, asked) = asking(async |_| Verdict::Once);
+    let network = network.replacements(secrets.replacements().clone());
+    let script =
+        "for url; do curl -s -o /dev/null -w '%{http_code} ' -H \"Authorization: Bearer $TOKEN\" $url; done";
+    let urls = ["https://named.ask.test/", "https://other.ask.test/", "http://private.test/"];
+    let spec =
+        bed.command_with(&secrets, "domains: []", &[&["bash", "-c", script, "bash"], &urls[..]].concat());
+    let ran = bed.run_spec(spec.network(Network::Sandboxed(network))).await;
+    assert_eq!(ran.stdout.trim_end(), "200 200 403", "{}", ran.log);
+    assert_eq!(asked.lock().expect("no panic").len(), 3);
+    let seen = |host| format!("{:?}", World::shared().seen(host));
+    assert!(seen("named.ask.test").contains(&real), "the control: its scope says so");
+    assert!(!seen("other.ask.test").contains(&real));
+    assert!(ran.log.contains("[question: 3] [reason: address]"), "{}", ran.log);
+    bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_too_long_or_goes_away_is_refused() {
+    let bed = Bed::new().await;
+    let (network, asked) = asking(|_| std::future::pending::<Verdict>());
+    let network = network.ask_timeout(Duration::from_secs(3));
+    let script =
+        "curl -s -m 1 https://gone.ask.test/; curl -s -o /dev/null -w '%{http_code}' https://late.ask.test/";
+    let spec = bed.command("domains: []", &["bash", "-c", script]).network(Network::Sandboxed(network));
+    let ran = bed.run_spec(spec).await;
+    assert_eq!(ran.stdout, "403", "{}", ran.log);
+    assert_eq!(asked.lock().expect("no panic").len(), 2);
+    for line in ["ANSWERED question 1 -> - [by: client]\n", "ANSWERED question 2 -> no [by: time]\n"] {
+        assert!(ran.log.contains(line), "{line} is not in {}", ran.log);
+    }
+    bed.close().await;
+}
+
+/// A task that asks a thousand times is answered a few times.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_is_refused_without_a_question() {
+    let bed = Bed::new().await;
+    let (network, asked) = asking(async |_| Verdict::No);
+    let script = "seq 1000 | sed 's|.*|url=https://flood.ask.test/&\\noutput=/dev/null|' > /tmp/urls; \
+                  curl -s --parallel --parallel-max 50 -w '%{http_code}\\n' -K /tmp/urls | sort | uniq -c";
+    let spec = bed.command("domains: []", &["bash", "-c", script]).network(Network::Sandboxed(network));
+    let ran = bed.run_spec(spec).await;
+    assert_eq!(ran.stdout.trim(), "1000 403", "{}", ran.stderr);
+    let asked = asked.lock().expect("no panic").len();
+    // A busy machine takes more than a minute for them at worst.
+    assert!((1..=100).contains(&asked), "{asked}");
+    // It is counted over a second, which the task may not have taken: then it comes with the end of its proxy.
+    let deadline = Instant::now() + Duration::from_secs(90);
+    while !bed.log().contains("LIMIT questions -> reached ") {
+        assert!(Instant::now() < deadline, "{}", bed.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    bed.close().await;
+}
