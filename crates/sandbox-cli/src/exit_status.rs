@@ -10,7 +10,7 @@ use crate::interrupt::Interrupt;
 /// |---|---|
 /// | the command's own | `run`, `exec`: the command ended by itself |
 /// | 0 | done |
-/// | 1 | `agent`: an outcome other than success; `allowlist check`: something is blocked; `allowlist lint`: there are warnings; `doctor`: something fails; `verify`: a guarantee does not hold |
+/// | 1 | `agent`: an outcome other than success; `allowlist check`: something is blocked; `allowlist lint`: there are warnings; `allowlist deny`: something else allows it; `allowlist simulate`: a verdict changes; `doctor`: something fails; `verify`: a guarantee does not hold |
 /// | 2 | wrong usage; `allowlist check`: a line that cannot be read |
 /// | 124 | the time limit ended it |
 /// | 125 | the sandbox, its configuration or its engine failed |

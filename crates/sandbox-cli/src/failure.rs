@@ -12,8 +12,11 @@ use sandbox::{ContainerError, ProgramError, SandboxError};
 use crate::exit_status::ExitStatus;
 
 /// How to get an engine.
-pub(crate) const START_ENGINE: &str = "start podman's service with `systemctl --user start podman.socket` (as root without `--user`), \
-                                       or with `cargo xtask engine` in a checkout";
+pub(crate) const START_ENGINE: &str = if cfg!(debug_assertions) {
+    "start podman's service with `systemctl --user start podman.socket` (as root without `--user`), or with `cargo xtask engine` in a checkout"
+} else {
+    "start podman's service with `systemctl --user start podman.socket` (as root without `--user`)"
+};
 
 /// Why a command could not do its work.
 #[derive(Debug)]
@@ -110,6 +113,10 @@ fn hint_for(error: &SandboxError) -> Option<String> {
         SandboxError::ImageBuild(ImageBuildError::NotFound { .. }) => {
             "`podman images` lists what is there; `sandbox image build` makes an image of .sandbox/container/Dockerfile"
         }
+        SandboxError::ImageBuild(ImageBuildError::Failed { .. }) if is_pull(error) => {
+            "the base image could not be pulled: check its name in `FROM`, and that podman reaches its registry (`podman pull` tries); without one, \
+             load the image with `podman load`, or name one of `podman images` with --image"
+        }
         SandboxError::ImageBuild(ImageBuildError::Failed { reach: BuildReach::Nothing, .. }) => {
             "the steps of the build reach nothing: write what they need, such as `domains: [\"*.debian.org\"]`, to \
              .sandbox/build-allowlist.yaml, or to the file that `build.allowlist` names"
@@ -129,8 +136,7 @@ fn hint_for(error: &SandboxError) -> Option<String> {
         }
         SandboxError::Program(ProgramError::Unusable { .. })
         | SandboxError::Proxy(ProxyError::Program(ProgramError::Unusable { .. })) => {
-            "unpack the release's programs beside `sandbox`, or name their folder in SANDBOX_PROXY_DIR; in a checkout, \
-             `cargo xtask proxy-image` builds them"
+            return Some(programs_hint(cfg!(debug_assertions)));
         }
         SandboxError::Proxy(ProxyError::NoResolver { .. }) => {
             "write `upstream: {dns: 192.0.2.53}` with your name server's address into .sandbox/sandbox.yaml"
@@ -138,12 +144,19 @@ fn hint_for(error: &SandboxError) -> Option<String> {
         SandboxError::Container(ContainerError::ProgramNotFound { .. }) => {
             "install the program in the image's Dockerfile, or name the file in the container by its full path"
         }
-        _ if error.is_engine_unreachable() => START_ENGINE,
+        _ if error.is_engine_unreachable() => {
+            return Some(format!(
+                "{START_ENGINE}; or correct --engine, CONTAINER_HOST or `engine` where one names another socket"
+            ));
+        }
         _ if mentions(error, "cannot be used for a copy") || mentions(error, "stacks no other") => {
             "`--workspace direct` works on the tree itself, behind guards"
         }
         _ if mentions(error, "catatonit") || mentions(error, "init binary") => {
             "the engine needs an init program: install the package catatonit"
+        }
+        _ if mentions(error, "netavark") && mentions(error, "unable to execute") => {
+            "the engine's networks need nft or iptables: install the packages nftables and iptables"
         }
         _ if mentions(error, "/dev/net/tun") => {
             "an engine without root needs /dev/net/tun: `sudo chmod 0666 /dev/net/tun` (`sudo modprobe tun` where it is missing)"
@@ -156,6 +169,17 @@ fn hint_for(error: &SandboxError) -> Option<String> {
     Some(hint.to_owned())
 }
 
+/// Releases are no builds of a checkout, whose tasks their users do not have.
+fn programs_hint(is_of_checkout: bool) -> String {
+    let hint = "install the package again, or unpack the whole archive: the programs in libexec/sandbox belong to `sandbox`; or name their \
+                folder in SANDBOX_PROXY_DIR";
+    if is_of_checkout {
+        format!("{hint}; in a checkout, `cargo xtask proxy-image` builds them")
+    } else {
+        hint.to_owned()
+    }
+}
+
 /// An error with its causes, on one line.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -166,6 +190,13 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// Whether a build failed before its first step, for want of the image that it begins with.
+fn is_pull(error: &(dyn Error + 'static)) -> bool {
+    ["initializing source docker://", "short-name", "manifest unknown"]
+        .iter()
+        .any(|text| mentions(error, text))
 }
 
 fn mentions(error: &(dyn Error + 'static), text: &str) -> bool {
@@ -200,6 +231,9 @@ mod tests {
         let (name, problem) = ("sandbox-inside", "there is none".to_owned());
         let failure = Failure::from(SandboxError::from(ProgramError::Unusable { name, problem }));
         assert!(failure.hint().is_some_and(|hint| hint.contains("SANDBOX_PROXY_DIR")));
+        for is_of_checkout in [true, false] {
+            assert_eq!(programs_hint(is_of_checkout).contains("cargo"), is_of_checkout);
+        }
     }
 
     #[test]

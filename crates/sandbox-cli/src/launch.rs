@@ -1,9 +1,10 @@
 //! Everything around one execution: engine, image, proxy, network log, signals, and taking it all down again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sandbox::image::ImageRequest;
-use sandbox::{ImageTag, Network, Sandbox, SandboxError};
+use sandbox::{ImageTag, Network, Sandbox, SandboxError, TerminalSize};
 use tokio::sync::Notify;
 
 use crate::control::{ControlSocket, Controlled, Report};
@@ -11,10 +12,16 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::network_log::LogTap;
+use crate::owner::{Owner, RequestedSize};
 use crate::printer::Printer;
-use crate::run_folder::RunFolder;
+use crate::run_folder::{OUTPUT, RunFolder};
+use crate::run_record::RunRecord;
 use crate::settings::TaskSettings;
 use crate::workspace_copy::{CopyOfRun, WorkspaceReport};
+
+/// How often a size is given to the engine at most, and the time between two attempts.
+const RESIZES: u32 = 5;
+const BETWEEN_RESIZES: Duration = Duration::from_millis(200);
 
 /// What an execution finds prepared.
 #[derive(Debug)]
@@ -46,8 +53,29 @@ impl Stage<'_> {
                 Network::Sandboxed(config) => Some(config.allowlist().clone()),
                 _ => None,
             },
+            started_ms: now_ms(),
+            screen: None,
+            questions: Vec::new(),
         };
-        let opened = ControlSocket::open(&settings.sandbox.state_dir, controlled, report, printer);
+        let opened = ControlSocket::open(
+            &settings.sandbox.state_dir,
+            controlled.clone(),
+            report,
+            settings.questions.clone(),
+            printer,
+        );
+        if let Some(owner) = Owner::of_this_process() {
+            if let Err(error) = owner.keep_in(&self.run.join(OUTPUT)) {
+                printer
+                    .warning(format_args!("what the run writes is not kept for `sandbox attach`: {error}"));
+            }
+            tokio::spawn(serve_screen(
+                owner,
+                controlled,
+                self.sandbox.instance_id().to_owned(),
+                opened.is_ok(),
+            ));
+        }
         opened
             .map_err(|failure| {
                 let causes = failure.causes().join(": ");
@@ -57,6 +85,45 @@ impl Stage<'_> {
             })
             .ok()
     }
+}
+
+/// Reports the start of what is `controlled`, and gives its terminal the size of the one who types.
+async fn serve_screen(owner: &'static Owner, controlled: Controlled, run: String, is_open: bool) {
+    controlled.started().await;
+    if !is_open {
+        // No one could attach to it, and no one would find it.
+        controlled.stop().await;
+        return;
+    }
+    owner.is_ready(&run);
+    let mut sizes = owner.screen.sizes();
+    let mut last: Option<u64> = None;
+    while sizes.changed().await.is_ok() {
+        let Some(RequestedSize { by, size }) = *sizes.borrow_and_update() else { continue };
+        if last.is_some_and(|last| last != by) {
+            // A program draws everything again for another size only.
+            let other = TerminalSize { rows: size.rows.saturating_add(1), ..size };
+            resize(&controlled, other).await;
+        }
+        last = Some(by);
+        resize(&controlled, size).await;
+    }
+}
+
+/// Tries it some times: a size that is lost shows until the next one.
+async fn resize(controlled: &Controlled, size: TerminalSize) {
+    for _ in 0..RESIZES {
+        match controlled.resize(size).await {
+            // A program that has just ended needs none.
+            Ok(()) | Err(SandboxError::NotRunning) => return,
+            Err(_) => tokio::time::sleep(BETWEEN_RESIZES).await, // tidy: sleep: the engine reports nothing to wait for
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What the work of a stage came to.
@@ -75,6 +142,8 @@ pub(crate) struct Finished<T> {
     /// `None` where nothing was executed.
     pub(crate) value: Option<T>,
     pub(crate) workspace: WorkspaceReport,
+    /// Where its network log is; `None` where nothing was executed.
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// Runs `work` on a stage of its own. Whatever happens, nothing of it is left on the engine. Where it worked on a copy of the work tree,
@@ -91,12 +160,13 @@ pub(crate) async fn on_stage<T>(
         status: ExitStatus::Interrupted(interrupt),
         value: None,
         workspace: WorkspaceReport::new(settings.workspace),
+        folder: None,
     };
     let sandbox = tokio::select! {
         connected = Sandbox::start(settings.sandbox.clone()) => connected?,
         interrupt = interrupts.next() => return Ok(interrupted(interrupt)),
     };
-    let run = RunFolder::create(&settings.logs)?;
+    let run = RunFolder::create(&settings.logs, sandbox.instance_id())?;
     let tap = LogTap::start(run.path(), &settings.copies, &settings.resolver, printer)?;
     let prepared = tokio::select! {
         prepared = prepare(&sandbox, settings, run.path(), printer) => prepared.map_err(Failure::from).map(Ok),
@@ -129,14 +199,15 @@ pub(crate) async fn on_stage<T>(
         }
     };
     tap.finish(printer).await;
+    let folder = run.path().to_owned();
     run.close();
     let is_over = is_gone && matches!(&ended, Ok(Ok(executed)) if executed.is_over);
     let workspace = match &copy {
         Some(copy) => copy.finish(is_over),
         None => WorkspaceReport::new(settings.workspace),
     };
-    match ended? {
-        Ok(Executed { status, value, .. }) => Ok(Finished {
+    let finished = ended.map(|ended| match ended {
+        Ok(Executed { status, value, .. }) => Finished {
             // What was lost says more than a success, and less than a failure.
             status: if workspace.has_failed() && status.code() == 0 {
                 ExitStatus::Infrastructure
@@ -145,9 +216,18 @@ pub(crate) async fn on_stage<T>(
             },
             value: Some(value),
             workspace,
-        }),
-        Err(interrupt) => Ok(interrupted(interrupt)),
+            folder: Some(folder.clone()),
+        },
+        Err(interrupt) => interrupted(interrupt),
+    });
+    // What was never executed has none.
+    if let Some(record) = RunRecord::read(&folder) {
+        let status = finished.as_ref().map_or(ExitStatus::Infrastructure, |finished| finished.status);
+        if let Err(failure) = record.finished(status.code()).write(&folder) {
+            printer.warning(failure);
+        }
     }
+    finished
 }
 
 /// All at the same time: none needs another.
@@ -192,6 +272,9 @@ pub(crate) async fn watched<T>(
         interrupt = interrupts.next() => ExitStatus::Interrupted(interrupt),
         () = closed.notified() => ExitStatus::OutputClosed,
     };
+    if let Some(owner) = Owner::of_this_process() {
+        owner.screen.stop_waiting();
+    }
     let stopping = async { tokio::join!(&mut execution, stop()) };
     tokio::select! {
         (result, _) = stopping => (Some(result), Some(why)),

@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use allowlist::Reason;
 use sandbox::host_path::Resolver;
 use sandbox::network::{LogFollower, NetworkLog};
+use sandbox::network_event::{BlockReason, Event, RequestOutcome};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -23,6 +25,38 @@ pub(crate) struct LogCopies {
     pub(crate) file: Option<PathBuf>,
     /// Each line on stderr.
     pub(crate) live: bool,
+}
+
+/// Hosts that are named to a person at once.
+const MOST_HOSTS: usize = 10;
+
+/// The first hosts that the run in `folder` asked for and no rule allows, each once. What cannot be read is left out.
+pub(crate) fn blocked_hosts(folder: &Path) -> Vec<String> {
+    let mut hosts = Vec::new();
+    let Ok(mut entries) = NetworkLog::new(folder).entries() else { return hosts };
+    while hosts.len() < MOST_HOSTS {
+        match entries.next() {
+            Some(Ok(entry)) => {
+                if let Event::Request(request) = entry.event
+                    && request.decision == RequestOutcome::Blocked
+                    && request.reason == Some(BlockReason::Policy(Reason::Host))
+                    && is_plain(&request.host)
+                    && !hosts.contains(&request.host)
+                {
+                    hosts.push(request.host);
+                }
+            }
+            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {}
+            Some(Err(_)) | None => break,
+        }
+    }
+    hosts
+}
+
+/// Whether a shell takes the name, which a task chose, for one word and nothing else.
+fn is_plain(host: &str) -> bool {
+    host.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte))
 }
 
 /// The copying.
@@ -105,6 +139,38 @@ pub(crate) fn json_path(text: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocked_hosts_are_named_once_and_only_where_a_shell_can_read_them() {
+        let run = tempfile::tempdir().unwrap();
+        let line = |decision: &str, reason: &str, host: &str| {
+            format!(
+                "{{\"v\":1,\"time\":\"2026-02-03T12:34:59.000Z\",\"event\":\"request\",\"decision\":\"{decision}\",\"method\":\"GET\",\
+                 \"scheme\":\"https\",\"host\":\"{host}\",\"target\":\"/\",\"status\":200,\"rule\":null,\"reason\":{reason},\
+                 \"error\":null,\"bytes_up\":0,\"bytes_down\":0,\"first_byte_ms\":null,\"duration_ms\":0}}\n"
+            )
+        };
+        let refused = "\"host\"";
+        let mut lines = vec![
+            line("allowed", "null", "a.test"),
+            line("blocked", refused, "b.test"),
+            line("blocked", "\"path\"", "c.test"),
+            "cut".to_owned(),
+            "\n".to_owned(),
+            line("blocked", refused, "b.test"),
+            line("blocked", refused, "$(id).test"),
+            line("blocked", refused, "-d"),
+            line("blocked", refused, "d.test"),
+        ];
+        let hosts = |lines: &[String]| {
+            std::fs::write(run.path().join("network-sandbox.jsonl"), lines.concat()).unwrap();
+            blocked_hosts(run.path())
+        };
+        assert_eq!(hosts(&lines), ["b.test", "d.test"]);
+        lines.extend((0..20).map(|at| line("blocked", refused, &format!("{at}.test"))));
+        assert_eq!(hosts(&lines).len(), MOST_HOSTS);
+        assert_eq!(blocked_hosts(&run.path().join("none")), Vec::<String>::new());
+    }
 
     #[tokio::test]
     async fn both_logs_are_copied_to_their_ends() {

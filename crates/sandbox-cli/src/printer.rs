@@ -4,9 +4,10 @@
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anstyle::AnsiColor;
+use rustix::termios::tcgetwinsize;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 use crate::exit_status::ExitStatus;
@@ -15,10 +16,75 @@ use crate::failure::Failure;
 /// Why stdout, of which a process has one, did not take what it was given.
 static STDOUT_FAULT: OnceLock<io::Error> = OnceLock::new();
 
+/// What is on the terminal of stderr, of which a process has one.
+static SHOWN: Mutex<Shown> = Mutex::new(Shown { status: Status::None, column: 0 });
+
+#[derive(Debug)]
+struct Shown {
+    status: Status,
+    /// Characters behind the last line end on stdout, where that is a terminal too.
+    column: usize,
+}
+
+/// Where there is a line that whatever comes next replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    None,
+    /// It is the last line.
+    Last,
+    /// It is below the line that the cursor is in.
+    Below,
+}
+
+/// Of a terminal that does not say how many it has.
+const USUAL_COLUMNS: usize = 80;
+
+/// Back to the beginning of a line, and removes it.
+const REMOVED_LINE: &str = "\r\x1b[K";
+/// Makes room for a line below that of the cursor, which stays where it is.
+const ROOM_BELOW: &str = "\x1bD\x1b[A";
+/// Remembers the cursor, and goes to the line below, which it removes; and the way back.
+const TO_BELOW: &str = "\x1b7\x1b[B\r\x1b[K";
+const FROM_BELOW: &str = "\x1b8";
+
+impl Shown {
+    /// What removes the status.
+    fn removed(&mut self) -> String {
+        match std::mem::replace(&mut self.status, Status::None) {
+            Status::None => String::new(),
+            Status::Last => REMOVED_LINE.to_owned(),
+            Status::Below => format!("{TO_BELOW}{FROM_BELOW}"),
+        }
+    }
+
+    /// What shows `line` as the status, where a terminal has so many columns.
+    fn status(&mut self, line: &str, columns: usize) -> String {
+        let removed = self.removed();
+        if self.column == 0 {
+            self.status = Status::Last;
+            return format!("{removed}{REMOVED_LINE}{line}");
+        }
+        // Behind its last column, a terminal forgets that the next character belongs to the next line.
+        if self.column.is_multiple_of(columns) || (self.column * 2).is_multiple_of(columns) {
+            return removed;
+        }
+        self.status = Status::Below;
+        format!("{removed}{ROOM_BELOW}{TO_BELOW}{line}{FROM_BELOW}")
+    }
+
+    /// What comes before a line of its own.
+    fn fresh_line(&mut self) -> String {
+        let removed = self.removed();
+        let end = if std::mem::take(&mut self.column) > 0 { "\r\n" } else { "" };
+        format!("{removed}{end}")
+    }
+}
+
 /// Writes to stdout and stderr.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Printer {
     verbosity: u8,
+    quiet: bool,
     stdout: Stream,
     stderr: Stream,
 }
@@ -58,14 +124,25 @@ impl Printer {
         let stream = |terminal: bool| Stream { terminal, colour: terminal && !no_colour };
         Self {
             verbosity,
+            quiet: false,
             stdout: stream(io::stdout().is_terminal()),
             stderr: stream(io::stderr().is_terminal()),
         }
     }
 
+    /// The same without progress, if `quiet` says so.
+    pub(crate) fn quiet(self, quiet: bool) -> Self {
+        Self { quiet, ..self }
+    }
+
     /// How often `-v` was given.
     pub(crate) fn verbosity(self) -> u8 {
         self.verbosity
+    }
+
+    /// Whether text is to be shown as it comes: stdout is a terminal, and someone looks.
+    pub(crate) fn streams(self) -> bool {
+        self.stdout.terminal && !self.quiet
     }
 
     /// Whether stdout is a terminal.
@@ -75,7 +152,40 @@ impl Printer {
 
     /// Whether progress is worth showing.
     pub(crate) fn shows_progress(self) -> bool {
-        self.stderr.terminal || self.verbosity > 0
+        (self.stderr.terminal || self.verbosity > 0) && !self.quiet
+    }
+
+    /// Whether a line can be written again in place, and is wanted.
+    pub(crate) fn shows_status(self) -> bool {
+        self.stderr.terminal && !self.quiet
+    }
+
+    /// A line of stderr that stays until anything else is written there, or [`remove_status`](Self::remove_status).
+    pub(crate) fn status(self, text: &str) {
+        let columns = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
+        let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
+        let line = styled(self.stderr.colour, Style::Faint, status_line(text, columns));
+        let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = shown.status(&line, columns);
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+
+    /// Notes that `text` was written to stdout: what goes to stderr next begins a line of its own.
+    pub(crate) fn wrote(self, text: &str) {
+        if self.stdout.terminal && self.stderr.terminal {
+            let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            shown.column = match text.rsplit_once('\n') {
+                Some((_, last)) => last.chars().count(),
+                None => shown.column + text.chars().count(),
+            };
+        }
+    }
+
+    /// Removes it, before anything else writes to the terminal.
+    #[expect(clippy::unused_self, reason = "all output goes through a printer")]
+    pub(crate) fn remove_status(self) {
+        let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = io::stderr().lock().write_all(shown.removed().as_bytes());
     }
 
     /// Whether stderr may have colours.
@@ -199,8 +309,17 @@ fn failure_text(colour: bool, failure: &Failure) -> String {
 }
 
 fn to_stderr(text: &str) {
+    let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = shown.fresh_line();
     // There is no one left to report a failure to.
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let _ = io::stderr().lock().write_all(format!("{before}{text}").as_bytes());
+}
+
+/// `text` for a terminal with so many columns: it never moves the cursor to another line, so each character has one column.
+fn status_line(text: &str, columns: usize) -> String {
+    let one = |c: char| if c.is_ascii_graphic() { c } else { ' ' };
+    // A terminal may go to the next line behind its last column.
+    text.chars().map(one).take(columns.saturating_sub(1)).collect()
 }
 
 fn styled(colour: bool, style: Style, text: impl Display) -> String {
@@ -292,6 +411,27 @@ mod tests {
             sanitize("é \u{1f469}\u{200d}\u{1f4bb} \u{3000}ü"),
             "é \u{1f469}\u{200d}\u{1f4bb} \u{3000}ü"
         );
+    }
+
+    #[test]
+    fn a_status_is_one_line_of_the_terminal() {
+        assert_eq!(status_line("0:01 a\x1b[2J\n日b\u{202e}", 80), "0:01 a [2J  b ");
+        assert_eq!(status_line("0123456789", 8), "0123456");
+        assert_eq!(status_line("0123456789", 0), "");
+    }
+
+    #[test]
+    fn a_status_below_a_line_leaves_that_line_alone() {
+        let mut shown = Shown { status: Status::None, column: 7 };
+        assert_eq!(shown.status("s", 80), "\x1bD\x1b[A\x1b7\x1b[B\r\x1b[Ks\x1b8");
+        assert_eq!(shown.status("t", 80), "\x1b7\x1b[B\r\x1b[K\x1b8\x1bD\x1b[A\x1b7\x1b[B\r\x1b[Kt\x1b8");
+        assert_eq!(shown.fresh_line(), "\x1b7\x1b[B\r\x1b[K\x1b8\r\n");
+        assert_eq!(shown.status("s", 80), "\r\x1b[Ks");
+        assert_eq!(shown.fresh_line(), "\r\x1b[K");
+        for column in [80, 160, 40] {
+            let mut shown = Shown { status: Status::Below, column };
+            assert_eq!(shown.status("s", 80), "\x1b7\x1b[B\r\x1b[K\x1b8", "{column}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 #[cfg(feature = "forced-panic")]
 use crate::forced_panic;
+use crate::owner::Owner;
 use crate::printer::Printer;
 
 /// All of it: reads the command line, does what it says, and gives the exit code.
@@ -39,6 +40,7 @@ pub fn main() -> ExitCode {
     };
     let environment = Environment::of_this_process();
     let printer = Printer::new(cli.global.verbose, environment.text("NO_COLOR").is_some());
+    let printer = printer.quiet(cli.global.quiet);
     ended(start(cli, &environment, printer), printer)
 }
 
@@ -64,7 +66,16 @@ fn start(cli: Cli, environment: &Environment, printer: Printer) -> Result<ExitSt
         .enable_all()
         .build()
         .map_err(Failure::doing("start the program's threads"))?;
-    let work = commands::dispatch(cli, environment, printer);
+    if cli.global.owner {
+        Owner::begin().map_err(Failure::doing("make this process the owner of a run"))?;
+    }
+    let work = async {
+        let result = commands::dispatch(cli, environment, printer).await;
+        match Owner::of_this_process() {
+            Some(owner) => owner.end(result, printer).await,
+            None => result,
+        }
+    };
     #[cfg(feature = "forced-panic")]
     let work = forced_panic::unless_asked(work);
     let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)));

@@ -1,10 +1,13 @@
 //! What command line, environment and `sandbox.yaml` come to, decided once.
 
 mod build;
+mod defaults;
+mod devcontainer;
 #[cfg(test)]
 mod fixtures;
 mod image;
 mod mounts;
+mod new_files;
 mod policy;
 mod project;
 mod review;
@@ -13,6 +16,9 @@ mod task;
 mod variables;
 mod verification;
 
+pub(crate) use defaults::login_of;
+pub(crate) use new_files::NewFiles;
+pub(crate) use policy::{AddedRule, PolicyFile, Remarks};
 pub(crate) use project::Project;
 pub(crate) use review::{Needs, Review, TrustedProject};
 pub(crate) use ssh::SshSettings;

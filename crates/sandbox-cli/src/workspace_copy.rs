@@ -182,6 +182,11 @@ impl<'a> CopyOfRun<'a> {
     /// What becomes of the copy when the run is over. `is_over`: its container is gone, and the sandbox did not fail.
     pub(crate) fn finish(&self, is_over: bool) -> WorkspaceReport {
         let mut report = WorkspaceReport::new(self.mode);
+        // The run that this one could not begin beside decides about its changes, and the reason is reported as an error already.
+        if !is_over && WorkspaceCopy::is_in_use(&self.dir).unwrap_or_default() {
+            self.printer.message("the copy belongs to the run that uses it: nothing in it was changed");
+            return report;
+        }
         if let Err(failure) = self.finish_into(is_over, &mut report) {
             report.error = Some(failure.to_string());
             if self.mode == WorkspaceMode::Auto && is_over {

@@ -1,27 +1,30 @@
 //! `agent`.
 
+use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser as _};
 use sandbox::Agent;
 
-use super::TaskArgs;
+use super::{BackgroundArgs, TaskArgs};
 use crate::config::time;
+use crate::terminal::DetachKeys;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-An agent gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` into \
-.sandbox/sandbox.yaml, and it works with a surrogate of the key. With a subscription, mask CLAUDE_CODE_OAUTH_TOKEN \
-likewise, and set it to what `claude setup-token` prints, or write `logins: {claude: {}}`. Codex reads CODEX_API_KEY \
-(preset openai), or `logins: {codex: {}}`; Gemini CLI GEMINI_API_KEY (preset gemini), OpenCode ANTHROPIC_API_KEY or OPENAI_API_KEY.
+No configuration is needed: the agent gets a surrogate of the key that is set here, such as ANTHROPIC_API_KEY, and reaches nothing \
+but its API. With a subscription, set CLAUDE_CODE_OAUTH_TOKEN to what `claude setup-token` prints, or write `logins: {claude: {}}` into \
+.sandbox/sandbox.yaml. Codex reads CODEX_API_KEY, or `logins: {codex: {}}`; Gemini CLI GEMINI_API_KEY, OpenCode ANTHROPIC_API_KEY or \
+OPENAI_API_KEY.
 
 Examples:
-  sandbox agent --agent-bin \"$(which claude)\" \"fix the failing test\"
-  sandbox agent --agent-bin \"$(which claude)\" --resume \"and now the other one\"
+  sandbox agent
+  sandbox agent \"fix the failing test\"
+  sandbox agent --resume \"and now the other one\"
   sandbox agent --agent codex \"fix the failing test\"
   git diff | sandbox agent -
   sandbox agent \"review the last commit\" -- --tools Read,Grep --mcp-config /workspace/.mcp.json")]
@@ -40,8 +43,8 @@ pub(crate) struct AgentArgs {
     /// Session folder [default: a folder for this project in the state directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) session_dir: Option<PathBuf>,
-    /// The agent's program on this machine, to mount read-only [default: the image's]
-    #[arg(long, value_name = "PATH", alias = "claude-bin")]
+    /// The agent's program on this machine, to mount read-only [default: that of PATH in the default image, else the image's]
+    #[arg(long, value_name = "PATH", alias = "claude-bin", value_parser = OsStringValueParser::new().try_map(program))]
     pub(crate) agent_bin: Option<PathBuf>,
     /// Maximum number of turns (Claude Code)
     #[arg(long, value_name = "N")]
@@ -61,15 +64,36 @@ pub(crate) struct AgentArgs {
     /// Output format on stdout
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: AgentOutput,
+    /// Run in the background, and print the run's id; `sandbox attach` shows its answer
+    #[arg(short, long, conflicts_with = "input")]
+    pub(crate) detach: bool,
+    /// Keys that leave the agent on a terminal to itself; none: ''
+    #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]
+    pub(crate) detach_keys: DetachKeys,
     /// Do not describe the sandbox's limits to the agent, in its system prompt or before the prompt
     #[arg(long)]
     pub(crate) no_briefing: bool,
-    /// Prompt; `-`, or none where stdin is a file or pipe: read it from stdin
+    /// Prompt; `-`, or none where stdin is a file or pipe: read it from stdin; none on a terminal: the agent's own screen
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
     /// Extra arguments for the agent; paths are those of the container
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) arguments: Vec<String>,
+}
+
+impl AgentArgs {
+    /// How its run is left to a process of its own where prompts are typed.
+    pub(crate) fn on_terminal(&self) -> BackgroundArgs {
+        BackgroundArgs { terminal: true, detach: false, detach_keys: self.detach_keys.clone() }
+    }
+}
+
+/// What `$(which claude)` gives where there is none is empty.
+fn program(path: OsString) -> Result<PathBuf, String> {
+    if path.is_empty() {
+        return Err("it is empty: the agent is not in PATH here; leave the flag out to use the image's, or name the file of its native program".to_owned());
+    }
+    Ok(path.into())
 }
 
 /// How long an agent may report nothing.
@@ -118,7 +142,7 @@ mod tests {
     fn limits_are_times_and_dollars() {
         assert_eq!(stall("off"), Ok(StallTime::Off));
         assert_eq!(stall("15m"), Ok(StallTime::After(Duration::from_mins(15))));
-        assert!(stall("0s").is_err() && stall("15").is_err());
+        assert!(stall("0s").is_err() && stall("15x").is_err());
         assert_eq!(dollars("2.50"), Ok(2.5));
         for text in ["0", "-1", "inf", "NaN", "$2", ""] {
             assert!(dollars(text).is_err(), "{text}");

@@ -7,8 +7,9 @@ use clap_complete::Shell;
 use sandbox::EngineAddress;
 
 use super::{
-    AgentArgs, AllowlistCommand, ApplyArgs, BuildArgs, ConfigCommand, DiffArgs, ExecArgs, GateCommand,
-    ImageCommand, LogsArgs, PolicyCommand, RunArgs, SshCommand, StopArgs, TrustArgs, VerifyArgs,
+    AgentArgs, AllowlistCommand, ApplyArgs, AttachArgs, BackgroundArgs, BuildArgs, ConfigCommand, DiffArgs,
+    ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs, PolicyCommand, RunArgs, ShellArgs,
+    SshCommand, StopArgs, TrustArgs, VerifyArgs,
 };
 use crate::trust::Trust;
 
@@ -52,6 +53,12 @@ pub(crate) struct GlobalArgs {
         value_parser = trust
     )]
     pub(crate) trust: Option<Trust>,
+    /// This process owns a run that others attach to
+    #[arg(long, global = true, hide = true)]
+    pub(crate) owner: bool,
+    /// No progress on stderr
+    #[arg(short, long, global = true, help_heading = GLOBAL, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
     /// Increase verbosity on stderr (-vv for everything)
     #[arg(short, long, global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
@@ -61,9 +68,11 @@ pub(crate) struct GlobalArgs {
 pub(crate) enum Command {
     /// Run a command in the sandbox
     Run(RunArgs),
+    /// Run a shell in the sandbox, on this terminal
+    Shell(ShellArgs),
     /// Run an agent in the sandbox: Claude Code, Codex or another
     Agent(AgentArgs),
-    /// Run an untrusted command under a stricter profile: UID 1000, no network, tight limits
+    /// Run an untrusted command under a stricter profile: UID 1000, no network, tight limits; or one in a run that is going on
     Exec(ExecArgs),
     /// Build the project's image unless it exists, and print its tag
     Build {
@@ -73,6 +82,8 @@ pub(crate) enum Command {
         #[arg(long)]
         force: bool,
     },
+    /// Write a project's settings, allowlist and Dockerfile, for its languages and its agent
+    Init(InitArgs),
     /// Show what a task changed in its copy of the work tree
     Diff(DiffArgs),
     /// Apply what a task changed in its copy to the work tree
@@ -99,6 +110,10 @@ pub(crate) enum Command {
     /// Show or change the policy of a run that is going on
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// List the runs that are going on
+    Ps(PsArgs),
+    /// Attach to a run that has a terminal, or is in the background
+    Attach(AttachArgs),
     /// Stop a run
     Stop(StopArgs),
     /// Show what exists on the engine, and which run it belongs to
@@ -123,6 +138,34 @@ pub(crate) enum Command {
     },
 }
 
+impl Command {
+    /// How its run is left to a process of its own; `None`: it is not.
+    pub(crate) fn background(&self) -> Option<BackgroundArgs> {
+        match self {
+            Self::Run(args) => Some(args.background.clone()).filter(BackgroundArgs::has_owner),
+            Self::Agent(args) => args.detach.then(BackgroundArgs::detached),
+            _ => None,
+        }
+    }
+
+    /// Whether the operator is asked about what no rule allows.
+    pub(crate) fn asks(&self) -> bool {
+        match self {
+            Self::Run(args) => args.task.ask,
+            Self::Agent(args) => args.task.ask,
+            _ => false,
+        }
+    }
+
+    /// The command that this one is short for.
+    pub(crate) fn spelled_out(self) -> Self {
+        match self {
+            Self::Shell(args) => Self::Run(args.into_run()),
+            command => command,
+        }
+    }
+}
+
 /// The flag alone, or with a digest.
 fn trust(text: &str) -> Result<Trust, String> {
     match text {
@@ -133,6 +176,13 @@ fn trust(text: &str) -> Result<Trust, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PsArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -165,6 +215,8 @@ pub(crate) enum Output {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use clap::{ColorChoice, CommandFactory as _};
 
     use super::*;
@@ -197,14 +249,24 @@ mod tests {
         let cli = Cli::try_parse_from(["sandbox", "run", "--timeout", "3", "--", "ls", "--", "-v"]).unwrap();
         let Command::Run(run) = cli.command else { panic!("no run") };
         assert_eq!(run.command, ["ls", "--", "-v"]);
-        assert_eq!((run.task.timeout, cli.global.verbose), (Some(3), 0));
+        assert_eq!((run.task.once.timeout, cli.global.verbose), (Some(Duration::from_secs(3)), 0));
+    }
+
+    #[test]
+    fn a_command_needs_no_double_dash() {
+        let cli = Cli::try_parse_from(["sandbox", "run", "--timeout", "3m", "ls", "-l", "--", "-v"]).unwrap();
+        let Command::Run(run) = cli.command else { panic!("no run") };
+        assert_eq!(run.command, ["ls", "-l", "--", "-v"]);
+        assert_eq!((run.task.once.timeout, cli.global.verbose), (Some(Duration::from_mins(3)), 0));
+        assert!(Cli::try_parse_from(["sandbox", "run", "--tiemout", "3", "ls"]).is_err(), "a flag of ours");
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
         for arguments in [
             &["run"][..],
-            &["run", "ls"],
+            &["run", "-t", "--detach-keys", "ctrl-P", "--", "ls"],
+            &["shell", "--", "ls"],
             &["run", "--timeout", "0", "--", "ls"],
             &["run", "--image", "a", "--dockerfile", "b", "--", "ls"],
             &["run", "--mount", "/a", "--", "ls"],

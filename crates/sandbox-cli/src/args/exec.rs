@@ -1,10 +1,28 @@
 //! `exec`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::ImageArgs;
+use crate::config::limit;
+
+/// What a run has already.
+const NOT_IN_RUN: [&str; 12] = [
+    "image",
+    "dockerfile",
+    "context",
+    "max_image_age",
+    "timeout",
+    "workspace",
+    "allow_system_mounts",
+    "unprotected",
+    "network",
+    "allowlist",
+    "variables",
+    "log",
+];
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -13,13 +31,24 @@ home, /tmp, /var/tmp, /run and /dev/shm, which are small, in memory, and gone af
 nothing else. It gets none of the variables and credentials of the configuration. stdin, \
 stdout and stderr are passed through byte for byte.
 
-Example: sandbox exec --workspace ro -- bash -c 'pytest -q'")]
+With --run, the command runs in the container of a run that is going on, beside its program: with the same user, rights, variables (the \
+surrogates of credentials among them), limits and network. A signal to `sandbox exec` ends it, and so does the end of the run.
+
+Examples:
+  sandbox exec --workspace ro -- bash -c 'pytest -q'
+  sandbox exec --run 3f9a -t -- bash")]
 pub(crate) struct ExecArgs {
+    /// Run it in this run, as `sandbox ps` shows it: its id or the beginning of it
+    #[arg(long, value_name = "RUN", conflicts_with_all = NOT_IN_RUN)]
+    pub(crate) run: Option<String>,
+    /// Give it this terminal
+    #[arg(short = 't', long = "tty", requires = "run")]
+    pub(crate) terminal: bool,
     #[command(flatten)]
     pub(crate) image: ImageArgs,
-    /// Time limit; exit code 124 when it is reached
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) timeout: u64,
+    /// Time limit, such as 90s, 10m or 2h; exit code 124 when it is reached
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = limit)]
+    pub(crate) timeout: Duration,
     /// Access to the current folder, at /workspace
     #[arg(long, value_enum, default_value_t)]
     pub(crate) workspace: WorkspaceAccess,
@@ -42,7 +71,7 @@ pub(crate) struct ExecArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
 }
 

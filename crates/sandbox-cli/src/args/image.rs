@@ -1,10 +1,12 @@
 //! `image …`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::{ImageArgs, Output};
+use crate::config::duration;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImageCommand {
@@ -73,6 +75,6 @@ pub(crate) struct LoadArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PruneArgs {
     /// Maximum age of an image
-    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
-    pub(crate) max_image_age: u64,
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
+    pub(crate) max_image_age: Duration,
 }

@@ -6,14 +6,17 @@ use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// Run to show [default: this project's newest]
+    /// Run to show, by its id or the beginning of it [default: this project's newest]
+    #[arg(value_name = "RUN", conflicts_with_all = ["run", "file"])]
+    pub(crate) id: Option<String>,
+    /// The same
     #[arg(long, value_name = "ID", conflicts_with = "file")]
     pub(crate) run: Option<String>,
     /// Another log file, such as one written by --network-log
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// List this project's runs instead, the newest last
-    #[arg(long, conflicts_with_all = ["run", "file", "follow", "blocked"])]
+    #[arg(long, conflicts_with_all = ["id", "run", "file", "follow", "blocked"])]
     pub(crate) list: bool,
     /// Follow the log until the run ends
     #[arg(short, long)]

@@ -2,12 +2,14 @@
 
 mod agent;
 mod allowlist;
+mod background;
 mod cli;
 mod config;
 mod copy;
 mod exec;
 mod gate;
 mod image;
+mod init;
 mod logs;
 mod policy;
 mod run;
@@ -17,17 +19,19 @@ mod trust;
 mod verify;
 
 pub(crate) use agent::{AgentArgs, AgentInput, AgentOutput, StallTime};
-pub(crate) use allowlist::{AllowlistCommand, CheckArgs};
+pub(crate) use allowlist::{AllowlistCommand, CheckArgs, EditArgs};
+pub(crate) use background::{AttachArgs, BackgroundArgs};
 pub(crate) use cli::{CleanArgs, Cli, Command, GlobalArgs, Output};
 pub(crate) use config::{ConfigCheckArgs, ConfigCommand};
 pub(crate) use copy::{ApplyArgs, DiffArgs};
 pub(crate) use exec::{ExecArgs, ExecNetwork, WorkspaceAccess};
 pub(crate) use gate::{GateCommand, GateSyncArgs};
 pub(crate) use image::{BuildArgs, ImageCommand};
+pub(crate) use init::InitArgs;
 pub(crate) use logs::{LogOutput, LogsArgs};
-pub(crate) use policy::{PolicyCommand, StopArgs};
-pub(crate) use run::RunArgs;
+pub(crate) use policy::{PolicyCommand, RunArg, StopArgs};
+pub(crate) use run::{RunArgs, ShellArgs};
 pub(crate) use ssh::{SshCommand, SshScopeArgs, SshUnlockArgs};
-pub(crate) use task::{ImageArgs, TaskArgs};
+pub(crate) use task::{ImageArgs, OnceArgs, PolicyArgs, TaskArgs};
 pub(crate) use trust::TrustArgs;
 pub(crate) use verify::{Preset, VerifyArgs};

@@ -2,17 +2,48 @@
 
 use clap::Args;
 
-use super::TaskArgs;
+use super::{BackgroundArgs, TaskArgs};
+use crate::terminal::DetachKeys;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The current folder is mounted at /workspace and is the working directory. stdin, stdout and stderr are passed through byte for byte.
 
-Example: sandbox run --timeout 600 -- cargo test")]
+With -t the command has a terminal, and what it writes reaches yours as it is. Ctrl-P Ctrl-Q, or closing the terminal, leaves it running: \
+see `sandbox ps`, `attach` and `stop`.
+
+Examples:
+  sandbox run --timeout 600 -- cargo test
+  sandbox run -t -- python3")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
+    #[command(flatten)]
+    pub(crate) background: BackgroundArgs,
     /// Program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+As `sandbox run -t -- bash`; sh, where the image has no bash.")]
+pub(crate) struct ShellArgs {
+    #[command(flatten)]
+    pub(crate) task: TaskArgs,
+    /// Keys that leave the shell to itself; none: ''
+    #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]
+    pub(crate) detach_keys: DetachKeys,
+}
+
+impl ShellArgs {
+    /// The command that it is short for.
+    pub(crate) fn into_run(self) -> RunArgs {
+        let script = "if command -v bash > /dev/null; then exec bash; else exec sh; fi";
+        RunArgs {
+            task: self.task,
+            background: BackgroundArgs { terminal: true, detach: false, detach_keys: self.detach_keys },
+            command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        }
+    }
 }

@@ -1,13 +1,16 @@
 //! What `run` and `agent` have in common.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
 
+use allowlist::{InvalidRule, Preset, Rule, UnknownPreset};
 use clap::Args;
-use sandbox::{InvalidSpec, Mount};
+use sandbox::{ByteSize, Cpus, InvalidSpec, Mount};
 
-use crate::config::WorkspaceMode;
+use crate::config::{WorkspaceMode, duration, limit};
 
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ImageArgs {
     /// An image that the engine has
     #[arg(long, value_name = "NAME", conflicts_with_all = ["dockerfile", "context"])]
@@ -19,22 +22,59 @@ pub(crate) struct ImageArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) context: Option<PathBuf>,
     /// Rebuild an image that is older; 0: always [default: a day]
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) max_image_age: Option<u64>,
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) max_image_age: Option<Duration>,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct TaskArgs {
-    #[command(flatten)]
-    pub(crate) image: ImageArgs,
+/// What may be reached.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PolicyArgs {
     /// Allowlist file [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
-    /// Time limit; exit code 124 when it is reached
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) timeout: Option<u64>,
+    /// Also allow this: HOST, HOST/PATH or a URL, with methods before it as in 'GET HOST/PATH'; * is any text
+    #[arg(long, value_name = "RULE", value_parser = rule)]
+    pub(crate) allow: Vec<Rule>,
+    /// Also allow what this preset does; `sandbox allowlist presets` lists them
+    #[arg(long = "preset", value_name = "NAME", value_parser = preset)]
+    pub(crate) presets: Vec<Preset>,
+}
+
+impl PolicyArgs {
+    /// Those of a command that has only the flag `--allowlist`.
+    pub(crate) fn of_file(path: Option<&Path>) -> Self {
+        Self { allowlist: path.map(Path::to_owned), ..Self::default() }
+    }
+
+    /// Whether flags allow something, whatever the file says.
+    pub(crate) fn allow_something(&self) -> bool {
+        !self.allow.is_empty() || !self.presets.is_empty()
+    }
+}
+
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(crate) struct TaskArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    /// Let it reach any public host, and record what it does: `sandbox allowlist learn` makes rules of it
+    ///
+    /// Private and reserved addresses stay out of reach, and credentials keep their scopes. In the network log, `[shield: down]` marks what no
+    /// rule allows. After 24 hours the allowlist alone decides.
+    #[arg(long)]
+    pub(crate) audit: bool,
+    /// Ask about requests that no rule allows: once, always or no
+    ///
+    /// They wait for 60 seconds, then they are refused. The terminal is asked; with -t, -d and `shell`, `sandbox watch` shows the questions. On a
+    /// terminal the command gets no input: pipe it. `always` adds the rule to the allowlist file, as `sandbox allowlist allow` does.
+    #[arg(long, conflicts_with = "audit")]
+    pub(crate) ask: bool,
+    #[command(flatten)]
+    pub(crate) once: OnceArgs,
     /// Mount a file or folder of this machine; :ro for read-only
-    #[arg(long = "mount", value_name = "SRC:DST[:ro]", value_parser = mount)]
+    #[arg(long = "mount", value_name = "SRC:DST[:ro]", value_parser = problem_of::<Mount>)]
     pub(crate) mounts: Vec<Mount>,
     /// Allow mounts of `/`, home folders and system folders such as /etc
     #[arg(long)]
@@ -56,8 +96,39 @@ pub(crate) struct TaskArgs {
     pub(crate) log: Option<PathBuf>,
 }
 
-/// The error already names the flag.
-fn mount(text: &str) -> Result<Mount, String> {
+/// What holds for one run, whatever the configuration says.
+#[derive(Debug, Default, Args)]
+pub(crate) struct OnceArgs {
+    /// Time limit, such as 90s, 10m or 2h; exit code 124 when it is reached
+    #[arg(long, value_name = "TIME", value_parser = limit)]
+    pub(crate) timeout: Option<Duration>,
+    /// Set a variable; NAME alone passes on the one that is set here
+    #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
+    pub(crate) variables: Vec<String>,
+    /// Memory, such as 512m or 4g
+    #[arg(long, value_name = "SIZE", value_parser = problem_of::<ByteSize>)]
+    pub(crate) memory: Option<ByteSize>,
+    /// Processors, such as 1.5
+    #[arg(long, value_name = "N", value_parser = problem_of::<Cpus>)]
+    pub(crate) cpus: Option<Cpus>,
+    /// Processes and threads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pids: Option<u32>,
+    /// Folder in the container to begin in; what is relative begins at the current folder's place [default: that place]
+    #[arg(short = 'w', long, value_name = "DIR")]
+    pub(crate) workdir: Option<String>,
+}
+
+/// The errors already name the flag, here and below.
+fn rule(text: &str) -> Result<Rule, InvalidRule> {
+    text.parse()
+}
+
+pub(super) fn preset(text: &str) -> Result<Preset, UnknownPreset> {
+    text.parse()
+}
+
+fn problem_of<T: FromStr<Err = InvalidSpec>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: InvalidSpec| error.problem().to_owned())
 }
 
@@ -67,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_mount_that_is_none_is_reported_without_the_name_of_a_key() {
-        assert_eq!(mount("a:/b"), Ok(Mount::read_write("a", "/b")));
-        assert!(mount("a").unwrap_err().starts_with("`a` is not a mount; write SRC:DST"));
+        assert_eq!(problem_of("a:/b"), Ok(Mount::read_write("a", "/b")));
+        assert!(problem_of::<Mount>("a").unwrap_err().starts_with("`a` is not a mount; write SRC:DST"));
     }
 }

@@ -1,36 +1,48 @@
 //! `agent`: an agent, its session, and its answer for people or programs.
 
+use std::io::{self, IsTerminal as _};
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use claude_output::{EventKind, StreamEvent};
 use futures_util::StreamExt as _;
+use futures_util::future::OptionFuture;
+use sandbox::host_path::Found;
 use sandbox::session::SessionError;
-use sandbox::{Agent, ExecutionResult, OnStall, Prompt, SandboxError, Task, TaskSpec};
-use sandbox_logins::LoginKind;
+use sandbox::{
+    Agent, ContainerEnv, ContainerError, ExecutionResult, OnStall, Prompt, SandboxError, Task, TaskSpec,
+};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 
-use crate::args::{AgentArgs, AgentInput, AgentOutput, StallTime};
-use crate::config::WorkspaceMode;
+use crate::args::{AgentArgs, AgentInput, AgentOutput, GlobalArgs, StallTime};
+use crate::config::{Environment, WorkspaceMode};
 use crate::control::{ControlSocket, Controlled};
 use crate::credentials::Renewal;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::launch::{Executed, Stage, on_stage, watched};
-use crate::printer::Printer;
+use crate::network_log::blocked_hosts;
+use crate::owner::Owner;
+use crate::printer::{Printer, sanitize_name};
+use crate::questions::{Asking, Board};
+use crate::run_record::RunRecord;
 use crate::session_folder::SessionFolder;
-use crate::settings::{Project, TaskSettings};
+use crate::settings::{Project, TaskSettings, TrustedProject};
 use crate::tamper_report;
 
-use super::transcript;
+use super::transcript::Streamed;
 
 mod input;
 mod report;
+mod status_line;
+mod typed;
 
 use input::Messages;
-use report::{json, report};
+use report::{json, no_program, report};
+use status_line::{StatusLine, TICK};
 
 /// What an agent works on by default.
 pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Auto;
@@ -39,7 +51,8 @@ pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Auto;
 #[derive(Debug)]
 pub(crate) struct AgentSettings {
     agent: Agent,
-    prompt: String,
+    /// None where prompts are typed on a terminal.
+    prompt: Option<String>,
     resume: Resume,
     model: Option<String>,
     session: SessionFolder,
@@ -51,6 +64,8 @@ pub(crate) struct AgentSettings {
     arguments: Vec<String>,
     input: AgentInput,
     output: AgentOutput,
+    /// Whether its text is shown as it comes.
+    streams: bool,
 }
 
 /// Which session goes on.
@@ -63,17 +78,29 @@ enum Resume {
 
 impl AgentSettings {
     /// Reads the prompt, from stdin where it was not given.
-    pub(crate) fn new(args: AgentArgs, project: &Project) -> Result<Self, Failure> {
+    pub(crate) fn new(args: AgentArgs, project: &Project, printer: Printer) -> Result<Self, Failure> {
         let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
         let agent = agent_of(args.agent.as_deref(), project)?;
         let session = SessionFolder::new(session, project, &agent);
+        let is_typed = is_typed(&args);
         let (resume, prompt) = resume_and_prompt(args.resume, args.prompt);
-        let prompt = input::prompt(prompt, args.input)?;
+        let prompt = if is_typed { None } else { Some(input::prompt(prompt, args.input)?) };
+        for (flag, is_given) in [
+            ("--max-turns", args.max_turns.is_some()),
+            ("--max-budget", args.max_budget.is_some()),
+            ("--stop-on-stall", args.stop_on_stall),
+        ] {
+            if is_typed && is_given {
+                return Err(Failure::usage(format!("{flag} needs a prompt"))
+                    .with_hint("write it as the last argument; on a terminal, you stop the agent yourself"));
+            }
+        }
         let agent_bin = args.agent_bin.map(|path| {
             let found = project.resolver.find(&path);
-            let found = found.map_err(Failure::doing(format!("find `{}`", path.display())));
+            let found = found.map_err(Failure::doing(format!("find `{}`", path.display())))?;
+            check_program(&found)?;
             // The engine would mount the link, which leads nowhere in the container.
-            found.map(|found| found.path().to_owned())
+            Ok::<_, Failure>(found.path().to_owned())
         });
         let then = if args.stop_on_stall { OnStall::Stop } else { OnStall::Report };
         if args.stop_on_stall && matches!(args.stall, StallTime::Off) {
@@ -102,22 +129,24 @@ impl AgentSettings {
             arguments: args.arguments,
             input: args.input,
             output: args.output,
+            streams: printer.streams(),
         })
     }
 }
 
-/// The login that the agent of `args` may have.
-pub(crate) fn login(args: &AgentArgs, project: &Project) -> Result<Option<LoginKind>, Failure> {
-    Ok(login_of(&agent_of(args.agent.as_deref(), project)?))
-}
-
-/// The login that `agent` may have.
-pub(crate) fn login_of(agent: &Agent) -> Option<LoginKind> {
-    agent.name().parse().ok()
+fn check_program(found: &Found) -> Result<(), Failure> {
+    let failed = || Failure::doing(format!("read `{}`", found.path().display()));
+    let facts = found.file()?.metadata().map_err(failed())?;
+    if facts.mode() & 0o111 == 0 {
+        let path = found.path().display();
+        return Err(Failure::new(format!("`{path}` is no program: it is not executable"))
+            .with_hint(format!("`chmod +x {path}`, if it is the agent's program")));
+    }
+    Ok(())
 }
 
 /// The flag's agent, else that of `sandbox.yaml`, else Claude Code.
-fn agent_of(flag: Option<&str>, project: &Project) -> Result<Agent, Failure> {
+pub(super) fn agent_of(flag: Option<&str>, project: &Project) -> Result<Agent, Failure> {
     match flag {
         Some(name) => name.parse().map_err(|error: sandbox::UnknownAgent| Failure::usage(error.to_string())),
         None => Ok(project.agent()),
@@ -132,6 +161,15 @@ fn resume_and_prompt(resume: Option<String>, prompt: Option<String>) -> (Resume,
         (Some(text), None) if !is_session_id(&text) => (Resume::Last, Some(text)),
         (Some(id), prompt) => (Resume::Id(id), prompt),
     }
+}
+
+/// Whether there is no prompt, and a terminal to type on: the agent's own screen is shown. Who owns such a run was started for that.
+pub(super) fn is_typed(args: &AgentArgs) -> bool {
+    let resumed = args.resume.as_deref().unwrap_or_default();
+    let has_prompt = args.prompt.is_some() || !(resumed.is_empty() || is_session_id(resumed));
+    let is_plain = args.input == AgentInput::Text && args.output == AgentOutput::Text && !args.detach;
+    let has_terminal = || io::stdin().is_terminal() && io::stdout().is_terminal();
+    is_plain && !has_prompt && (Owner::of_this_process().is_some() || has_terminal())
 }
 
 /// Whether `text` has the form of a UUID, or of an id of `OpenCode`.
@@ -150,8 +188,50 @@ fn is_session_id(text: &str) -> bool {
 /// Events that are printed at once at most.
 const BATCH: usize = 256;
 
+/// Runs the agent in `project`, with what holds where its files say nothing.
+pub(crate) async fn start(
+    args: AgentArgs,
+    project: TrustedProject,
+    global: &GlobalArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let agent = agent_of(args.agent.as_deref(), &project)?;
+    let project = project.for_agent(&agent, args.agent_bin.is_some(), &args.task.image, environment)?;
+    let settings = project.task(&args.task, WORKSPACE, Some(&agent), global, environment, printer).await?;
+    let agent_settings = AgentSettings::new(args, &project, printer)?;
+    if agent_settings.prompt.is_none() {
+        let kind = environment.text("TERM").unwrap_or_default();
+        return typed(settings, agent_settings, kind, printer).await;
+    }
+    self::agent(settings, agent_settings, printer).await
+}
+
+/// Runs the agent with its own screen.
+async fn typed(
+    settings: TaskSettings,
+    agent: AgentSettings,
+    kind: &str,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let work =
+        async |stage: Stage<'_>| Box::pin(typed::execute(stage, &settings, agent, kind, printer)).await;
+    let finished = Box::pin(on_stage(&settings, printer, work)).await?;
+    report_blocked(finished.folder.as_deref(), printer);
+    if let Some(Some(session)) = &finished.value {
+        printer.progress(&format!("session {session}; go on with --resume"));
+    }
+    Ok(finished.status)
+}
+
+fn report_blocked(folder: Option<&Path>, printer: Printer) {
+    for host in folder.map(blocked_hosts).unwrap_or_default() {
+        printer.progress(&format!("{host} was blocked; to allow it: sandbox allowlist allow {host}"));
+    }
+}
+
 /// Runs the agent once.
-pub(crate) async fn agent(
+async fn agent(
     settings: TaskSettings,
     agent: AgentSettings,
     printer: Printer,
@@ -162,6 +242,9 @@ pub(crate) async fn agent(
     let finished = Box::pin(on_stage(&settings, printer, work)).await?;
     if let (AgentOutput::Json, Some(Some(result))) = (output, &finished.value) {
         printer.line(json(result, &finished.workspace));
+    }
+    if output == AgentOutput::Text {
+        report_blocked(finished.folder.as_deref(), printer);
     }
     Ok(finished.status)
 }
@@ -185,12 +268,25 @@ async fn execute(
         }
     };
     if let Some(Ok(result)) = &result {
+        if let Some(mut record) = RunRecord::read(stage.run) {
+            record.came_to(result);
+            record.write(stage.run)?;
+        }
         tamper_report::report(&result.tampered, &settings.root, printer);
     }
     let is_over = matches!(result, Some(Ok(_)));
     let (status, value) = match (result, why) {
         // As with a command: that it had to be stopped says more than how it then ended.
-        (_, Some(why)) => (why, None),
+        (_, Some(why)) => {
+            printer.progress("stopped; go on with --resume");
+            (why, None)
+        }
+        (Some(Err(SandboxError::Container(ContainerError::ProgramNotFound { .. }))), None)
+            if agent.agent_bin.is_none() && settings.agent_program.is_none() =>
+        {
+            printer.failure(&no_program(&agent.agent));
+            (ExitStatus::NotFound, None)
+        }
         (Some(Err(error)), None) => return Err(error.into()),
         (Some(Ok(result)), None) => {
             let mut status = report(&result, &agent.agent, agent.output, printer);
@@ -213,13 +309,14 @@ async fn attempt(
     messages: Option<&Messages>,
     printer: Printer,
 ) -> Result<(Option<Result<ExecutionResult, SandboxError>>, Option<ExitStatus>), Failure> {
-    let mut spec = spec(stage, settings, agent);
-    spec = spec.git_identity(settings.git_identity.clone());
-    if let Some(ssh) = &settings.ssh {
-        spec = spec.ssh_signer(ssh.signer().await?);
+    let (task, prompt) = prepared(stage, settings, agent, settings.env.clone()).await?;
+    let name = agent.agent.name();
+    let record = RunRecord::begin(&["agent".to_owned(), name.to_owned()]);
+    record.with_session(name, agent.session.dir(), &agent.session.context).write(stage.run)?;
+    if let Some(owner) = Owner::of_this_process() {
+        let taken = owner.take_input(false, false).await;
+        taken.map_err(Failure::doing("make the streams of a run that others attach to"))?;
     }
-    let task = stage.sandbox.create_task(spec)?;
-    let prompt = prompt(agent, &task)?;
     let closed = Notify::new();
     let output = agent.output;
     let mut execution = match messages {
@@ -229,17 +326,48 @@ async fn attempt(
     let control =
         stage.control(settings, Controlled::Task(task.clone()), agent.agent.name().to_owned(), printer);
     let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Task(task.clone()), printer);
+    // Where questions are asked.
+    let board = settings.questions.as_ref().filter(|_| Owner::of_this_process().is_none());
+    let _asking = board.map(|board| Asking::begin(board, printer));
     let answer = Box::pin(async {
         let mut stdout = tokio::io::stdout();
         // The agent waits for a reader that is slow: only what is there already is printed at once.
         let mut batches = (&mut execution).ready_chunks(BATCH);
-        while let Some(events) = batches.next().await {
-            let texts = events.iter().filter_map(|event| shown(event, &agent.agent, output, printer));
+        let mut status = StatusLine::new(output, printer);
+        let mut ticks = tokio::time::interval(TICK);
+        let mut streamed = Streamed::default();
+        loop {
+            let events = tokio::select! {
+                events = batches.next() => events,
+                _ = ticks.tick(), if status.is_shown() => {
+                    let screen = board.map(Board::try_screen);
+                    if !matches!(screen, Some(None)) {
+                        status.show();
+                    }
+                    continue;
+                }
+            };
+            let Some(events) = events else { break };
+            // The agent must not write over what is asked.
+            let _screen = OptionFuture::from(board.map(Board::screen)).await;
+            for event in &events {
+                status.saw(event);
+            }
+            status.remove();
+            let texts =
+                events.iter().filter_map(|event| shown(event, &agent.agent, output, &mut streamed, printer));
             let text: String = texts.collect();
+            printer.wrote(&text);
             if stdout.write_all(text.as_bytes()).await.is_err() || stdout.flush().await.is_err() {
                 closed.notify_one();
                 break;
             }
+            status.show();
+        }
+        drop(status);
+        if let Some(end) = streamed.end() {
+            printer.wrote(&end);
+            let _ = stdout.write_all(end.as_bytes()).await.and(stdout.flush().await);
         }
         execution.await
     });
@@ -248,26 +376,48 @@ async fn attempt(
     Ok((result, why))
 }
 
+/// The task, and what it is asked.
+async fn prepared(
+    stage: &Stage<'_>,
+    settings: &TaskSettings,
+    agent: &AgentSettings,
+    env: ContainerEnv,
+) -> Result<(Task, Prompt), Failure> {
+    let mut spec = spec(stage, settings, agent).env(env);
+    spec = spec.git_identity(settings.git_identity.clone());
+    if let Some(ssh) = &settings.ssh {
+        spec = spec.ssh_signer(ssh.signer().await?);
+    }
+    let task = stage.sandbox.create_task(spec)?;
+    let prompt = prompt(agent, &task)?;
+    Ok((task, prompt))
+}
+
 /// What is printed of an event.
-fn shown(event: &StreamEvent, agent: &Agent, output: AgentOutput, printer: Printer) -> Option<String> {
+fn shown(
+    event: &StreamEvent,
+    agent: &Agent,
+    output: AgentOutput,
+    streamed: &mut Streamed,
+    printer: Printer,
+) -> Option<String> {
     if let (EventKind::Stalled(stall), AgentOutput::Text) = (event.kind(), output) {
         let seconds = Duration::from_millis(stall.silent_ms).as_secs_f64();
         printer.warning(format_args!("{agent} has reported nothing for {seconds} s"));
     }
     match output {
         AgentOutput::StreamJson => serde_json::to_string(event).ok().map(|line| line + "\n"),
-        AgentOutput::Text if printer.is_live() => transcript::lines(event, printer),
+        AgentOutput::Text if printer.is_live() => streamed.lines(event, printer),
         AgentOutput::Text | AgentOutput::Json => None,
     }
 }
 
 fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> TaskSpec {
     let mut spec = TaskSpec::new(&agent.session.context, stage.image.clone(), agent.session.dir())
-        .env(settings.env.clone())
         .network(settings.network.clone())
         .limits(settings.limits)
         .isolation(settings.isolation.clone())
-        .working_dir(settings.working_dir)
+        .working_dir(&settings.working_dir)
         .network_log_dir(stage.run)
         .briefing(agent.briefing)
         .agent(agent.agent.clone());
@@ -280,7 +430,7 @@ fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> Ta
     if let Some(renewal) = &settings.renewal {
         spec = spec.on_network_event(renewal.observer());
     }
-    if let Some(program) = &agent.agent_bin {
+    if let Some(program) = agent.agent_bin.as_ref().or(settings.agent_program.as_ref()) {
         spec = spec.agent_binary(program);
     }
     if let Some((after, then)) = agent.stall {
@@ -290,8 +440,9 @@ fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> Ta
 }
 
 fn prompt(agent: &AgentSettings, task: &Task) -> Result<Prompt, Failure> {
-    let mut prompt =
-        Prompt::new(&agent.prompt).resume(resumed(&agent.resume, task)?).arguments(agent.arguments.clone());
+    let text = agent.prompt.as_ref().map_or_else(Prompt::typed, Prompt::new);
+    let mut prompt = text.resume(resumed(&agent.resume, task)?).arguments(agent.arguments.clone());
+    prompt = prompt.partial_text(agent.output == AgentOutput::Text && agent.streams);
     if let Some(model) = &agent.model {
         prompt = prompt.model(model);
     }
@@ -307,7 +458,18 @@ fn prompt(agent: &AgentSettings, task: &Task) -> Result<Prompt, Failure> {
 fn resumed(resume: &Resume, task: &Task) -> Result<Option<String>, Failure> {
     Ok(match resume {
         Resume::None => None,
-        Resume::Id(id) => Some(id.clone()),
+        Resume::Id(id) => {
+            let session = task.session_store().load().map_err(sandbox::SandboxError::from)?;
+            let is_known = session.is_none_or(|session| {
+                session.replies.is_empty() || session.replies.iter().any(|reply| reply.session_id == *id)
+            });
+            if !is_known {
+                return Err(Failure::new(format!("there is no session `{}`", sanitize_name(id))).with_hint(
+                    "leave the id out for the most recent session; each run ends with its session's id",
+                ));
+            }
+            Some(id.clone())
+        }
         Resume::Last => {
             let last = task.session_store().session_id_for_resume().map_err(sandbox::SandboxError::from)?;
             let none =

@@ -22,11 +22,11 @@ pub(crate) async fn build(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let source = project.image(&args.image)?;
-    let age = if force { Some(0) } else { args.image.max_image_age };
-    config.max_image_age = age.map_or(config.max_image_age, Duration::from_secs);
+    let age = if force { Some(Duration::ZERO) } else { args.image.max_image_age };
+    config.max_image_age = age.unwrap_or(config.max_image_age);
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
     let sandbox = Sandbox::start(config).await?;
-    let run = RunFolder::create(&project.logs())?;
+    let run = RunFolder::create(&project.logs(), sandbox.instance_id())?;
     let mut is_built = false;
     let built = {
         let building =

@@ -14,7 +14,6 @@ pub(crate) async fn clean(
     args: &CleanArgs,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    printer.message("Cleaning sandbox resources...");
     let sandbox = Sandbox::start(config).await?;
     let report = sandbox.sweep().await?;
     let (containers, networks) = (&report.containers, &report.networks);
@@ -52,11 +51,12 @@ pub(crate) async fn clean(
         for tag in &removed {
             printer.line(format_args!("removed image {tag}"));
         }
-        printer.message(if removed.is_empty() { "No image to remove" } else { "Removed sandbox image" });
+        if removed.is_empty() {
+            printer.line("the project has no image");
+        }
     } else {
-        printer.hint("Use --force to also remove the sandbox image");
+        printer.hint("--force also removes the project's image");
     }
-    printer.message("Cleanup complete");
     Ok(if report.failed.is_empty() && stuck.is_empty() {
         ExitStatus::Success
     } else {

@@ -35,7 +35,7 @@ pub(crate) fn diff(
         return Ok(ExitStatus::Success);
     }
     for change in &changes {
-        let shown = if args.patch { patch(&copy, change)? } else { None };
+        let shown = if args.patch { patch(&copy, change, LARGEST_TEXT)? } else { None };
         let lines = shown
             .map_or_else(|| iter::once(line(change)).chain(settings(change)).collect(), |patch| vec![patch]);
         if !lines.into_iter().all(|line| printer.line(line)) {
@@ -45,19 +45,24 @@ pub(crate) fn diff(
     Ok(ExitStatus::Success)
 }
 
+/// A change with what it did to a text of at most `largest` bytes.
+pub(super) fn described(copy: &WorkspaceCopy, change: &Change, largest: u64) -> Result<String, Failure> {
+    Ok(patch(copy, change, largest)?.unwrap_or_else(|| line(change)))
+}
+
 /// What is said where there is no copy.
 pub(super) const NO_COPY: &str =
     "there is no copy of this work tree; `sandbox run --workspace copy` makes one";
 
 /// The change of a text, as `diff -u` has it; `None` for what is not text or too large.
-fn patch(copy: &WorkspaceCopy, change: &Change) -> Result<Option<String>, Failure> {
+fn patch(copy: &WorkspaceCopy, change: &Change, largest: u64) -> Result<Option<String>, Failure> {
     if change.entry != EntryKind::File {
         return Ok(None);
     }
-    let (ours, theirs) = copy.versions(&change.path, LARGEST_TEXT + 1)?;
+    let (ours, theirs) = copy.versions(&change.path, largest + 1)?;
     let readable = |content: Option<Vec<u8>>| {
         let content = content.unwrap_or_default();
-        let small = u64::try_from(content.len()).is_ok_and(|length| length <= LARGEST_TEXT);
+        let small = u64::try_from(content.len()).is_ok_and(|length| length <= largest);
         String::from_utf8(content).ok().filter(|text| small && !text.contains('\0'))
     };
     let (Some(ours), Some(theirs)) = (readable(ours), readable(theirs)) else {

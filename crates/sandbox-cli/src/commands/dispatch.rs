@@ -2,18 +2,21 @@
 
 use std::path::Path;
 
-use crate::args::{Cli, Command, ImageArgs};
+use crate::args::{
+    BackgroundArgs, BuildArgs, Cli, Command, ExecArgs, GlobalArgs, ImageArgs, PolicyArgs,
+    RunArgs, WorkspaceAccess,
+};
 use crate::config::{Environment, Places};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::settings::{Needs, Project};
+use crate::settings::{Needs, Project, TrustedProject};
 use crate::trace;
 use crate::trust::Trust;
 
 use super::{
-    agent, allowlist, apply, build, clean, config, diff, discard, doctor, gate, generate, image, logs,
-    policy, run, ssh, status, trust, verify,
+    agent, allowlist, apply, attach, build, clean, config, diff, discard, doctor, exec, gate, generate,
+    image, init, logs, policy, ps, run, ssh, status, trust, verify,
 };
 
 /// Runs the command.
@@ -22,42 +25,39 @@ pub(crate) async fn dispatch(
     environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    let Cli { global, command } = cli;
+    let (global, command) = (cli.global, cli.command.spelled_out());
     trace::begin(printer, log_file(&command), environment)?;
+    let state = || Places::find(environment).map(|places| places.state);
     let project = || Project::load(&global, environment, printer);
     let trust_flag = global.trust.clone().unwrap_or_default();
-    let trusted = |image: &ImageArgs, allowlist: Option<&Path>| {
-        let needs = Needs { image: Some(image), allowlist };
-        project()?.trusted(Some(needs), &trust_flag, printer)
-    };
+    let needing = |needs: Needs<'_>| project()?.trusted(Some(needs), &trust_flag, printer);
+    let trusted = |image, allowlist| needing(Needs { image: Some(image), allowlist });
     // Nothing but the configuration is obeyed by what only looks after what runs left.
     let configured = || project()?.trusted(None, &trust_flag, printer);
     let sandbox = || configured()?.sandbox(&global, environment, printer);
+    if let (Some(background), false) = (background(&command), global.owner) {
+        return attach::in_front(background, command.asks(), &state()?, printer).await;
+    }
     match command {
         Command::Run(args) => {
-            let project = trusted(&args.task.image, args.task.allowlist.as_deref())?;
-            let settings =
-                project.task(&args.task, run::WORKSPACE, None, &global, environment, printer).await?;
-            run::run(settings, args.command, printer).await
+            let project = trusted(&args.task.image, args.task.policy.allowlist.as_deref())?;
+            run_in(&project, args, &global, environment, printer).await
         }
+        Command::Exec(args) if args.run.is_some() => exec_in_run(args, environment, printer).await,
         Command::Exec(args) => {
             let project = trusted(&args.image, args.allowlist.as_deref())?;
-            let settings = project.exec(&args, &global, environment, printer)?;
-            run::run(settings, args.command, printer).await
+            exec_in(&project, args, &global, environment, printer).await
         }
+        // It was made the command that it is short for.
+        Command::Shell(_) => Ok(ExitStatus::Usage),
         Command::Build { args, force } => {
-            let project = trusted(&args.image, None)?;
-            let config = project.sandbox(&global, environment, printer)?;
-            build::build(&args, force, &project, config, printer).await
+            build_in(&trusted(&args.image, None)?, &args, force, &global, environment, printer).await
         }
         Command::Agent(args) => {
-            let project = trusted(&args.task.image, args.task.allowlist.as_deref())?;
-            let login = agent::login(&args, &project)?;
-            let settings =
-                project.task(&args.task, agent::WORKSPACE, login, &global, environment, printer).await?;
-            let agent = agent::AgentSettings::new(args, &project)?;
-            agent::agent(settings, agent, printer).await
+            let project = trusted(&args.task.image, args.task.policy.allowlist.as_deref())?;
+            agent::start(args, project, &global, environment, printer).await
         }
+        Command::Init(args) => init::init(&args, environment, printer),
         Command::Diff(args) => diff::diff(&args, &configured()?, printer),
         Command::Apply(args) => apply::apply(&args, &configured()?, sandbox, printer).await,
         Command::Discard => discard::discard(&configured()?, sandbox, printer).await,
@@ -67,30 +67,30 @@ pub(crate) async fn dispatch(
             image::image(command, &project, config, trust_flag == Trust::Now, printer).await
         }
         Command::Trust(args) => trust::trust(&args, &project()?, printer),
-        Command::Allowlist(command) => allowlist::allowlist(command, &project()?, printer),
+        Command::Allowlist(args) => allowlist::allowlist(args, &project()?, environment, printer),
         Command::Config(command) => Ok(config::config(&command, project, environment, printer)),
         Command::Ssh(command) => ssh::ssh(command, project, configured, environment, printer).await,
-        Command::Gate(command) => gate::gate(command, &Places::find(environment)?.state, printer).await,
+        Command::Gate(command) => gate::gate(command, &state()?, printer).await,
         Command::Logs(args) => logs::logs(args, &project()?, printer).await,
         Command::Policy(command) => {
             let read = |file: &Path| {
-                let needs = Needs { image: None, allowlist: Some(file) };
-                let project = project()?.trusted(Some(needs), &trust_flag, printer)?;
-                project.allowlist(Some(file), printer)
+                let project = needing(Needs { image: None, allowlist: Some(file) })?;
+                project.allowlist(&PolicyArgs::of_file(Some(file)), printer)
             };
-            policy::policy(command, &Places::find(environment)?.state, read, printer).await
+            policy::policy(command, &state()?, read, printer).await
         }
-        Command::Stop(args) => policy::stop(&args, &Places::find(environment)?.state, printer).await,
+        Command::Ps(args) => ps::ps(args.output, &state()?, printer).await,
+        Command::Attach(args) => {
+            // Runs of other projects can be attached to anywhere.
+            let logs = project().ok().map(|project| project.logs());
+            attach::attach(args, &state()?, logs.as_deref(), printer).await
+        }
+        Command::Stop(args) => policy::stop(&args, &state()?, printer).await,
         Command::Status(args) => status::status(sandbox()?, &project()?, args.output, printer).await,
         Command::Clean(args) => {
-            let image = project()?.image(&ImageArgs::default()).ok();
-            clean::clean(sandbox()?, image, &args, printer).await
+            clean::clean(sandbox()?, project()?.image(&ImageArgs::default()).ok(), &args, printer).await
         }
-        Command::Doctor(args) => {
-            let project = project();
-            let sandbox = project.is_ok().then(sandbox);
-            doctor::doctor(project, sandbox, environment, args.output, printer).await
-        }
+        Command::Doctor(args) => doctor::doctor(project(), sandbox, environment, args.output, printer).await,
         Command::Verify(args) => {
             let settings = trusted(&args.image, None)?.verification(&args, &global, environment, printer)?;
             verify::verify(settings, args.output, printer).await
@@ -98,6 +98,68 @@ pub(crate) async fn dispatch(
         Command::Completions { shell } => Ok(generate::completions(shell, printer)),
         Command::Man { dir } => generate::man(dir.as_deref(), environment, printer),
     }
+}
+
+/// How its run is left to a process of its own; `None`: it is not.
+fn background(command: &Command) -> Option<BackgroundArgs> {
+    let typed = || match command {
+        Command::Agent(args) => agent::is_typed(args).then(|| args.on_terminal()),
+        _ => None,
+    };
+    command.background().or_else(typed)
+}
+
+async fn exec_in_run(
+    args: ExecArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let ExecArgs { run, command, terminal: has_terminal, .. } = args;
+    let in_run = exec::InRun { run: run.unwrap_or_default(), command, has_terminal };
+    let kind = environment.text("TERM").unwrap_or_default();
+    exec::exec(in_run, kind, &Places::find(environment)?.state, printer).await
+}
+
+async fn run_in(
+    project: &TrustedProject,
+    args: RunArgs,
+    global: &GlobalArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let settings = project.task(&args.task, run::WORKSPACE, None, global, environment, printer).await?;
+    let streams = run::Streams::of(&args.background, environment.text("TERM").unwrap_or_default());
+    run::run(settings, args.command, streams, printer).await
+}
+
+async fn build_in(
+    project: &TrustedProject,
+    args: &BuildArgs,
+    force: bool,
+    global: &GlobalArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let config = project.sandbox(global, environment, printer)?;
+    build::build(args, force, project, config, printer).await
+}
+
+async fn exec_in(
+    project: &TrustedProject,
+    args: ExecArgs,
+    global: &GlobalArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let settings = project.exec(&args, global, environment, printer)?;
+    let status = run::run(settings, args.command, run::Streams::default(), printer).await?;
+    if status.code() != 0 && args.workspace == WorkspaceAccess::Rw && project.belongs_to_root() {
+        printer.hint(
+            "this folder belongs to root, and the command runs as user 1000, who cannot write it: `sudo chown -R 1000 .`, or use `sandbox run`, \
+             whose commands run as root of their container",
+        );
+    }
+    Ok(status)
 }
 
 /// Where what the sandbox itself does is written, besides stderr.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use sandbox::host_path::Resolver;
 use sandbox::image::{ImageRequest, ImageSummary, ImageTags};
@@ -13,7 +13,7 @@ use time::format_description::well_known::Rfc3339;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::args::{ImageArgs, ImageCommand, Output};
+use crate::args::{ImageCommand, Output};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
@@ -45,7 +45,7 @@ pub(crate) async fn image(
     let config = config()?;
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
     let sandbox = Sandbox::start(with_age(config, &command)).await?;
-    let run = RunFolder::create(&project.logs())?;
+    let run = RunFolder::create(&project.logs(), sandbox.instance_id())?;
     let done = tokio::select! {
         done = with_engine(command, project, &sandbox, run.path(), trusted, printer) => done,
         interrupt = interrupts.next() => Ok(ExitStatus::Interrupted(interrupt)),
@@ -98,7 +98,7 @@ async fn with_engine(
             }
         }
         ImageCommand::Prune(args) => {
-            for image in sandbox.prune_images(Duration::from_secs(args.max_image_age)).await? {
+            for image in sandbox.prune_images(args.max_image_age).await? {
                 printer.line(format_args!("removed {}", image.tag.unwrap_or(image.id)));
             }
         }
@@ -107,10 +107,9 @@ async fn with_engine(
 }
 
 fn with_age(mut config: SandboxConfig, command: &ImageCommand) -> SandboxConfig {
-    let age = |args: &ImageArgs| args.max_image_age.map(Duration::from_secs);
     let age = match command {
-        ImageCommand::Build(args) => age(&args.image),
-        ImageCommand::Save(args) => age(&args.image),
+        ImageCommand::Build(args) => args.image.max_image_age,
+        ImageCommand::Save(args) => args.image.max_image_age,
         _ => None,
     };
     config.max_image_age = age.unwrap_or(config.max_image_age);

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sandbox::network::{LogEntry, LogFollower, NetworkLog};
 
@@ -11,8 +12,9 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::network_log::json_path;
-use crate::printer::Printer;
+use crate::printer::{Printer, sanitize_name};
 use crate::run_folder;
+use crate::run_record::RunRecord;
 use crate::settings::Project;
 
 /// Prints a log.
@@ -30,7 +32,7 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
             Err(error) => return Err(error.into()),
         }
     } else {
-        let run = run(&logs, args.run.as_deref())?;
+        let run = run_folder::find(&logs, args.id.as_deref().or(args.run.as_deref()))?;
         let log = NetworkLog::new(&run);
         let path = if args.output == LogOutput::Json { log.json_path() } else { log.path() };
         (path, Some(run))
@@ -44,30 +46,23 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
 
 fn list(logs: &Path, printer: Printer) -> ExitStatus {
     for id in run_folder::ids(logs) {
-        let running = if run_folder::is_running(&logs.join(&id)) { "  (running)" } else { "" };
-        if !printer.line(format_args!("{id}{running}")) {
+        let folder = logs.join(&id);
+        let record = RunRecord::read(&folder);
+        let end = match record.as_ref().and_then(|record| record.end.as_ref()) {
+            _ if run_folder::is_running(&folder) => "running".to_owned(),
+            Some(end) => {
+                let took = Duration::from_millis(end.duration_ms).as_secs_f64();
+                format!("exit code {}, {took:.1} s", end.exit_code)
+            }
+            None if record.is_none() => "not started".to_owned(),
+            None => "no end is known".to_owned(),
+        };
+        let command = record.map(|record| sanitize_name(&record.command)).unwrap_or_default();
+        if !printer.line(format_args!("{id}  {end}  {command}")) {
             break;
         }
     }
     ExitStatus::Success
-}
-
-/// The folder of the run `id`, else of the newest.
-fn run(logs: &Path, id: Option<&str>) -> Result<PathBuf, Failure> {
-    let ids = run_folder::ids(logs);
-    match id {
-        Some(id) if ids.iter().any(|known| known == id) => Ok(logs.join(id)),
-        Some(id) => Err(Failure::new(format!("this project has no run `{id}`"))
-            .with_hint("`sandbox logs --list` names those that are kept")),
-        None => {
-            let newest = ids.last().map(|id| logs.join(id));
-            let none = || {
-                Failure::new("this project has no run yet")
-                    .with_hint("`sandbox run -- CMD` makes one, in this folder")
-            };
-            newest.ok_or_else(none)
-        }
-    }
 }
 
 /// The file that was named, or the other one beside it.
@@ -174,19 +169,5 @@ mod tests {
         assert_eq!(of_file(log, LogOutput::Json), dir.path().join("net.jsonl"));
         let json = dir.path().join("net.jsonl");
         assert_eq!(of_file(json.clone(), LogOutput::Json), json);
-    }
-
-    #[test]
-    fn runs_are_named_by_their_folders_only() {
-        let logs = tempfile::tempdir().unwrap();
-        assert!(run(logs.path(), None).unwrap_err().hint().is_some());
-        for id in ["1", "2"] {
-            std::fs::create_dir(logs.path().join(id)).unwrap();
-        }
-        assert_eq!(run(logs.path(), None).unwrap(), logs.path().join("2"));
-        assert_eq!(run(logs.path(), Some("1")).unwrap(), logs.path().join("1"));
-        for id in ["3", "..", ".", ""] {
-            assert!(run(logs.path(), Some(id)).is_err(), "{id:?}");
-        }
     }
 }

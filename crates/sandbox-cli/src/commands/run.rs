@@ -1,33 +1,63 @@
 //! `run`: any command, its three streams passed through byte for byte.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use futures_util::StreamExt as _;
-use sandbox::{CommandResult, CommandSpec, Input, OutputChunk, SandboxError};
+use futures_util::future::OptionFuture;
+use sandbox::{CommandResult, CommandSpec, Execution, Input, OutputChunk, SandboxError, TerminalSize};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 
+use crate::args::BackgroundArgs;
 use crate::config::WorkspaceMode;
 use crate::control::{ControlSocket, Controlled};
 use crate::credentials::Renewal;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::launch::{Executed, Stage, on_stage, watched};
+use crate::owner::Owner;
 use crate::printer::Printer;
+use crate::questions::{Asking, Board};
+use crate::run_record::RunRecord;
 use crate::settings::TaskSettings;
 use crate::tamper_report;
+use crate::terminal;
 
 /// What a command works on by default: with a copy, servers and watchers would see nothing of what is edited beside them, and
 /// a second command would have to wait.
 pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Direct;
 
+/// What a command has for its streams; by default those of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    /// A terminal of this size and kind.
+    terminal: Option<(TerminalSize, String)>,
+    /// Whether the process that started this one attaches.
+    watched: bool,
+}
+
+impl Streams {
+    /// Of a run that this process owns, as `args` have it; `kind` is the value of `TERM`.
+    pub(crate) fn of(args: &BackgroundArgs, kind: &str) -> Self {
+        let terminal = args.terminal.then(|| (terminal::size(), terminal_kind(kind).to_owned()));
+        Self { terminal, watched: !args.detach }
+    }
+}
+
+/// The kind of a terminal, for a program in a container: it goes into an environment, and from there into file names.
+pub(crate) fn terminal_kind(kind: &str) -> &str {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-+._".contains(c);
+    Some(kind).filter(|kind| !kind.is_empty() && kind.chars().all(is_name)).unwrap_or("xterm")
+}
+
 /// Runs `command` and passes its exit code on.
 pub(crate) async fn run(
     settings: TaskSettings,
     command: Vec<String>,
+    streams: Streams,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    let work = async |stage: Stage<'_>| Box::pin(execute(stage, &settings, command, printer)).await;
+    let work = async |stage: Stage<'_>| Box::pin(execute(stage, &settings, command, streams, printer)).await;
     Ok(Box::pin(on_stage(&settings, printer, work)).await?.status)
 }
 
@@ -35,15 +65,23 @@ async fn execute(
     stage: Stage<'_>,
     settings: &TaskSettings,
     command: Vec<String>,
+    streams: Streams,
     printer: Printer,
 ) -> Result<Executed<()>, Failure> {
     let program = command.first().cloned().unwrap_or_default();
+    RunRecord::begin(&command).write(stage.run)?;
+    let mut env = settings.env.clone();
+    if let Some((_, kind)) = &streams.terminal
+        && !env.variables().contains_key("TERM")
+    {
+        env = env.with("TERM", kind);
+    }
     let mut spec = CommandSpec::new(&settings.key, stage.image.clone(), command)
-        .env(settings.env.clone())
+        .env(env)
         .network(settings.network.clone())
         .limits(settings.limits)
         .isolation(settings.isolation.clone())
-        .working_dir(settings.working_dir)
+        .working_dir(&settings.working_dir)
         .network_log_dir(stage.run);
     for mount in &settings.mounts {
         spec = spec.mount(mount.clone());
@@ -55,37 +93,66 @@ async fn execute(
     if let Some(ssh) = &settings.ssh {
         spec = spec.ssh_signer(ssh.signer().await?);
     }
+    if let Some((size, _)) = streams.terminal {
+        spec = spec.terminal(size);
+    }
+    if let Some(owner) = Owner::of_this_process() {
+        let taken = owner.take_input(streams.terminal.is_some(), streams.watched).await;
+        taken.map_err(Failure::doing("make the streams of a run that others attach to"))?;
+    }
     let command = stage.sandbox.create_command(spec)?;
     let closed = Notify::new();
-    let mut stdout = Outlet::new(tokio::io::stdout());
-    let mut stderr = Outlet::new(tokio::io::stderr());
-    let mut execution = command.execute(Input::Reader(Box::new(tokio::io::stdin())));
+    // Where questions are asked.
+    let board = settings.questions.as_ref().filter(|_| Owner::of_this_process().is_none());
+    let _asking = board.map(|board| Asking::begin(board, printer));
+    let input = if board.is_some() && io::stdin().is_terminal() {
+        // What is typed there are answers.
+        Input::Empty
+    } else {
+        Input::Reader(Box::new(tokio::io::stdin()))
+    };
+    let execution = command.execute(input);
     let control = stage.control(settings, Controlled::Command(command.clone()), program, printer);
     let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Command(command.clone()), printer);
-    let passed = async {
-        while let Some(chunk) = execution.next().await {
-            match chunk {
-                OutputChunk::Stdout(bytes) => {
-                    if !stdout.write(&bytes).await {
-                        closed.notify_one();
-                    }
-                }
-                OutputChunk::Stderr(bytes) => {
-                    stderr.write(&bytes).await;
-                }
-            }
-        }
-        execution.await
-    };
+    let mut failure = None;
+    let passed = pass(execution, board, &closed, &mut failure);
     let (result, why) = watched(passed, async || command.stop().await, stage.interrupts, &closed).await;
     let why = why.or(ControlSocket::end(control).await);
     let is_over = matches!(result, Some(Ok(_)));
-    let status = ended(result, why, stdout.failure, settings, printer)?;
+    let status = ended(result, why, failure, settings, printer)?;
     Ok(Executed { status, is_over, value: () })
 }
 
+/// Writes output to our streams as it comes. Where stdout is given up, `closed` is notified, and why is in `failure` unless its reader is
+/// gone.
+pub(super) async fn pass(
+    mut execution: Execution<OutputChunk, CommandResult>,
+    board: Option<&Board>,
+    closed: &Notify,
+    failure: &mut Option<io::Error>,
+) -> Result<CommandResult, SandboxError> {
+    let mut stdout = Outlet::new(tokio::io::stdout());
+    let mut stderr = Outlet::new(tokio::io::stderr());
+    while let Some(chunk) = execution.next().await {
+        // The task must not write over what is asked.
+        let _screen = OptionFuture::from(board.map(Board::screen)).await;
+        match chunk {
+            OutputChunk::Stdout(bytes) => {
+                if !stdout.write(&bytes).await {
+                    *failure = stdout.failure.take().or(failure.take());
+                    closed.notify_one();
+                }
+            }
+            OutputChunk::Stderr(bytes) => {
+                stderr.write(&bytes).await;
+            }
+        }
+    }
+    execution.await
+}
+
 /// What the end of the command means for ours.
-fn ended(
+pub(super) fn ended(
     result: Option<Result<CommandResult, SandboxError>>,
     why: Option<ExitStatus>,
     output: Option<io::Error>,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use claude_output::{
-    ApiRetry, ContentBlock, EventKind, MessageEvent, ResultEvent, StreamEvent, SystemEvent, ToolUse,
+    ApiRetry, ContentBlock, EventKind, MessageEvent, Partial, ResultEvent, StreamEvent, SystemEvent, ToolUse,
 };
 use serde_json::Value;
 
@@ -16,6 +16,86 @@ const SHOWN: usize = 100;
 const SHOWN_ARGUMENTS: [&str; 8] =
     ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
 
+/// Text of the model that is shown as it comes.
+#[derive(Debug, Default)]
+pub(crate) struct Streamed {
+    /// That of the block that is being written.
+    text: String,
+    /// How much of it was shown: what may be white space at its end was not.
+    shown: usize,
+    /// Whether the last line that was shown goes on.
+    is_open: bool,
+}
+
+/// Of a block, so much is shown as it comes, in bytes. The rest comes with the whole.
+const STREAMED: usize = 1024 * 1024;
+
+impl Streamed {
+    /// What to print of an event after what was printed of those before it.
+    pub(crate) fn lines(&mut self, event: &StreamEvent, printer: Printer) -> Option<String> {
+        if event.parent_tool_use_id().is_none() {
+            match event.kind() {
+                EventKind::Partial(Partial::Text(text)) => return self.more(text),
+                EventKind::Partial(Partial::Begin) => return self.end(),
+                EventKind::Assistant(message) if self.shown > 0 => {
+                    return self.whole(event, message, printer);
+                }
+                _ => {}
+            }
+        }
+        let lines = lines(event, printer)?;
+        let before = if std::mem::take(&mut self.is_open) { "\n" } else { "" };
+        Some(format!("{before}{lines}"))
+    }
+
+    /// Ends a text that has no whole.
+    pub(crate) fn end(&mut self) -> Option<String> {
+        std::mem::take(self).is_open.then(|| "\n".to_owned())
+    }
+
+    fn more(&mut self, piece: &str) -> Option<String> {
+        if self.text.len() + piece.len() > STREAMED {
+            return None;
+        }
+        let visible = self.text.len() + piece.trim_end().len();
+        self.text.push_str(piece);
+        if piece.trim_end().is_empty() {
+            return None;
+        }
+        let more = self.text.get(self.shown..visible)?;
+        self.shown = visible;
+        // Each character is judged alone, so it does not matter where a piece ends.
+        let more = sanitize(more);
+        self.is_open = !more.ends_with('\n');
+        Some(more)
+    }
+
+    /// The rest of a message of which text was shown.
+    fn whole(&mut self, event: &StreamEvent, message: &MessageEvent, printer: Printer) -> Option<String> {
+        let Self { text, shown, is_open } = std::mem::take(self);
+        let begun = text.get(..shown).unwrap_or_default();
+        let first = message.content.iter().position(|block| matches!(block, ContentBlock::Text(_)));
+        let end = if is_open { "\n" } else { "" };
+        match (first, first.and_then(|first| message.content.get(first))) {
+            (Some(first), Some(ContentBlock::Text(all))) if all.starts_with(begun) => {
+                let rest = all.trim_end().get(shown..).unwrap_or_default();
+                let mut others = message.clone();
+                others.content.remove(first);
+                let others = assistant(&others, false, printer).concat();
+                Some(format!("{}\n{others}", sanitize(rest)))
+            }
+            // It is another text, so it is shown as a whole.
+            (Some(_), _) => Some(format!("{end}{}", lines(event, printer).unwrap_or_default())),
+            (None, _) => {
+                // Its text is still to come.
+                let lines = lines(event, printer);
+                *self = Self { text, shown, is_open: is_open && lines.is_none() };
+                lines.map(|lines| format!("{end}{lines}"))
+            }
+        }
+    }
+}
+
 /// What to print of an event; `None` for those that say nothing to people.
 pub(crate) fn lines(event: &StreamEvent, printer: Printer) -> Option<String> {
     let inner = event.parent_tool_use_id().is_some();
@@ -23,7 +103,9 @@ pub(crate) fn lines(event: &StreamEvent, printer: Printer) -> Option<String> {
         EventKind::Assistant(message) => assistant(message, inner, printer),
         EventKind::User(message) => failed_tools(message, printer),
         EventKind::Result(result) => vec![ending(result, printer)],
-        EventKind::System(SystemEvent { retry: Some(retry), .. }) => vec![again(retry, printer)],
+        EventKind::System(SystemEvent { retry: Some(retry), .. }) => {
+            vec![format!("{}\n", printer.styled(Style::Warning, again(retry)))]
+        }
         EventKind::Truncated(truncated) => {
             vec![printer.styled(
                 Style::Warning,
@@ -63,7 +145,8 @@ fn failed_tools(message: &MessageEvent, printer: Printer) -> Vec<String> {
     message.content.iter().filter_map(line).collect()
 }
 
-fn again(retry: &ApiRetry, printer: Printer) -> String {
+/// Why a request to the API is sent again, and when.
+pub(crate) fn again(retry: &ApiRetry) -> String {
     let status = retry.status.map(|status| status.to_string());
     let facts: Vec<String> = status.into_iter().chain(retry.error.as_deref().map(sanitize)).collect();
     let facts = if facts.is_empty() { "no answer".to_owned() } else { facts.join(" ") };
@@ -73,8 +156,7 @@ fn again(retry: &ApiRetry, printer: Printer) -> String {
         (Some(attempt), Some(most)) => format!(" ({attempt} of {most})"),
         _ => String::new(),
     };
-    let text = format!("the API failed: {facts}{delay}{count}");
-    format!("{}\n", printer.styled(Style::Warning, text))
+    format!("the API failed: {facts}{delay}{count}")
 }
 
 fn ending(result: &ResultEvent, printer: Printer) -> String {
@@ -125,6 +207,51 @@ mod tests {
     fn shown(event: &Value) -> Option<String> {
         let event = claude_output::parse_event(&event.to_string()).unwrap();
         lines(&event, Printer::new(0, true))
+    }
+
+    fn streamed(events: &[Value]) -> String {
+        let mut streamed = Streamed::default();
+        let printer = Printer::new(0, true);
+        let events = events.iter().map(|event| claude_output::parse_event(&event.to_string()).unwrap());
+        let lines: Vec<_> = events.filter_map(|event| streamed.lines(&event, printer)).collect();
+        lines.concat() + &streamed.end().unwrap_or_default()
+    }
+
+    #[test]
+    fn text_is_shown_as_it_comes_and_once() {
+        let piece = |text: &str| json!({"type": "stream_event", "event": {"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}}});
+        let begin = || json!({"type": "stream_event", "event": {"type": "message_start"}});
+        let whole = |text: &str| json!({"type": "assistant", "message": {"content": [{"type": "text", "text": text}]}});
+        let tool = || json!({"type": "assistant", "message": {"content": [{"type": "tool_use", "id": "1", "name": "Bash", "input": {}}]}});
+        let inner = |mut event: Value| {
+            event["parent_tool_use_id"] = json!("t");
+            event
+        };
+        for (events, expected) in [
+            (
+                vec![begin(), piece("Hel"), piece("lo \n"), piece("you.\n\n"), whole("Hello \nyou.\n\n")],
+                "Hello \nyou.\n",
+            ),
+            (vec![piece("a"), whole("a"), piece("b"), whole("b")], "a\nb\n"),
+            // What has no whole, or another one.
+            (vec![piece("cut"), begin(), piece("again"), whole("again")], "cut\nagain\n"),
+            (vec![piece("cut")], "cut\n"),
+            (vec![piece("abc"), whole("xyz")], "abc\nxyz\n"),
+            (vec![piece("abc"), whole("abcdef")], "abcdef\n"),
+            (vec![piece(" \n"), whole(" \n"), tool()], "> Bash \n"),
+            (vec![piece("a"), tool(), piece("b"), whole("ab")], "a\n> Bash \nb\n"),
+            (vec![piece("a"), inner(piece("x")), inner(whole("x")), piece("b"), whole("ab")], "ab\n"),
+            // An escape sequence and a cluster that are cut in two.
+            (vec![piece("a\x1b"), piece("[2Jb\u{9b}"), piece("1m\r")], "a\\u{1b}[2Jb\\u{9b}1m\n"),
+            (
+                vec![piece("\u{1f469}\u{200d}"), piece("\u{1f4bb}e"), piece("\u{301}\u{202e}.")],
+                "\u{1f469}\u{200d}\u{1f4bb}e\u{301}\\u{202e}.\n",
+            ),
+        ] {
+            assert_eq!(streamed(&events), expected, "{events:?}");
+        }
+        let much = "x".repeat(STREAMED);
+        assert_eq!(streamed(&[piece("a"), piece(&much), whole(&format!("a{much}"))]).len(), STREAMED + 2);
     }
 
     #[test]

@@ -42,7 +42,7 @@ async fn in_sandbox(
     printer: Printer,
 ) -> Result<VerifyReport, Failure> {
     sandbox.sweep().await?;
-    let run = RunFolder::create(&settings.logs)?;
+    let run = RunFolder::create(&settings.logs, sandbox.instance_id())?;
     let image = sandbox
         .ensure_image(
             ImageRequest::new(&settings.image)

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use located_yaml::{Entries, Spanned};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -14,6 +15,7 @@ use super::credentials::{LoginDocument, MaskedDocument, SigningDocument};
 use super::services::ServiceDocument;
 use super::setting::{Setting, VariableName};
 use super::ssh::SshDocument;
+use super::time::duration;
 use super::workspace::WorkspaceMode;
 
 /// Settings of the `sandbox` command for one project. Every key may be left out; relative paths are relative to this file.
@@ -99,7 +101,7 @@ pub(super) struct UpstreamDocument {
     pub(super) dns: Option<Spanned<String>>,
     /// A PEM file of authorities that are trusted in addition to the web's.
     #[schemars(with = "String")]
-    pub(super) extra_roots: Option<PathBuf>,
+    pub(super) extra_roots: Option<Spanned<PathBuf>>,
     /// Networks that may be reached although they are not public, as in 10.20.0.0/16.
     #[schemars(with = "Vec<String>")]
     pub(super) allow_addresses: Vec<Spanned<String>>,
@@ -121,9 +123,51 @@ pub(super) struct LimitsDocument {
     /// What the container may write, as in 10g. Needs storage with quotas.
     #[schemars(with = "Size")]
     pub(super) disk: Option<Spanned<Size>>,
-    /// Seconds.
-    #[schemars(with = "u64", range(min = 1))]
-    pub(super) timeout: Option<Spanned<u64>>,
+    /// As in 90s, 10m or 2h, or a number of seconds.
+    #[schemars(with = "TimeLimit")]
+    pub(super) timeout: Option<Spanned<TimeLimit>>,
+}
+
+/// A time, with or without a unit.
+#[derive(Clone, Copy)]
+pub(super) struct TimeLimit(pub(super) Duration);
+
+impl JsonSchema for TimeLimit {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "time_limit".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["string", "integer"], "pattern": "^[0-9]+[smhd]?$", "minimum": 1})
+    }
+}
+
+impl<'de> Deserialize<'de> for TimeLimit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TimeVisitor;
+
+        impl Visitor<'_> for TimeVisitor {
+            type Value = TimeLimit;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time such as 90s, 10m or 2h")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<TimeLimit, E> {
+                duration(text).map(TimeLimit).map_err(|_| E::invalid_value(Unexpected::Other(text), &self))
+            }
+
+            fn visit_i64<E: Error>(self, seconds: i64) -> Result<TimeLimit, E> {
+                self.visit_str(&seconds.to_string())
+            }
+        }
+
+        deserializer.deserialize_any(TimeVisitor)
+    }
 }
 
 /// A number of bytes, with or without a unit.

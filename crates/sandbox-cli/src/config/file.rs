@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use ipnet::IpNet;
 use located_yaml::{InvalidFile, Location, Spanned};
@@ -50,7 +49,7 @@ pub(crate) struct ConfigFile {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct UpstreamFile {
     pub(crate) dns: Option<SocketAddr>,
-    pub(crate) extra_roots: Option<PathBuf>,
+    pub(crate) extra_roots: Option<Spanned<PathBuf>>,
     pub(crate) allow_addresses: Vec<IpNet>,
 }
 
@@ -147,7 +146,10 @@ fn one_way_to_an_image(document: &Document) -> Result<(), InvalidFile> {
 fn upstream(document: UpstreamDocument, folder: &Path) -> Result<UpstreamFile, InvalidFile> {
     Ok(UpstreamFile {
         dns: optional(document.dns.as_ref(), dns)?,
-        extra_roots: document.extra_roots.map(|path| folder.join(path)),
+        extra_roots: document.extra_roots.map(|path| {
+            let location = path.location().clone();
+            Spanned::new(folder.join(path.into_inner()), location)
+        }),
         allow_addresses: all(&document.allow_addresses, network)?,
     })
 }
@@ -193,7 +195,7 @@ fn limits(document: LimitsDocument) -> Result<ResourceLimits, InvalidFile> {
         check(&limits, "disk", disk.location())?;
     }
     if let Some(timeout) = document.timeout {
-        limits.timeout = Some(Duration::from_secs(*timeout));
+        limits.timeout = Some(timeout.0);
         check(&limits, "timeout", timeout.location())?;
     }
     Ok(limits)

@@ -1,5 +1,6 @@
 //! Where settings come from: the environment, `.sandbox/sandbox.yaml`, and what the machine offers.
 
+mod above;
 mod build;
 mod conflict;
 mod credentials;
@@ -17,8 +18,10 @@ mod setting;
 mod ssh;
 mod text;
 mod time;
+mod user;
 mod workspace;
 
+pub(crate) use above::project_root;
 pub(crate) use build::BuildFile;
 #[cfg(test)]
 pub(crate) use build::BuildNetwork;
@@ -29,8 +32,10 @@ pub(crate) use file::{ConfigFile, UpstreamFile};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::settings_document;
 pub(crate) use places::{Folder, Places, project_key};
+pub(crate) use read::InvalidConfiguration;
 pub(crate) use schema::schema;
 pub(crate) use ssh::SshFile;
 pub(crate) use text::read_text;
-pub(crate) use time::time;
+pub(crate) use time::{duration, limit, time};
+pub(crate) use user::{raised_limits, user_file};
 pub(crate) use workspace::{WorkspaceFile, WorkspaceMode};

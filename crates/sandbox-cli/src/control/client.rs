@@ -1,9 +1,10 @@
-//! The side of whoever asks.
+//! The side of the client.
 
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use sandbox::network_event::PolicyState;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -12,12 +13,14 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::folder::ControlFolder;
-use super::message::{Answer, LINE_BYTES, Report, Request};
+use super::message::{Answer, ExecTerminal, LINE_BYTES, Report, Request};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
 /// How long a run may take to say how it is.
 const SHOW: Duration = Duration::from_secs(10);
+/// How long it may take to connect us to its streams, or to those of a command that it starts.
+const START: Duration = Duration::from_secs(30);
 /// How long it may take to do something. Longer than a change takes to be confirmed, or a process to be stopped.
 const WORK: Duration = Duration::from_mins(2);
 
@@ -31,25 +34,36 @@ pub(crate) struct Runs {
 impl Runs {
     /// Asks all of them how they are. Sockets that dead runs left are removed.
     pub(crate) async fn find(state: &Path, printer: Printer) -> Result<Self, Failure> {
+        let (runs, problems) = Self::look(state).await?;
+        for problem in problems {
+            printer.warning(problem);
+        }
+        Ok(runs)
+    }
+
+    /// The same, with what is wrong with those that did not say how they are.
+    pub(crate) async fn look(state: &Path) -> Result<(Self, Vec<String>), Failure> {
         let reading = || Failure::doing::<io::Error>("look for the control sockets of runs");
         let Some(folder) = ControlFolder::open(state).map_err(reading())? else {
-            return Ok(Self::default());
+            return Ok((Self::default(), Vec::new()));
         };
         let mut runs = folder.runs().map_err(reading())?;
         runs.sort_unstable();
-        let mut found = Vec::new();
-        for run in runs {
-            match timeout(SHOW, exchange(&folder, &run, &Request::Show {})).await {
+        let (mut found, mut problems) = (Vec::new(), Vec::new());
+        // All at once, so that one that hangs does not delay the others.
+        let asking = runs.iter().map(|run| timeout(SHOW, exchange(&folder, run, &Request::Show {})));
+        for (run, answer) in runs.iter().zip(join_all(asking).await) {
+            match answer {
                 Ok(Ok(Answer::Done(report))) => found.push(report),
-                Ok(Ok(Answer::Failed(problem))) => printer.warning(format_args!("run {run}: {problem}")),
-                Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => folder.remove(&run),
+                Ok(Ok(Answer::Failed(problem))) => problems.push(format!("run {run}: {problem}")),
+                Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => folder.remove(run),
                 // It ended just now.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
-                Ok(Err(error)) => printer.warning(format_args!("run {run} does not answer: {error}")),
-                Err(_) => printer.warning(format_args!("run {run} does not answer")),
+                Ok(Err(error)) => problems.push(format!("run {run} does not answer: {error}")),
+                Err(_) => problems.push(format!("run {run} does not answer")),
             }
         }
-        Ok(Self { folder: Some(folder), found })
+        Ok((Self { folder: Some(folder), found }, problems))
     }
 
     /// All of them.
@@ -76,6 +90,43 @@ impl Runs {
         }
     }
 
+    /// Those that others can attach to.
+    pub(crate) fn with_screen(self) -> Self {
+        let found = self.found.into_iter().filter(|run| run.screen.is_some()).collect();
+        Self { found, ..self }
+    }
+
+    /// Attaches to `run`.
+    pub(crate) async fn attach(&self, run: &Report) -> Result<Connection, Failure> {
+        self.connect(run, "attach to", &Request::Attach {}).await
+    }
+
+    /// Runs a command in `run`.
+    pub(crate) async fn exec(
+        &self,
+        run: &Report,
+        program: Vec<String>,
+        terminal: Option<ExecTerminal>,
+    ) -> Result<Connection, Failure> {
+        self.connect(run, "run a command in", &Request::Exec { program, terminal }).await
+    }
+
+    /// A connection on which frames follow the answer to `request`.
+    async fn connect(&self, run: &Report, what: &str, request: &Request) -> Result<Connection, Failure> {
+        let doing = format!("{what} run {}", run.run);
+        let folder = self.folder.as_ref().ok_or_else(|| Failure::new("no run is in progress"))?;
+        let attaching = async {
+            let mut stream = BufReader::new(folder.connect(&run.run).await?);
+            let answer = talk(&mut stream, request).await?;
+            Ok((answer, stream))
+        };
+        let talked: io::Result<_> = timeout(START, attaching).await.unwrap_or_else(|late| Err(late.into()));
+        match talked.map_err(Failure::doing(doing.clone()))? {
+            (Answer::Done(report), stream) => Ok(Connection { report, stream }),
+            (Answer::Failed(problem), _) => Err(Failure::new(format!("failed to {doing}: {problem}"))),
+        }
+    }
+
     /// Asks `run` for something, and returns how it is then.
     pub(crate) async fn ask(&self, run: &Report, request: &Request) -> Result<Report, Failure> {
         let asking = || format!("control run {}", run.run);
@@ -89,9 +140,16 @@ impl Runs {
     }
 }
 
+/// A run that we are attached to.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) report: Report,
+    pub(crate) stream: BufReader<UnixStream>,
+}
+
 async fn exchange(folder: &ControlFolder, run: &str, request: &Request) -> io::Result<Answer> {
-    let stream = folder.connect(run).await?;
-    talk(stream, request).await.map_err(|error| match error.kind() {
+    let mut stream = BufReader::new(folder.connect(run).await?);
+    talk(&mut stream, request).await.map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => {
             io::Error::new(error.kind(), "it closed the connection: it ended, or refuses this user")
         }
@@ -99,13 +157,12 @@ async fn exchange(folder: &ControlFolder, run: &str, request: &Request) -> io::R
     })
 }
 
-async fn talk(mut stream: UnixStream, request: &Request) -> io::Result<Answer> {
+async fn talk(stream: &mut BufReader<UnixStream>, request: &Request) -> io::Result<Answer> {
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     stream.write_all(&line).await?;
     line.clear();
-    let mut reader = BufReader::new(stream).take(LINE_BYTES);
-    reader.read_until(b'\n', &mut line).await?;
+    stream.take(LINE_BYTES).read_until(b'\n', &mut line).await?;
     if line.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
@@ -145,6 +202,9 @@ mod tests {
             shield: Some(PolicyState::Down),
             until_ms: Some(1_770_122_696_999),
             policy: None,
+            started_ms: 0,
+            screen: None,
+            questions: Vec::new(),
         }
     }
 
@@ -190,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_refused_is_told_so() {
+    async fn a_user_who_is_refused_gets_the_reason() {
         let state = tempfile::tempdir().unwrap();
         let folder = ControlFolder::create(state.path()).unwrap();
         let listener = folder.listen("aa").unwrap();

@@ -3,10 +3,11 @@
 //! Invariant: no task can reach it. The state folder is never mounted, and whoever connects has to be the same user, or root.
 
 mod client;
+mod exec;
 mod folder;
 mod message;
 mod server;
 
-pub(crate) use client::{Runs, shield_of};
-pub(crate) use message::{Report, Request};
+pub(crate) use client::{Connection, Runs, shield_of};
+pub(crate) use message::{ExecTerminal, Question, Report, Request, ScreenReport};
 pub(crate) use server::{ControlSocket, Controlled};

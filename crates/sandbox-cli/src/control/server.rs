@@ -2,35 +2,46 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use allowlist::Allowlist;
+use futures_util::FutureExt as _;
 use rustix::process::geteuid;
 use sandbox::credentials::SecretReplacements;
+use sandbox::launcher::{ExecSpec, LaunchedProgram};
 use sandbox::network::ShieldState;
 use sandbox::network_event::PolicyState;
-use sandbox::{Command, SandboxError, Task};
+use sandbox::{Command, SandboxError, Task, TerminalSize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::exec;
 use super::folder::ControlFolder;
-use super::message::{Answer, LINE_BYTES, Report, Request};
+use super::message::{Answer, ExecTerminal, LINE_BYTES, Question, Report, Request, ScreenReport};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::owner::{Frame, Owner, Screen, Viewer};
 use crate::printer::Printer;
+use crate::questions::Board;
 
-/// Connections at once; more are closed.
+/// Connections that are answered at once; more wait.
 const CONNECTIONS: usize = 16;
+/// Commands that run beside the run's own program at once, for clients.
+const COMMANDS: usize = 32;
 /// How long a client may take to say what it wants, and to read what came of it.
 const CLIENT: Duration = Duration::from_secs(10);
 /// How long those wait for their answers at most that asked for something when the run ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
+/// Who answers questions, in the network log.
+const BY: &str = "control socket";
 
 /// What is controlled: an execution that runs.
 #[derive(Debug, Clone)]
@@ -40,10 +51,25 @@ pub(crate) enum Controlled {
 }
 
 impl Controlled {
+    fn policy(&self) -> Result<Allowlist, SandboxError> {
+        match self {
+            Self::Task(task) => task.policy(),
+            Self::Command(command) => command.policy(),
+        }
+    }
+
     async fn set_policy(&self, policy: Allowlist) -> Result<(), SandboxError> {
         match self {
             Self::Task(task) => task.set_policy(policy).await,
             Self::Command(command) => command.set_policy(policy).await,
+        }
+    }
+
+    async fn change_rules(&self, added: &Allowlist, removed: &Allowlist) -> Result<(), SandboxError> {
+        let (added, removed) = (added.own_rules(), removed.own_rules());
+        match self {
+            Self::Task(task) => task.change_rules(added, removed).await,
+            Self::Command(command) => command.change_rules(added, removed).await,
         }
     }
 
@@ -86,7 +112,32 @@ impl Controlled {
         }
     }
 
-    async fn stop(&self) -> bool {
+    /// Returns when its program has been started.
+    pub(crate) async fn started(&self) {
+        match self {
+            Self::Task(task) => task.started().await,
+            Self::Command(command) => command.started().await,
+        }
+    }
+
+    /// Gives its terminal another size.
+    pub(crate) async fn resize(&self, size: TerminalSize) -> Result<(), SandboxError> {
+        match self {
+            Self::Task(task) => task.resize(size).await,
+            Self::Command(command) => command.resize(size).await,
+        }
+    }
+
+    /// Starts a further program beside its own.
+    async fn exec(&self, spec: &ExecSpec) -> Result<LaunchedProgram, SandboxError> {
+        match self {
+            Self::Task(task) => task.exec(spec).await,
+            Self::Command(command) => command.exec(spec).await,
+        }
+    }
+
+    /// Stops it.
+    pub(crate) async fn stop(&self) -> bool {
         match self {
             Self::Task(task) => task.stop().await,
             Self::Command(command) => command.stop().await,
@@ -109,10 +160,10 @@ struct Served {
     controlled: Controlled,
     /// As it was when nothing was asked yet.
     report: Report,
-    /// Held while a policy is set: what is shown is the one that came last.
-    setting: tokio::sync::Mutex<()>,
-    /// The policy. Locked for single operations only.
-    policy: Mutex<Option<Allowlist>>,
+    /// What waits for an answer.
+    questions: Option<Board>,
+    /// A place for each command that may still be started.
+    commands: Semaphore,
     /// Whether someone asked the run to end.
     stopped: AtomicBool,
     printer: Printer,
@@ -124,6 +175,7 @@ impl ControlSocket {
         state: &Path,
         controlled: Controlled,
         report: Report,
+        questions: Option<Board>,
         printer: Printer,
     ) -> Result<Self, Failure> {
         let opened = || {
@@ -136,9 +188,9 @@ impl ControlSocket {
             opened().map_err(Failure::doing::<io::Error>("open the control socket of this run"))?;
         let served = Arc::new(Served {
             controlled,
-            setting: tokio::sync::Mutex::default(),
-            policy: Mutex::new(report.policy.clone()),
             report,
+            questions,
+            commands: Semaphore::new(COMMANDS),
             stopped: AtomicBool::new(false),
             printer,
         });
@@ -151,6 +203,13 @@ impl ControlSocket {
     /// run.
     pub(crate) async fn end(socket: Option<Self>) -> Option<ExitStatus> {
         let mut socket = socket?;
+        if let (Some(owner), Some(())) =
+            (Owner::of_this_process(), socket.served.controlled.started().now_or_never())
+        {
+            // The program may have been faster than the process that started us.
+            owner.is_ready(&socket.served.report.run);
+            let _ = timeout(CLIENT, owner.screen.was_viewed()).await;
+        }
         socket.folder.remove(&socket.served.report.run);
         socket.end.send_replace(true);
         let _ = timeout(LAST_ANSWERS, &mut socket.serving).await;
@@ -169,23 +228,26 @@ impl Drop for ControlSocket {
 async fn serve(listener: UnixListener, served: Arc<Served>, mut ended: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
+    let next = async || {
+        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+        let (stream, _) = listener.accept().await?;
+        io::Result::Ok((place, stream))
+    };
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = next() => accepted,
             _ = ended.wait_for(|ended| *ended) => break,
         };
         while connections.try_join_next().is_some() {}
-        match (accepted, Arc::clone(&places).try_acquire_owned()) {
-            (Ok((stream, _)), Ok(place)) => {
+        match accepted {
+            Ok((place, stream)) => {
                 let (served, ended) = (Arc::clone(&served), ended.clone());
                 connections.spawn(async move {
                     // A client that went away needs no answer.
-                    let _ = answer(stream, &served, ended).await;
-                    drop(place);
+                    let _ = answer(stream, &served, ended, place).await;
                 });
             }
-            (Ok(_), Err(_)) => {}
-            (Err(error), _) => {
+            Err(error) => {
                 served.printer.warning(format_args!(
                     "the control socket of this run takes no connections any more: {error}"
                 ));
@@ -201,22 +263,50 @@ fn admits(peer: u32, own: u32) -> bool {
     peer == own || peer == 0
 }
 
-async fn answer(mut stream: UnixStream, served: &Served, mut ended: watch::Receiver<bool>) -> io::Result<()> {
+/// `place` is held until the client has its answer.
+async fn answer(
+    stream: UnixStream,
+    served: &Served,
+    mut ended: watch::Receiver<bool>,
+    place: OwnedSemaphorePermit,
+) -> io::Result<()> {
     let peer = stream.peer_cred()?.uid();
     if !admits(peer, geteuid().as_raw()) {
         served.printer.warning(format_args!("user {peer} was refused at the control socket of this run"));
         return Ok(());
     }
     let mut line = Vec::new();
-    let (read, mut write) = stream.split();
+    let (read, mut write) = stream.into_split();
     let mut reader = BufReader::new(read).take(LINE_BYTES);
     tokio::select! {
         read = timeout(CLIENT, reader.read_until(b'\n', &mut line)) => drop(read??),
         // The end of the run waits for no one who has not asked for anything.
         _ = ended.wait_for(|ended| *ended) => return Ok(()),
     }
+    let mut viewer = None;
+    let mut executed = None;
     let answer = match serde_json::from_slice(&line) {
         // A line that was cut off is none.
+        Ok(Request::Attach {}) if line.ends_with(b"\n") => {
+            let screen = Owner::of_this_process().map(|owner| &owner.screen);
+            viewer = screen.and_then(Screen::view);
+            match (screen, &viewer) {
+                (_, Some(_)) => Answer::Done(served.report()),
+                (Some(_), None) => Answer::Failed("too many are attached to it already".to_owned()),
+                (None, None) => Answer::Failed(
+                    "it has the terminal or the streams of the command that started it".to_owned(),
+                ),
+            }
+        }
+        Ok(Request::Exec { program, terminal }) if line.ends_with(b"\n") => {
+            match served.exec(program, terminal).await {
+                Ok(program) => {
+                    executed = Some(program);
+                    Answer::Done(served.report())
+                }
+                Err(problem) => Answer::Failed(problem),
+            }
+        }
         Ok(request) if line.ends_with(b"\n") => served.answer(request).await,
         _ => Answer::Failed(
             "this run does not understand what it was asked; is it of another version?".to_owned(),
@@ -224,18 +314,68 @@ async fn answer(mut stream: UnixStream, served: &Served, mut ended: watch::Recei
     };
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
-    timeout(CLIENT, write.write_all(&line)).await?
+    let answered = timeout(CLIENT, write.write_all(&line)).await.map_err(io::Error::from).flatten();
+    drop(place);
+    if let Some((program, _command)) = executed {
+        return exec::serve(program, reader.into_inner(), write).await;
+    }
+    answered?;
+    if let Some(viewer) = viewer {
+        // It is there longer than the socket: until the run has ended altogether.
+        tokio::spawn(attached(viewer, reader.into_inner(), write));
+    }
+    Ok(())
+}
+
+/// Sends a viewer what the run writes, and the run what is typed.
+async fn attached(
+    mut viewer: Viewer,
+    mut reader: BufReader<OwnedReadHalf>,
+    mut write: OwnedWriteHalf,
+) -> io::Result<()> {
+    let mut keys = viewer.keys();
+    let typed = async {
+        while let Some(frame) = Frame::read(&mut reader).await? {
+            keys.take(frame).await?;
+        }
+        io::Result::Ok(())
+    };
+    let shown = async {
+        while let Some(frame) = viewer.next().await {
+            write.write_all(&frame.bytes()).await?;
+        }
+        io::Result::Ok(())
+    };
+    tokio::select! {
+        ended = typed => ended,
+        ended = shown => ended,
+    }
 }
 
 impl Served {
     async fn answer(&self, request: Request) -> Answer {
         let done = match request {
-            Request::Show {} => Ok(()),
-            Request::SetPolicy { policy } => self.set_policy(policy).await,
+            // The last two are answered where their frames follow.
+            Request::Show {} | Request::Attach {} | Request::Exec { .. } => Ok(()),
+            Request::SetPolicy { policy } => self.controlled.set_policy(policy).await,
+            Request::ChangeRules { added, removed } => self.controlled.change_rules(&added, &removed).await,
             Request::Down { for_ms } => self.controlled.shield_down(Duration::from_millis(for_ms)).await,
             Request::Up {} => self.controlled.shield_up().await,
             Request::Quarantine {} => self.controlled.quarantine().await,
+            Request::Decide { question, verdict } => {
+                let decided = match &self.questions {
+                    Some(questions) => questions.answer(question, verdict, BY),
+                    None => Err(Failure::new("this run asks nothing: it was started without --ask")),
+                };
+                match decided {
+                    Ok(()) => Ok(()),
+                    Err(failure) => return Answer::Failed(failure.to_string()),
+                }
+            }
             Request::Stop {} => {
+                if let Some(owner) = Owner::of_this_process() {
+                    owner.screen.stop_waiting();
+                }
                 if self.controlled.stop().await {
                     self.stopped.store(true, Ordering::Relaxed);
                 }
@@ -248,15 +388,32 @@ impl Served {
         }
     }
 
-    async fn set_policy(&self, policy: Allowlist) -> Result<(), SandboxError> {
-        let _one_at_a_time = self.setting.lock().await;
-        self.controlled.set_policy(policy.clone()).await?;
-        *self.policy.lock().unwrap_or_else(PoisonError::into_inner) = Some(policy);
-        Ok(())
+    /// Starts a command beside the run's program, once that has been started.
+    async fn exec(
+        &self,
+        command: Vec<String>,
+        terminal: Option<ExecTerminal>,
+    ) -> Result<(LaunchedProgram, SemaphorePermit<'_>), String> {
+        let place = self.commands.try_acquire();
+        let place = place.map_err(|_| format!("{COMMANDS} commands run in it already"))?;
+        let mut spec = ExecSpec::new(command);
+        if let Some(ExecTerminal { kind, columns, rows }) = terminal {
+            spec = spec.terminal(TerminalSize { columns, rows }).variable("TERM", kind);
+        }
+        let started = timeout(CLIENT, self.controlled.started()).await;
+        started.map_err(|_| "its program has not been started yet".to_owned())?;
+        match self.controlled.exec(&spec).await {
+            Ok(program) => Ok((program, place)),
+            Err(SandboxError::NotRunning) => Err("its program has ended".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     fn report(&self) -> Report {
-        let policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Before the start and after the end, that of the beginning.
+        let policy = self.controlled.policy().ok().or_else(|| self.report.policy.clone());
+        let questions = self.questions.as_ref().map(Board::questions).unwrap_or_default();
+        let questions = questions.into_iter().map(Question::of).collect();
         let (shield, until_ms) = match self.controlled.shield_state() {
             Ok(ShieldState::Down { until }) => {
                 let until = until.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -266,7 +423,11 @@ impl Served {
             Ok(_) => (Some(PolicyState::Up), None),
             Err(_) => (None, None),
         };
-        Report { shield, until_ms, policy, ..self.report.clone() }
+        let screen = Owner::of_this_process().map(|owner| ScreenReport {
+            terminal: owner.screen.has_terminal(),
+            attached: owner.screen.is_watched(),
+        });
+        Report { shield, until_ms, policy, screen, questions, ..self.report.clone() }
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use sandbox::ResourceLimits;
 use sandbox::host_path::Resolver;
 
 use super::Project;
+use super::defaults::AgentDefaults;
 use super::review::Obeyed;
 use crate::args::ImageArgs;
 use crate::config::{ConfigFile, Folder, Places};
@@ -17,7 +19,10 @@ pub(super) fn project(root: &Path, state: &Path) -> Project {
         folder: Folder::of(root),
         file: ConfigFile::default(),
         config_path: None,
-        config_input: None,
+        config_inputs: Vec::new(),
+        user_limits: ResourceLimits::default(),
+        current: root.to_owned(),
+        defaults: AgentDefaults::default(),
         resolver: Resolver::new([root]),
         obeyed: Obeyed::default(),
         trusted_paths: Vec::new(),

@@ -5,6 +5,7 @@ use std::path::Path;
 use sandbox::ImageSource;
 
 use super::Project;
+use super::devcontainer::Devcontainer;
 use crate::args::ImageArgs;
 use crate::failure::Failure;
 use crate::image_context;
@@ -19,13 +20,24 @@ impl Project {
         let (input, image) = self.image_input(args)?;
         self.obey(input.as_ref(), build_request(&image).is_some())?;
         match image {
-            ImageSource::Build { .. } => Ok(image.with_network(self.build_network()?)),
-            image @ ImageSource::Existing(_) => Ok(image),
+            ImageSource::Build { .. } if !self.uses_default_image(args) => {
+                Ok(image.with_network(self.build_network()?))
+            }
+            image => Ok(image),
         }
     }
 
     /// The same, with what it is to whoever has to trust it.
     pub(super) fn image_input(&self, args: &ImageArgs) -> Result<(Option<Input>, ImageSource), Failure> {
+        if !self.names_image(args) {
+            return match self.devcontainer()? {
+                Some(Devcontainer { found, image, .. }) => {
+                    let input = found.is_untrusted().then(|| Self::image_files(&found, &image)).flatten();
+                    Ok((input, image))
+                }
+                None => Ok((None, self.default_image()?)),
+            };
+        }
         if let Some(name) = &args.image {
             return Ok((None, ImageSource::existing(name)));
         }
@@ -78,6 +90,8 @@ mod tests {
     use std::collections::BTreeMap;
     use std::fs;
 
+    use sandbox::Network;
+
     use super::super::fixtures::{image_args, project};
     use super::*;
 
@@ -98,7 +112,12 @@ mod tests {
     fn an_image_comes_from_a_flag_the_file_or_the_folder() {
         let root = tempfile::tempdir().unwrap();
         let mut project = project(root.path(), Path::new("/state"));
-        let error = project.image(&image_args()).unwrap_err();
+        let ImageSource::Build { dockerfile, network, .. } = project.image(&image_args()).unwrap() else {
+            panic!("the default image is built")
+        };
+        assert!(dockerfile.starts_with(b"# ") && matches!(network, Network::Sandboxed(_)));
+        let context = ImageArgs { context: Some(root.path().to_owned()), ..image_args() };
+        let error = project.image(&context).unwrap_err();
         assert!(error.hint().unwrap().contains("container/Dockerfile"), "{error}");
 
         fs::create_dir_all(root.path().join(".sandbox/container")).unwrap();

@@ -21,7 +21,7 @@ impl Project {
             .mounts
             .iter()
             .map(|(mount, _)| mount.clone())
-            .chain(flags.iter().map(|mount| mount.clone().relative_to(&self.root)));
+            .chain(flags.iter().map(|mount| mount.clone().relative_to(&self.current)));
         for mount in named {
             mounts.retain(|other| other.container_path() != mount.container_path());
             mounts.push(mount);
@@ -70,6 +70,20 @@ impl Project {
             .filter_map(|mount| mount.validate().err());
         let in_reach = self.check_mounts(&mounts, None, true).err();
         of_file.chain(work_tree.map(Failure::from)).chain(in_reach).collect()
+    }
+
+    /// Where a task begins: at `named` in the container, which may be relative to the current folder's place, else in that.
+    pub(super) fn working_dir(&self, named: Option<&str>) -> Result<String, Failure> {
+        if let Some(named) = named.filter(|named| named.starts_with('/')) {
+            return Ok(named.to_owned());
+        }
+        let below = self.current.strip_prefix(&self.root).unwrap_or(Path::new(""));
+        let below = below.to_str().ok_or_else(|| {
+            Failure::new(format!("the name of `{}` is not UTF-8", self.current.display()))
+                .with_hint("run in a folder above it, or name one in the container with --workdir")
+        })?;
+        let parts = [WORKSPACE, below, named.unwrap_or_default()];
+        Ok(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/"))
     }
 
     /// Where the copy of the work tree is, where there is one.

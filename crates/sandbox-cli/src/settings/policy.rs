@@ -1,36 +1,111 @@
 //! What may be reached.
 
+use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use allowlist::Allowlist;
+use allowlist::{Allowlist, Match, PolicyText, Preset, Rule};
 use located_yaml::InvalidFile;
 use sandbox::credentials::SecretReplacements;
 use sandbox::gate::{self, Repository};
+use sandbox::host_path::Found;
 use sandbox::{Network, NetworkSandboxConfig};
 
 use super::Project;
-use crate::args::TaskArgs;
+use crate::args::{PolicyArgs, TaskArgs};
 use crate::config::{Environment, read_text};
 use crate::credentials;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::trust::{Input, Role, policy_request};
 
-impl Project {
-    /// What may be reached: the file named by a flag, else the project's; nothing where there is none.
-    pub(crate) fn allowlist(&self, flag: Option<&Path>, printer: Printer) -> Result<Allowlist, Failure> {
-        let path = flag.map_or_else(|| self.allowlist_path(), Path::to_owned);
-        match self.read_allowlist(&path)? {
-            Some(policy) => {
-                printer.note(format_args!("allowlist from {}", path.display()));
-                Ok(policy)
-            }
-            None if flag.is_some() => Err(self.missing_allowlist(&path)),
-            None => {
-                printer.warning(self.no_allowlist(&path));
-                Ok(Allowlist::default())
-            }
+/// The file of a policy, as it was read.
+#[derive(Debug)]
+pub(crate) struct PolicyFile {
+    path: PathBuf,
+    label: String,
+    /// `None` where nothing is there.
+    found: Option<Found>,
+    text: PolicyText,
+    is_trusted: bool,
+    /// What a new one begins with.
+    first_line: Option<String>,
+}
+
+/// What there is to say of a policy's file that was written.
+#[derive(Debug, Default)]
+#[must_use]
+pub(crate) struct Remarks {
+    is_new: Option<String>,
+    untrusted: Option<String>,
+}
+
+impl Remarks {
+    pub(crate) fn print(self, printer: Printer) {
+        if let Some(is_new) = self.is_new {
+            printer.message(is_new);
         }
+        if let Some(untrusted) = self.untrusted {
+            printer.warning(untrusted);
+            printer.hint("read it, then run `sandbox trust`");
+        }
+    }
+
+    /// The same for where nothing can be printed.
+    pub(crate) fn texts(self) -> impl Iterator<Item = String> {
+        [self.is_new, self.untrusted].into_iter().flatten()
+    }
+}
+
+impl PolicyFile {
+    /// Its path as a reader in the project knows it.
+    pub(crate) fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Whether it begins with the presets of the agent, and is not there yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.first_line.is_some()
+    }
+
+    pub(crate) fn text(&self) -> &PolicyText {
+        &self.text
+    }
+
+    pub(crate) fn policy(&self) -> &Allowlist {
+        self.text.policy()
+    }
+}
+
+/// What became of a rule that was to be added.
+#[derive(Debug)]
+pub(crate) enum AddedRule {
+    /// Nothing: this one allows all of it.
+    Covered(Match),
+    /// It is in this file now.
+    Added { label: String, remarks: Remarks },
+}
+
+impl Project {
+    /// What may be reached: the file named by a flag, else the project's, nothing where there is none; and what other flags allow.
+    pub(crate) fn allowlist(&self, args: &PolicyArgs, printer: Printer) -> Result<Allowlist, Failure> {
+        let policy = self.allowlist_if_any(args, printer)?;
+        if policy.is_none() && !args.allow_something() {
+            printer.warning(self.no_allowlist(&self.allowlist_path()));
+        }
+        Ok(with_flags(policy, args))
+    }
+
+    /// What the file allows, else what is the default for an agent; `None` where there is none of both.
+    fn allowlist_if_any(&self, args: &PolicyArgs, printer: Printer) -> Result<Option<Allowlist>, Failure> {
+        let path = args.allowlist.clone().unwrap_or_else(|| self.allowlist_path());
+        let policy = self.read_allowlist(&path)?;
+        match policy {
+            Some(_) => printer.note(format_args!("allowlist from {}", path.display())),
+            None if args.allowlist.is_some() => return Err(self.missing_allowlist(&path)),
+            None => return Ok(self.defaults.policy.clone()),
+        }
+        Ok(policy)
     }
 
     /// There is nothing at the path that a flag names.
@@ -60,6 +135,94 @@ impl Project {
         };
         self.obey(input.as_ref(), policy_request(&policy).is_some())?;
         Ok(Some(policy))
+    }
+
+    /// The file of a policy, to change it: the one that a flag names, else the project's. It need not be there.
+    pub(crate) fn policy_file(&self, flag: Option<&Path>) -> Result<PolicyFile, Failure> {
+        let path = flag.map_or_else(|| self.allowlist_path(), Path::to_owned);
+        let label = self.shown(&path);
+        let read = read_text(&self.resolver, &path, &label)?;
+        let text = PolicyText::read(read.as_ref().map_or("", |(_, text)| text.as_str()), &label)?;
+        // A file that says nothing holds nothing that another party wrote.
+        let is_ours = *text.policy() == Allowlist::default();
+        let input =
+            read.as_ref().and_then(|(found, text)| Self::input(found, Role::Allowlist, text.as_bytes()));
+        let is_trusted = is_ours || input.is_none_or(|input| self.trust_store().is_trusted(&input));
+        let found = read.map(|(found, _)| found);
+        Ok(PolicyFile { path, label, found, text, is_trusted, first_line: None })
+    }
+
+    /// The same, to add to it: where the project has none, a new one begins with the APIs that its agent reaches without it.
+    pub(crate) fn extended_policy_file(
+        &self,
+        flag: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<PolicyFile, Failure> {
+        let file = self.policy_file(flag)?;
+        let presets = self.first_presets(environment);
+        if flag.is_some() || file.found.is_some() || presets.is_empty() {
+            return Ok(file);
+        }
+        let names: Vec<&str> = presets.into_iter().map(Preset::name).collect();
+        let first_line = format!("presets: [{}]", names.join(", "));
+        let text = PolicyText::read(&format!("{first_line}\n"), &file.label)?;
+        Ok(PolicyFile { text, first_line: Some(first_line), ..file })
+    }
+
+    /// Adds `rule` to the file of a policy, unless one allows all of it already.
+    pub(crate) fn add_rule(
+        &self,
+        flag: Option<&Path>,
+        environment: &Environment,
+        rule: &Rule,
+    ) -> Result<AddedRule, Failure> {
+        let file = self.extended_policy_file(flag, environment)?;
+        // What a new file begins with is allowed by nothing yet.
+        if !file.is_new()
+            && let Some((place, _)) = file.policy().places().find(|(_, known)| known.covers(rule))
+        {
+            return Ok(AddedRule::Covered(place));
+        }
+        let changed =
+            file.text().with(std::slice::from_ref(rule)).map_err(|error| Failure::new(error.to_string()))?;
+        let remarks = self.replace_policy(&file, &changed)?;
+        Ok(AddedRule::Added { label: file.label, remarks })
+    }
+
+    /// Writes `text` in the place of `file`, which stays as trusted as it was: all else is in it that was before.
+    pub(crate) fn replace_policy(&self, file: &PolicyFile, text: &PolicyText) -> Result<Remarks, Failure> {
+        let path = file.found.as_ref().map_or(file.path.as_path(), Found::path);
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(Failure::new(format!("`{}` is no name of a file", path.display())));
+        };
+        let folder = self.resolver.make_folder(folder)?;
+        let mut new = OsString::from(".");
+        new.push(name);
+        new.push(".new");
+        folder.remove(&new)?;
+        let mut written = folder.create_new(&new, 0o644)?;
+        let writing = || format!("write `{}`", path.display());
+        written.write_all(text.as_str().as_bytes()).map_err(Failure::doing(writing()))?;
+        if let Some(found) = &file.found {
+            let mode = found.file()?.metadata().map_err(Failure::doing(writing()))?.permissions();
+            written.set_permissions(mode).map_err(Failure::doing(writing()))?;
+        }
+        folder.rename(&new, name)?;
+        let agent = self.agent();
+        let is_new = file
+            .first_line
+            .as_ref()
+            .map(|first_line| format!("{} is new: `{first_line}` is for {agent}", file.label));
+        let found = self.resolver.find(path)?;
+        let untrusted = match Self::input(&found, Role::Allowlist, text.as_str().as_bytes()) {
+            Some(input) if file.is_trusted => {
+                self.trust_store().record(&input).map_err(Failure::doing("record what is trusted"))?;
+                None
+            }
+            Some(_) => Some(format!("{} was not trusted before this change, and is not now", file.label)),
+            None => None,
+        };
+        Ok(Remarks { is_new, untrusted })
     }
 
     /// The policy at `path`, and what it is to whoever has to trust it; `None` when it is not there.
@@ -94,16 +257,98 @@ impl Project {
     ) -> Result<Network, Failure> {
         let credentials = &self.file.credentials;
         if !self.is_sandboxed() {
+            if args.audit {
+                return Err(Failure::usage(
+                    "--audit records what passes the network sandbox, which `network_sandbox: false` turns off",
+                ));
+            }
+            if args.ask {
+                return Err(Failure::usage(
+                    "--ask asks about what the network sandbox refuses, which `network_sandbox: false` turns off",
+                ));
+            }
             printer.warning("`network_sandbox: false`: the task reaches whatever this machine reaches, and nothing is logged");
             if let Some(consequence) = credentials::without_proxy(credentials) {
                 printer.warning(consequence);
             }
             return Ok(Network::Unrestricted);
         }
-        let policy = self.allowlist(args.allowlist.as_deref(), printer)?;
+        let policy = if args.audit {
+            printer.warning(
+                "--audit: the task reaches any public host, and `sandbox logs` shows what it reached",
+            );
+            with_flags(self.allowlist_if_any(&args.policy, printer)?, &args.policy)
+        } else {
+            self.allowlist(&args.policy, printer)?
+        };
         credentials::report(credentials, environment, &policy, printer);
         let services = self.file.services.iter().cloned();
         let network = NetworkSandboxConfig::new(policy).replacements(replacements).services(services)?;
-        Ok(Network::Sandboxed(network.gate(self.repositories()?)))
+        let network = network.gate(self.repositories()?);
+        Ok(Network::Sandboxed(if args.audit { network.audited() } else { network }))
+    }
+}
+
+pub(super) fn with_flags(policy: Option<Allowlist>, args: &PolicyArgs) -> Allowlist {
+    let policy = policy.unwrap_or_default().with_rules(args.allow.iter().cloned());
+    policy.with_presets(args.presets.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_new_file_allows_what_its_agent_reached_without_it() {
+        let key = Environment::from([("ANTHROPIC_API_KEY", "sk-ant-api03-0123456789")]);
+        let begin = |environment: &Environment| {
+            let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let root = root.path().canonicalize().unwrap();
+            let project = super::super::fixtures::project(&root, state.path());
+            let file = project.extended_policy_file(None, environment).unwrap();
+            let changed = file.text().with(&["a.example".parse().unwrap()]).unwrap();
+            project.replace_policy(&file, &changed).unwrap().print(Printer::new(0, true));
+            let path = project.allowlist_path();
+            let found = project.resolver.find(&path).unwrap();
+            let text = fs::read_to_string(&path).unwrap();
+            let input = Project::input(&found, Role::Allowlist, text.as_bytes()).unwrap();
+            assert!(project.trust_store().is_trusted(&input));
+            // What is there begins with nothing.
+            let again = project.extended_policy_file(None, environment).unwrap();
+            assert_eq!((again.text().as_str(), again.first_line.as_ref()), (text.as_str(), None));
+            text
+        };
+        assert_eq!(begin(&key), "presets: [anthropic]\ndomains:\n  - a.example\n");
+        assert_eq!(begin(&Environment::default()), "domains:\n  - a.example\n");
+    }
+
+    #[test]
+    fn a_change_keeps_the_files_trust_and_gives_none() {
+        let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = root.path().canonicalize().unwrap();
+        let project = super::super::fixtures::project(&root, state.path());
+        let printer = Printer::new(0, true);
+        let path = root.join(".sandbox/network-allowlist.yaml");
+        let add = |rule: &str| {
+            let file = project.policy_file(None).unwrap();
+            let changed = file.text().with(&[rule.parse().unwrap()]).unwrap();
+            project.replace_policy(&file, &changed).unwrap().print(printer);
+            let found = project.resolver.find(&path).unwrap();
+            let input = Project::input(&found, Role::Allowlist, &fs::read(&path).unwrap()).unwrap();
+            project.trust_store().is_trusted(&input)
+        };
+        assert!(add("a.example"), "nothing was there before");
+        assert!(add("b.example/x"), "it was trusted before");
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "domains:\n  - a.example\nurl_prefixes:\n  - {host: b.example, path: /x}\n");
+        for planted in
+            [text + "vendor_tools: {web_search: any}\n", "vendor_tools: {web_search: any}\n".to_owned()]
+        {
+            fs::write(&path, planted).unwrap();
+            assert!(!add("c.example"), "another party wrote it");
+        }
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     }
 }

@@ -2,18 +2,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use sandbox::host_path::Resolver;
-use sandbox::{Agent, SandboxConfig};
+use located_yaml::{InvalidFile, Spanned};
+use sandbox::host_path::{Found, Resolver};
+use sandbox::{Agent, ResourceLimits, SandboxConfig};
 
+use super::defaults::AgentDefaults;
 use super::review::{Obeyed, TrustedProject};
 use super::variables::passed_value;
 use crate::args::{GlobalArgs, ImageArgs};
 use crate::config::{
     ConfigFile, CredentialsFile, Environment, Folder, Places, UpstreamFile, find_engine, project_key,
+    project_root, user_file,
 };
-use crate::failure::Failure;
+use crate::failure::{Failure, with_causes};
 use crate::printer::Printer;
 use crate::trust::{Input, Role};
 
@@ -33,8 +35,14 @@ pub(crate) struct Project {
     pub(super) folder: Folder,
     pub(super) file: ConfigFile,
     pub(super) config_path: Option<PathBuf>,
-    /// The configuration, where a task could have written it.
-    pub(super) config_input: Option<Input>,
+    /// The configurations that a task could have written, each with what it says itself.
+    pub(super) config_inputs: Vec<(Input, ConfigFile)>,
+    /// Those of the user's own file.
+    pub(super) user_limits: ResourceLimits,
+    /// The folder that the command was started in: the work tree, or one in it.
+    pub(super) current: PathBuf,
+    /// What an agent has where no file says anything.
+    pub(super) defaults: AgentDefaults,
     /// Opens what paths of this machine name.
     pub(crate) resolver: Resolver,
     pub(super) obeyed: Obeyed,
@@ -51,9 +59,24 @@ impl Project {
         environment: &Environment,
         printer: Printer,
     ) -> Result<Self, Failure> {
-        let root = fs::canonicalize(".").map_err(Failure::doing("find the current folder"))?;
+        let current = fs::canonicalize(".").map_err(Failure::doing("find the current folder"))?;
         let named = global.config.as_ref().map(std::path::absolute).transpose()?;
-        Self::load_at(&root, named, environment, printer)
+        if named.is_some() {
+            return Self::load_at(&current, named, environment, printer);
+        }
+        let home = environment.path("HOME").and_then(|home| fs::canonicalize(home).ok());
+        let root = project_root(&current, home.as_deref());
+        if let Some((settings, why)) = root.ignored {
+            printer.warning(format_args!("the settings in {} are ignored: {why}", settings.display()));
+        }
+        let project = Self::load_at(&root.path, None, environment, printer)?;
+        Ok(Self { current, ..project })
+    }
+
+    /// Reads the settings of the current folder itself, whatever lies above it.
+    pub(crate) fn load_here(environment: &Environment, printer: Printer) -> Result<Self, Failure> {
+        let current = fs::canonicalize(".").map_err(Failure::doing("find the current folder"))?;
+        Self::load_at(&current, None, environment, printer)
     }
 
     /// Reads the settings of the folder `root`, from the configuration at `named` where there is one.
@@ -69,11 +92,16 @@ impl Project {
         let label = path.strip_prefix(root).unwrap_or(&path).display().to_string();
         let places = Places::find(environment)?;
         let resolver = places.resolver(root)?;
-        let (file, config_path, config_input) = match ConfigFile::read(&resolver, &path, &label)? {
+        let mut config_inputs = Vec::new();
+        let mut noted = |path: &Path, file: &ConfigFile, found: &Found, text: &str| {
+            printer.note(format_args!("settings from {}", path.display()));
+            let input = Self::input(found, Role::Configuration, text.as_bytes());
+            config_inputs.extend(input.map(|input| (input, file.clone())));
+        };
+        let (mut file, config_path) = match ConfigFile::read(&resolver, &path, &label)? {
             Some((file, found, text)) => {
-                printer.note(format_args!("settings from {}", path.display()));
-                let input = Self::input(&found, Role::Configuration, text.as_bytes());
-                (file, Some(path), input)
+                noted(&path, &file, &found, &text);
+                (file, Some(path))
             }
             None if is_named => {
                 let message = format!("there is no configuration at `{}`", path.display());
@@ -81,8 +109,16 @@ impl Project {
                 let usual = usual.strip_prefix(root).unwrap_or(&usual).display();
                 return Err(Failure::new(message).with_hint(format!("leave --config out to use {usual}")));
             }
-            None => (ConfigFile::default(), None, None),
+            None => (ConfigFile::default(), None),
         };
+        let mut user_limits = ResourceLimits::default();
+        if let Some(path) = user_file(environment)
+            && let Some((user, found, text)) = ConfigFile::read_user(&resolver, &path)?
+        {
+            noted(&path, &user, &found, &text);
+            user_limits = user.resource_limits;
+            file = file.over(user)?;
+        }
         Ok(Self {
             key: project_key(root),
             root: root.to_owned(),
@@ -90,7 +126,10 @@ impl Project {
             folder,
             file,
             config_path,
-            config_input,
+            config_inputs,
+            user_limits,
+            current: root.to_owned(),
+            defaults: AgentDefaults::default(),
             resolver,
             obeyed: Obeyed::default(),
             trusted_paths: Vec::new(),
@@ -141,7 +180,7 @@ impl Project {
         };
         let mut faults: Vec<Failure> =
             values.chain(passed).flatten().chain(places).chain(credentials).map(Failure::from).collect();
-        let roots = self.file.upstream.extra_roots.as_deref();
+        let roots = self.file.upstream.extra_roots.as_ref();
         faults.extend(roots.and_then(|path| self.roots(path).err()));
         faults.extend(self.image_fault());
         faults.extend(self.mount_faults());
@@ -149,17 +188,16 @@ impl Project {
     }
 
     /// The certificates of authorities for upstream servers at `path`.
-    pub(super) fn roots(&self, path: &Path) -> Result<(Option<Input>, String), Failure> {
-        let found = self.resolver.find(path)?;
-        let bytes = found.read(LONGEST_ROOTS)?;
+    pub(super) fn roots(&self, path: &Spanned<PathBuf>) -> Result<(Option<Input>, String), Failure> {
+        let fault = |what: String| Failure::from(InvalidFile::new(path.location(), what));
+        let found = self.resolver.find(path);
+        let read = found.and_then(|found| Ok((found.read(LONGEST_ROOTS)?, found)));
+        let (bytes, found) = read.map_err(|error| fault(with_causes(&error)))?;
         let input = Self::input(&found, Role::Roots, &bytes);
         match String::from_utf8(bytes) {
             Ok(text) if text.contains("-----BEGIN CERTIFICATE-----") => Ok((input, text)),
-            _ => Err(Failure::new(format!(
-                "`{}`, named by `upstream.extra_roots`, holds no certificate",
-                path.display()
-            ))
-            .with_hint("convert it with `openssl x509 -inform der -in FILE -out FILE.pem`")),
+            _ => Err(fault(format!("`{}` holds no certificate", path.display()))
+                .with_hint("convert it with `openssl x509 -inform der -in FILE -out FILE.pem`")),
         }
     }
 
@@ -204,8 +242,8 @@ impl TrustedProject {
         printer: Printer,
     ) -> Result<SandboxConfig, Failure> {
         let mut config = self.sandbox(global, environment, printer)?;
-        if let Some(seconds) = image.max_image_age {
-            config.max_image_age = Duration::from_secs(seconds);
+        if let Some(age) = image.max_image_age {
+            config.max_image_age = age;
         }
         Ok(config)
     }
@@ -213,6 +251,8 @@ impl TrustedProject {
 
 #[cfg(test)]
 mod tests {
+    use located_yaml::{Location, Position};
+
     use super::*;
 
     #[test]
@@ -225,10 +265,14 @@ mod tests {
     fn roots_that_hold_no_certificate_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let project = super::super::fixtures::project(dir.path(), Path::new("/state"));
+        let error = |path: PathBuf| {
+            let place = Location::new("sandbox.yaml", Position { line: 2, column: 3 });
+            project.roots(&Spanned::new(path, place)).unwrap_err().to_string()
+        };
         let path = dir.path().join("roots.pem");
         fs::write(&path, "binary").unwrap();
-        let error = project.roots(&path).unwrap_err().to_string();
-        assert!(error.contains("holds no certificate"), "{error}");
-        assert!(project.roots(Path::new("/no/such/file")).is_err());
+        assert!(error(path).ends_with("roots.pem` holds no certificate"));
+        let missing = error("/no/such/file".into());
+        assert!(missing.starts_with("sandbox.yaml:2:3: ") && missing.contains("/no/such/file"), "{missing}");
     }
 }

@@ -9,7 +9,9 @@ use sandbox::ImageSource;
 use sandbox::host_path::Found;
 
 use super::Project;
+use super::defaults::AgentDefaults;
 use crate::args::ImageArgs;
+use crate::config::{ConfigFile, raised_limits};
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
 use crate::trust::{
@@ -30,6 +32,13 @@ pub(super) enum Obeyed {
 /// A project of which only what was trusted is obeyed: what every command has that acts.
 #[derive(Debug)]
 pub(crate) struct TrustedProject(Project);
+
+impl TrustedProject {
+    /// The same, with `defaults` for what no file says.
+    pub(super) fn with_defaults(self, defaults: AgentDefaults, file: ConfigFile) -> Self {
+        Self(Project { file, defaults, ..self.0 })
+    }
+}
 
 impl Deref for TrustedProject {
     type Target = Project;
@@ -108,9 +117,13 @@ impl Project {
             let found = self.resolver.find(path);
             found.is_ok_and(|found| found.path().starts_with(&self.root))
         };
-        if let Some(input) = &self.config_input {
-            let mut requests = configuration_requests(&self.file, is_inside);
-            let store = self.trust_store();
+        let store = self.trust_store();
+        for (input, file) in &self.config_inputs {
+            let mut requests = configuration_requests(file, is_inside);
+            let raised = raised_limits(file.resource_limits, self.user_limits);
+            if !raised.is_empty() {
+                requests.push(format!("use more than your own limits of {} permit", raised.join(", ")));
+            }
             if requests.is_empty() && store.knows(&input.path) {
                 requests.push("change settings that you trusted".to_owned());
             }
@@ -118,7 +131,7 @@ impl Project {
                 review.requests.push((input.clone(), requests));
             }
         }
-        let roots = self.file.upstream.extra_roots.as_deref();
+        let roots = self.file.upstream.extra_roots.as_ref();
         if let Some(Ok((Some(input), _))) = roots.map(|path| self.roots(path)) {
             let request = "trust its certificate authorities".to_owned();
             review.requests.push((input, vec![request]));
@@ -156,6 +169,10 @@ impl Project {
         trust: &Trust,
         printer: Printer,
     ) -> Result<TrustedProject, Failure> {
+        if needs.is_some_and(|needs| needs.image.is_some()) && self.current != self.root {
+            let root = self.root.display().to_string();
+            printer.message(format_args!("project {}, from the folder above", sanitize_name(&root)));
+        }
         let review = self.review(needs);
         let store = self.trust_store();
         let agreed = match trust {
@@ -173,7 +190,7 @@ impl Project {
         let inside = review.requests().filter_map(|(path, _)| path.strip_prefix(&self.root).ok());
         self.trusted_paths = inside.map(Path::to_owned).collect();
         let accepted = review.requests.into_iter().map(|(input, _)| input.digest);
-        let harmless = self.config_input.iter().map(|input| input.digest.clone());
+        let harmless = self.config_inputs.iter().map(|(input, _)| input.digest.clone());
         self.obeyed = Obeyed::Trusted(accepted.chain(harmless).collect());
         Ok(TrustedProject(self))
     }
@@ -254,10 +271,15 @@ mod tests {
 
     use super::super::fixtures::{image_args, project};
     use super::*;
-    use crate::config::ConfigFile;
+    use crate::args::PolicyArgs;
 
     /// What a configuration in a work tree of its own asks for.
     fn requests(config: &str) -> Vec<String> {
+        requests_above(config, "")
+    }
+
+    /// The same where the user's own file is `user`.
+    fn requests_above(config: &str, user: &str) -> Vec<String> {
         let root = tempfile::tempdir().unwrap();
         let real = root.path().canonicalize().unwrap();
         fs::create_dir(real.join(".sandbox")).unwrap();
@@ -266,8 +288,10 @@ mod tests {
         fs::write(&path, config).unwrap();
         let mut project = project(&real, Path::new("/no/such/state"));
         let (file, found, text) = ConfigFile::read(&project.resolver, &path, "x").unwrap().unwrap();
-        project.config_input = Project::input(&found, Role::Configuration, text.as_bytes());
+        let input = Project::input(&found, Role::Configuration, text.as_bytes());
+        project.config_inputs = input.map(|input| (input, file.clone())).into_iter().collect();
         project.file = file;
+        project.user_limits = ConfigFile::of_text(user).resource_limits;
         let review = project.review(None);
         review.requests().flat_map(|(_, requests)| requests.to_vec()).collect()
     }
@@ -300,6 +324,10 @@ mod tests {
             ("context: /etc", "build an image from `/etc`"),
             ("build: {network: host}", "on this machine's network"),
             ("env: {A: !env MINE}", "read your variables MINE"),
+            (
+                "env: {OPENAI_API_KEY: sk-theirs, A: b}",
+                "give the task OPENAI_API_KEY of the project's own instead of yours",
+            ),
             ("pass_env: [MINE]", "read your variables MINE"),
             (
                 "masked_secrets: {T: {scopes: [a.example], headers: [x]}}",
@@ -330,6 +358,19 @@ mod tests {
             let found = requests(config);
             assert!(matches!(found.as_slice(), [only] if only.contains(words)), "{config}: {found:?}");
         }
+    }
+
+    #[test]
+    fn limits_above_the_users_own_are_a_request() {
+        let user = "resource_limits: {memory: 1g, cpus: 2, pids_limit: 100, timeout: 10m}";
+        for limits in ["{}", "{memory: 1g, cpus: 1, timeout: 5m}", "{disk: 9g}"] {
+            let config = format!("resource_limits: {limits}");
+            assert_eq!(requests_above(&config, user), Vec::<String>::new(), "{limits}");
+        }
+        assert_eq!(
+            requests_above("resource_limits: {memory: 2g, pids_limit: 101, cpus: 2, timeout: 11m}", user),
+            ["use more than your own limits of timeout, memory, pids_limit permit"]
+        );
     }
 
     #[test]
@@ -372,16 +413,16 @@ mod tests {
         let image = image_args();
         let needs = Needs { image: Some(&image), allowlist: None };
         let trusted = load().trusted(Some(needs), &Trust::Now, printer).unwrap();
-        assert!(trusted.allowlist(None, printer).is_ok());
+        assert!(trusted.allowlist(&PolicyArgs::default(), printer).is_ok());
         // It changes after it was reviewed.
         fs::write(&policy, "domains: ['*']").unwrap();
-        assert!(trusted.allowlist(None, printer).is_err());
+        assert!(trusted.allowlist(&PolicyArgs::default(), printer).is_err());
         // A command that does not review it cannot obey it.
         let configured = load().trusted(None, &Trust::Now, printer).unwrap();
-        assert!(configured.allowlist(None, printer).is_err());
+        assert!(configured.allowlist(&PolicyArgs::default(), printer).is_err());
         // What permits nothing asks for nothing.
         fs::write(&policy, "domains: []").unwrap();
-        assert!(configured.allowlist(None, printer).is_ok());
+        assert!(configured.allowlist(&PolicyArgs::default(), printer).is_ok());
         assert!(load().trusted(Some(needs), &Trust::Recorded, printer).is_ok());
         fs::write(&policy, "domains: [a.example]").unwrap();
         assert!(load().trusted(Some(needs), &Trust::Recorded, printer).is_err());

@@ -1,24 +1,27 @@
 //! What `run`, `agent` and `exec` come to.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
+use allowlist::Rule;
 use sandbox::host_path::Resolver;
 use sandbox::workspace::{GitIdentity, Protection};
 use sandbox::{
-    ContainerEnv, ImageSource, Isolation, Mount, Network, NetworkSandboxConfig, ResourceLimits, SandboxConfig,
+    Agent, ContainerEnv, ImageSource, Isolation, Mount, Network, NetworkSandboxConfig, ResourceLimits,
+    SandboxConfig,
 };
-use sandbox_logins::LoginKind;
 
+use super::defaults::login_of;
 use super::variables::named_variables;
-use super::{SshSettings, TrustedProject, WORKSPACE};
-use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, TaskArgs, WorkspaceAccess};
+use super::{AddedRule, Project, SshSettings, TrustedProject, WORKSPACE};
+use crate::args::{ExecArgs, ExecNetwork, GlobalArgs, OnceArgs, PolicyArgs, TaskArgs, WorkspaceAccess};
 use crate::config::Environment;
 use crate::config::WorkspaceMode;
 use crate::credentials::{self, AgentLogin, Prepared, Renewal, StateFile};
 use crate::failure::Failure;
 use crate::network_log::LogCopies;
 use crate::printer::Printer;
+use crate::questions::{Board, has_terminal};
 
 /// What `run`, `agent` and `exec` need.
 #[derive(Debug)]
@@ -36,7 +39,12 @@ pub(crate) struct TaskSettings {
     pub(crate) protection: Protection,
     pub(crate) limits: ResourceLimits,
     pub(crate) isolation: Isolation,
-    pub(crate) working_dir: &'static str,
+    /// In the container.
+    pub(crate) working_dir: String,
+    /// The agent's program on this machine, where no flag names one.
+    pub(crate) agent_program: Option<PathBuf>,
+    /// What is asked of the operator, where anything is.
+    pub(crate) questions: Option<Board>,
     /// The values that are read again while it runs.
     pub(crate) renewal: Option<Renewal>,
     /// Who commits.
@@ -62,12 +70,12 @@ impl TaskSettings {
 }
 
 impl TrustedProject {
-    /// Everything that `run` and `agent` need. An agent that has a `login` gets it where the configuration names one.
+    /// Everything that `run` and `agent` need. An agent that may have a login gets it where the configuration names one.
     pub(crate) async fn task(
         &self,
         args: &TaskArgs,
         default_mode: WorkspaceMode,
-        login: Option<LoginKind>,
+        agent: Option<&Agent>,
         global: &GlobalArgs,
         environment: &Environment,
         printer: Printer,
@@ -77,7 +85,7 @@ impl TrustedProject {
         let mounts = self.with_repository(self.mounts(&args.mounts, mode, args.unprotected))?;
         self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
         let resolver = self.resolver_with(&mounts);
-        let login = match login.filter(|_| self.is_sandboxed()) {
+        let login = match agent.and_then(login_of).filter(|_| self.is_sandboxed()) {
             Some(kind) => {
                 AgentLogin::of(&self.file.credentials, kind, environment, self.places.logins(), &resolver)?
             }
@@ -88,10 +96,15 @@ impl TrustedProject {
         if let Some(given_away) = self.given_away(environment, &secrets).into_iter().next() {
             return Err(given_away.into());
         }
-        let env = self.env(environment, printer)?.merge(secrets.env_vars());
-        let network = self.network(args, secrets.replacements().clone(), environment, printer)?;
-        let mut limits = self.file.resource_limits;
-        limits.timeout = args.timeout.map(Duration::from_secs).or(limits.timeout);
+        let flags = Project::flag_variables(&args.once.variables, environment, &secrets)?;
+        let env = self.env(environment, printer)?.merge(flags.variables()).merge(secrets.env_vars());
+        self.report_defaults(args, printer)?;
+        let mut network = self.network(args, secrets.replacements().clone(), environment, printer)?;
+        let questions = args.ask.then(|| self.questions(args, global, environment, printer)).transpose()?;
+        if let (Network::Sandboxed(config), Some(board)) = (&mut network, &questions) {
+            let board = board.clone();
+            *config = config.clone().ask(move |question| board.clone().ask(question));
+        }
         let protection = self.protection(args.unprotected);
         Ok(TaskSettings {
             root: self.root.clone(),
@@ -102,9 +115,11 @@ impl TrustedProject {
             network,
             env,
             mounts,
-            limits,
+            limits: limits(&args.once, self.file.resource_limits),
             isolation: Isolation::agent(),
-            working_dir: WORKSPACE,
+            working_dir: self.working_dir(args.once.workdir.as_deref())?,
+            questions,
+            agent_program: self.defaults.program.clone(),
             git_identity: self.git_identity(environment),
             ssh: self.ssh(environment, &resolver)?,
             logs: self.logs(),
@@ -114,6 +129,41 @@ impl TrustedProject {
             resolver: self.resolver.clone(),
             key: self.key.clone(),
         })
+    }
+
+    /// Where the questions of a run wait. Someone has to be able to answer them.
+    fn questions(
+        &self,
+        args: &TaskArgs,
+        global: &GlobalArgs,
+        environment: &Environment,
+        printer: Printer,
+    ) -> Result<Board, Failure> {
+        if !global.owner && !has_terminal() {
+            return Err(Failure::usage("--ask needs a terminal to ask at, and this command has none")
+                .with_hint("use -d, and answer in `sandbox watch`; or leave --ask out"));
+        }
+        let named = global.config.as_ref().map(std::path::absolute).transpose()?;
+        let allowlist = args.policy.allowlist.as_ref().map(std::path::absolute).transpose()?;
+        let (root, environment) = (self.root.clone(), environment.clone());
+        let keep = move |rule: &Rule| {
+            // As it is by now: the file may have been changed since.
+            let added = Project::load_at(&root, named.clone(), &environment, printer)
+                .and_then(|project| project.add_rule(allowlist.as_deref(), &environment, rule));
+            match added {
+                Ok(AddedRule::Covered(_)) => {}
+                Ok(AddedRule::Added { label, remarks }) => {
+                    remarks.print(printer);
+                    let list = rule.kind().list();
+                    printer.message(format_args!("+ {}  in `{list}` of {label}", rule.to_yaml()));
+                }
+                Err(failure) => printer.warning(format_args!(
+                    "the rule counts for this run only, for it could not be written: {failure}: {}",
+                    failure.causes().join(": ")
+                )),
+            }
+        };
+        Ok(Board::new(keep))
     }
 
     /// Everything that `exec` needs: nothing of the project but its image, its folder and its allowlist.
@@ -140,7 +190,7 @@ impl TrustedProject {
         let network = match args.network {
             ExecNetwork::None => Network::Disabled,
             ExecNetwork::Sandboxed => Network::Sandboxed(NetworkSandboxConfig::new(
-                self.allowlist(args.allowlist.as_deref(), printer)?,
+                self.allowlist(&PolicyArgs::of_file(args.allowlist.as_deref()), printer)?,
             )),
         };
         Ok(TaskSettings {
@@ -151,13 +201,15 @@ impl TrustedProject {
             sandbox,
             network,
             env: named_variables(&args.variables, environment)?,
-            working_dir: if mounts.is_empty() { "/tmp" } else { WORKSPACE },
+            working_dir: if mounts.is_empty() { "/tmp".to_owned() } else { self.working_dir(None)? },
+            agent_program: None,
             mounts,
-            limits: ResourceLimits::untrusted().timeout(Duration::from_secs(args.timeout)),
+            limits: ResourceLimits::untrusted().timeout(args.timeout),
             isolation: Isolation::untrusted(),
             git_identity: GitIdentity::default(),
             ssh: None,
             logs: self.logs(),
+            questions: None,
             renewal: None,
             state_files: Vec::new(),
             copies: LogCopies::default(),
@@ -167,12 +219,28 @@ impl TrustedProject {
     }
 }
 
+impl Project {
+    /// Whether only root writes the work tree's folder.
+    pub(crate) fn belongs_to_root(&self) -> bool {
+        std::fs::metadata(&self.root).is_ok_and(|facts| facts.uid() == 0 && facts.mode() & 0o002 == 0)
+    }
+}
+
+/// The flags' limits, else those of the configuration.
+fn limits(flags: &OnceArgs, mut limits: ResourceLimits) -> ResourceLimits {
+    limits.timeout = flags.timeout.or(limits.timeout);
+    limits.memory = flags.memory.or(limits.memory);
+    limits.cpus = flags.cpus.or(limits.cpus);
+    limits.pids = flags.pids.or(limits.pids);
+    limits
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
 
+    use super::super::Needs;
     use super::super::fixtures::image_args;
-    use super::super::{Needs, Project};
     use super::*;
     use crate::trust::Trust;
 
@@ -205,16 +273,32 @@ mod tests {
     }
 
     async fn task(project: &TrustedProject, environment: &Environment) -> Result<TaskSettings, Failure> {
+        task_with(&[], project, environment).await
+    }
+
+    /// With these variables of `--env`.
+    async fn task_with(
+        once: &[&str],
+        project: &TrustedProject,
+        environment: &Environment,
+    ) -> Result<TaskSettings, Failure> {
         let global = GlobalArgs {
             engine: Some(sandbox::EngineAddress::unix("/x")),
             config: None,
             trust: None,
+            owner: false,
+            quiet: false,
             verbose: 0,
         };
         let args = TaskArgs {
             image: image_args(),
-            allowlist: None,
-            timeout: None,
+            policy: PolicyArgs::default(),
+            audit: false,
+            ask: false,
+            once: OnceArgs {
+                variables: once.iter().map(|&named| named.to_owned()).collect(),
+                ..OnceArgs::default()
+            },
             allow_system_mounts: false,
             mounts: Vec::new(),
             workspace: None,
@@ -238,6 +322,27 @@ mod tests {
         assert!(given("TOKEN").is_some_and(|surrogate| !surrogate.contains("hunter2")));
         let Network::Sandboxed(network) = &settings.network else { panic!("{:?}", settings.network) };
         assert_ne!(network, &NetworkSandboxConfig::new(network.allowlist().clone()));
+    }
+
+    #[tokio::test]
+    async fn a_flag_wins_and_gives_no_secret_away() {
+        let (root, environment) = (folder(), environment());
+        let project = project(&root, &environment);
+        let settings = task_with(&["A=flag", "C"], &project, &environment).await.unwrap();
+        let variables = settings.env.variables();
+        assert_eq!((variables["A"].as_str(), variables["C"].as_str()), ("flag", "c"));
+        for (flag, message) in [
+            ("TOKEN", "`TOKEN`, named by --env, is masked: the task gets a surrogate of it"),
+            ("TOKEN=other", "`TOKEN`, named by --env, is masked: the task gets a surrogate of it"),
+            (
+                "X=hunter2-hunter2-hunter2",
+                "`X`, named by --env, holds a secret that the task has a surrogate of, as `TOKEN`",
+            ),
+            ("NOT_SET", "the variable `NOT_SET`, named by --env, is not set"),
+        ] {
+            let failure = task_with(&[flag], &project, &environment).await.unwrap_err();
+            assert_eq!(failure.to_string(), message);
+        }
     }
 
     #[tokio::test]

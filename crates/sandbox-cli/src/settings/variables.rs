@@ -39,6 +39,34 @@ impl Project {
 }
 
 impl Project {
+    /// Those of `--env`, none of which shows the task what it has a surrogate of.
+    pub(super) fn flag_variables(
+        named: &[String],
+        environment: &Environment,
+        secrets: &PreparedSecrets,
+    ) -> Result<ContainerEnv, Failure> {
+        let variables = named_variables(named, environment)?;
+        for (name, value) in variables.variables() {
+            let refused = |why: &str| {
+                let failure = Failure::usage(format!("`{}`, named by --env, {why}", name.escape_debug()));
+                Err(failure.with_hint("leave it out"))
+            };
+            let surrogates = secrets.env_vars();
+            if surrogates.contains_key(name) {
+                return refused("is masked: the task gets a surrogate of it");
+            }
+            if let Some(surrogate) = secrets.replacements().surrogate_of(value) {
+                let masked = surrogates.iter().find(|(_, held)| *held == surrogate);
+                let masked = masked.map_or("another name", |(variable, _)| variable);
+                return refused(&format!(
+                    "holds a secret that the task has a surrogate of, as `{}`",
+                    masked.escape_debug()
+                ));
+            }
+        }
+        Ok(variables)
+    }
+
     /// What of `env` and `pass_env` holds a real value that the task has a surrogate of. What is not there holds none.
     pub(super) fn given_away(
         &self,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use allowlist::{Allowlist, VendorTool};
-use sandbox::{ImageSource, Network};
+use sandbox::{Agent, ImageSource, Network};
 
 use crate::config::WorkspaceMode;
 use crate::config::{BuildFile, ConfigFile, LoginEntry, Source, SshFile, UpstreamFile};
@@ -67,6 +67,12 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
     if !passed.is_empty() {
         requests.push(format!("read your variables {passed}"));
     }
+    // The owner of the key that a task has may read all that it sends with it.
+    let own = file.env.iter().filter(|(name, setting)| setting.variable_name().is_none() && is_key(name));
+    let own = whole_list(own.map(|(name, _)| name.as_str()));
+    if !own.is_empty() {
+        requests.push(format!("give the task {own} of the project's own instead of yours"));
+    }
     requests.extend(file.credentials.masked.iter().map(|entry| {
         let name = entry.value.variable_name().unwrap_or(&entry.variable);
         let scopes = whole_list(entry.injection.scopes.iter().map(ToString::to_string));
@@ -83,6 +89,12 @@ pub(crate) fn configuration_requests(file: &ConfigFile, is_inside: impl Fn(&Path
         format!("{}sign requests to {scopes} with the key {}", kept.collect::<String>(), entry.name)
     }));
     requests
+}
+
+/// Whether an agent reads its key from the variable `name`.
+fn is_key(name: &str) -> bool {
+    let agents = Agent::NAMES.iter().filter_map(|agent| agent.parse::<Agent>().ok());
+    agents.into_iter().any(|agent| agent.credentials().any(|(variable, _)| variable == name))
 }
 
 fn upstream_requests(upstream: &UpstreamFile) -> Vec<String> {

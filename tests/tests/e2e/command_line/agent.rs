@@ -131,7 +131,7 @@ async fn the_agents_events_can_be_read_and_its_failures_have_a_code() {
     assert_eq!(words.code, Some(1));
     assert!(
         words.stderr.contains("authentication_failed")
-            && words.stderr.contains("hint: Claude Code gets no credentials"),
+            && words.stderr.contains("hint: export a key that is good as ANTHROPIC_API_KEY"),
         "{words:?}"
     );
     assert_eq!(project.output(&["agent"]).code, Some(2), "stdin is empty, and so there is no prompt");

@@ -193,6 +193,8 @@ async fn one_run_at_a_time_works_on_a_copy() {
         refused.stderr.contains("is in use") && refused.stderr.contains("--workspace direct"),
         "{refused:?}"
     );
+    assert_eq!(refused.stderr.matches("is in use").count(), 1, "{refused:?}");
+    assert!(!refused.stderr.contains("warning:"), "{refused:?}");
     for command in ["apply", "discard"] {
         let refused = project.output(&[command]);
         assert_eq!(refused.code, Some(125), "{refused:?}");

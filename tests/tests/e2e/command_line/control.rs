@@ -16,7 +16,7 @@ const SCRIPT: &str = "echo sockets $(find / -path /proc -prune -o -type s -print
     while read -r urls; do for url in $urls; do curl -s -o /dev/null -w '%{http_code} ' \"$url\"; done; echo; done";
 
 /// `sandbox run` with the script, as it goes on.
-struct Run {
+pub(super) struct Run {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
@@ -27,7 +27,7 @@ impl Run {
         Self::of(project.sandbox(&["run", "--", "bash", "-c", SCRIPT]))
     }
 
-    fn of(mut command: std::process::Command) -> Self {
+    pub(super) fn of(mut command: std::process::Command) -> Self {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the sandbox command");
         let stdin = child.stdin.take().expect("a pipe");
@@ -45,12 +45,12 @@ impl Run {
         line.trim_end().to_owned()
     }
 
-    fn ask(&mut self, urls: &str) -> String {
+    pub(super) fn ask(&mut self, urls: &str) -> String {
         self.stdin.write_all(format!("{urls}\n").as_bytes()).expect("it reads");
         self.line()
     }
 
-    fn end(self) -> Ended {
+    pub(super) fn end(self) -> Ended {
         let Self { child, stdin, .. } = self;
         drop(stdin);
         child.wait_with_output().expect("our own child").into()

@@ -50,6 +50,20 @@ async fn a_command_is_confined_and_its_code_is_ours() {
     assert!(missing.stderr.starts_with("error: Image not found"), "{missing:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_folder_of_root_a_failure_has_a_hint() {
+    let hint = "hint: this folder belongs to root";
+    for (project, mine) in [(Project::new(), true), (open_project(), false)] {
+        if mine {
+            fs::set_permissions(project.path(), fs::Permissions::from_mode(0o755)).expect("our own folder");
+        }
+        let ended = exec(&project, &[], "touch x");
+        assert_eq!((ended.code == Some(0), ended.stderr.contains(hint)), (!mine, mine), "{ended:?}");
+        let well = exec(&project, &[], "true");
+        assert_eq!((well.code, well.stderr.as_str()), (Some(0), ""), "{well:?}");
+    }
+}
+
 /// An image with a program that makes root of whoever calls it.
 #[tokio::test(flavor = "multi_thread")]
 async fn sudo_gives_nothing() {
@@ -156,18 +170,15 @@ async fn the_image_is_built_once_reported_and_removed_when_forced() {
     assert_ne!(stamp(), first);
 
     let kept = project.output(&["clean"]);
-    assert!(
-        kept.stderr.contains("Use --force to also remove the sandbox image")
-            && kept.stderr.contains("Cleanup complete"),
-        "{kept:?}"
-    );
+    assert_eq!(kept.stderr, "hint: --force also removes the project's image\n", "{kept:?}");
     let removed = project.output(&["clean", "--force"]);
+    assert!(removed.stdout.contains(&format!("removed image {}", built.stdout.trim())), "{removed:?}");
     assert!(
-        removed.stdout.contains(built.stdout.trim()) && removed.stderr.contains("Removed sandbox image"),
+        removed.stdout.lines().all(|line| line.starts_with("removed ") || line.starts_with("no ")),
         "{removed:?}"
     );
     let none = project.output(&["clean", "--force"]);
-    assert!(none.stderr.contains("No image to remove"), "{none:?}");
+    assert!(none.stdout.ends_with("the project has no image\n"), "{none:?}");
     project.write(".sandbox/container/Dockerfile", &format!("{dockerfile}RUN false\n"));
     let failed = project.output(&["build"]);
     assert!(

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::project::{Ended, Project, assert_nothing_left};
+use super::terminal::Terminal;
 
 /// What differs from agent to agent.
 struct Agent {
@@ -164,6 +165,20 @@ fn two_turns(agent: &Agent) {
     );
 }
 
+/// Its own screen comes without a question, and what is typed is answered.
+fn typed_to(agent: &Agent, prompt: &str, answer: &str) {
+    let key = Setting::of_this_run().unique(&format!("sk-typed-{}", agent.name));
+    let project = agent.project(&format!("e2e-cli-typed-{}", agent.name), &agent.masked(&key));
+    let program = agent.program();
+    let mut terminal = Terminal::start(&project.sandbox(&Agent::arguments(&program, &[])));
+    terminal.shows(prompt);
+    terminal.types_until("heliotrope", "heliotrope");
+    terminal.types_until("\r", answer);
+    assert!(agent.asked(&key) > 0, "the API gets the real key");
+    assert_eq!(project.output(&["stop"]).code, Some(0));
+    assert_eq!(terminal.ends(), Some(143));
+}
+
 /// A tool's request that the policy refuses is on record, and what the agent has of its key is not the key.
 fn denied_and_masked(agent: &Agent) {
     let key = Setting::of_this_run().unique(&format!("sk-masked-{}", agent.name));
@@ -228,7 +243,7 @@ fn refused_by_its_api(agent: &Agent) {
     let project = agent.project("e2e-cli", &agent.masked("sk-refused-0123456789"));
     let refused = agent.run(&project, &["scenario:unauthorized"]);
     refused.fails(1, "authentication_failed");
-    let hint = format!("hint: {} gets no credentials by itself", agent.title);
+    let hint = format!(": {} gets a surrogate of it", agent.title);
     assert!(refused.stderr.contains(&hint) && refused.stderr.contains(agent.key), "{refused:?}");
     let limited = agent.run(&project, &["--max-turns", "2", "hello"]);
     limited.fails(125, &format!("{} has no limit of turns", agent.title));
@@ -242,6 +257,11 @@ async fn codex_takes_two_turns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn codex_is_denied_a_request_and_has_no_key() {
     denied_and_masked(&CODEX);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn codex_is_typed_to_on_a_terminal() {
+    typed_to(&CODEX, "Ask Codex", "asked:");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -275,6 +295,11 @@ async fn gemini_cli_is_denied_a_request_and_has_no_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn gemini_cli_is_typed_to_on_a_terminal() {
+    typed_to(&GEMINI, "Type your message", "asked:");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn gemini_cli_is_killed_in_mid_stream() {
     killed_in_mid_stream(&GEMINI).await;
 }
@@ -292,6 +317,11 @@ async fn opencode_takes_two_turns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn opencode_is_denied_a_request_and_has_no_key() {
     denied_and_masked(&OPENCODE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opencode_is_typed_to_on_a_terminal() {
+    typed_to(&OPENCODE, "Ask anything", "said:");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -95,6 +95,8 @@ impl Project {
             .current_dir(self.path())
             .env("SANDBOX_PROXY_DIR", &self.proxy_dir)
             .env("XDG_STATE_HOME", &self.state)
+            // What the user of the machine has written for themselves is no part of the tests.
+            .env("XDG_CONFIG_HOME", self.state.join("no-configuration"))
             .env_remove("CONTAINER_HOST")
             .env_remove("DOCKER_HOST")
             .stdin(Stdio::null());

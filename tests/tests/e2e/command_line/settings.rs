@@ -11,7 +11,7 @@ async fn a_fault_in_the_settings_is_125_with_its_place() {
     let project = Project::new();
     project.append(".sandbox/sandbox.yaml", "imgae: x\n");
     let ended = project.run("true");
-    ended.fails(125, "error: .sandbox/sandbox.yaml:5:1: unknown key `imgae`: use `engine`");
+    ended.fails(125, "error: .sandbox/sandbox.yaml:5:1: unknown key `imgae`: did you mean `image`?");
 
     let project = Project::new();
     project.write(".sandbox/network-allowlist.yaml", "domains: open.test\n");
@@ -93,9 +93,9 @@ async fn a_dockerfile_of_the_project_is_built_and_a_failing_one_says_why() {
     let project = Project::new();
     let without_image = config(PREFIX, "X").replace("image: X\n", "");
     project.write(".sandbox/sandbox.yaml", &without_image);
-    let none = project.run("true");
-    assert_eq!(none.code, Some(125));
-    assert!(none.stderr.contains("error: no image") && none.stderr.contains("hint: write "), "{none:?}");
+    let none = project.output(&["run", "--context", ".", "--", "true"]);
+    none.fails(125, "error: no image");
+    none.fails(125, "hint: write ");
 
     let dockerfile = format!(
         "FROM {}\nCOPY greeting /greeting\nRUN echo built >> /greeting\n",
@@ -114,7 +114,7 @@ async fn a_dockerfile_of_the_project_is_built_and_a_failing_one_says_why() {
     let failed = project.run("true");
     assert_eq!(failed.code, Some(125));
     assert!(
-        failed.stderr.contains("error: failed to build `localhost/e2e-cli-repo:")
+        failed.stderr.contains("error: failed to build image `localhost/e2e-cli-repo:")
             && failed.stderr.contains("the-reason"),
         "{failed:?}"
     );

@@ -62,7 +62,7 @@ pub(super) fn prompt(given: Option<String>, format: AgentInput) -> Result<String
         (Some(prompt), _) if prompt != "-" => prompt,
         (None, AgentInput::Text) if io::stdin().is_terminal() => {
             return Err(Failure::usage("there is no prompt")
-                .with_hint("write it as the last argument, or `-` to type it"));
+                .with_hint("write it as the last argument, or `-` to type it; with a terminal and text as output, leave it out for the agent's own screen"));
         }
         (_, AgentInput::Text) => {
             let mut prompt = String::new();
@@ -72,7 +72,9 @@ pub(super) fn prompt(given: Option<String>, format: AgentInput) -> Result<String
         (_, AgentInput::StreamJson) => first_message()?,
     };
     if prompt.trim().is_empty() {
-        return Err(Failure::usage("the prompt is empty"));
+        return Err(Failure::usage("the prompt is empty").with_hint(
+            "write it as the last argument or to stdin; where stdin and stdout are a terminal, it can be left out",
+        ));
     }
     Ok(prompt)
 }

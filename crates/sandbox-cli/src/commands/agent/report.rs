@@ -7,10 +7,11 @@ use sandbox::network::Traffic;
 use sandbox::{Agent, ExecutionResult, Outcome};
 use serde::Serialize;
 
-use super::login_of;
 use crate::args::AgentOutput;
 use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::settings::login_of;
 use crate::workspace_copy::WorkspaceReport;
 
 /// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
@@ -60,12 +61,47 @@ pub(super) fn report(
     }
     if result.outcome != Outcome::Success && output != AgentOutput::Json {
         let summary = result.error_summary.as_deref().unwrap_or("no reason is known");
-        printer.warning(format_args!("{}: {}", result.outcome.as_str(), crate::printer::sanitize(summary)));
-        if let Some(hint) = hint(result.outcome, summary, agent) {
-            printer.hint(hint);
+        if is_missing(result, summary, agent) {
+            printer.failure(&no_program(agent));
+            return ExitStatus::NotFound;
         }
+        let failure = Failure::new(format!("{}: {summary}", result.outcome.as_str()));
+        printer.failure(&match hint(result.outcome, summary, agent) {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        });
+    }
+    if output == AgentOutput::Text {
+        // The end of what was shown as it came says the rest.
+        let (turns, cost) =
+            if printer.is_live() { (0, 0.0) } else { (result.num_turns, result.total_cost_usd) };
+        printer.progress(&summary(result.session_id.as_deref(), turns, cost));
     }
     status(result.outcome, result.timed_out)
+}
+
+/// Whether the shell that begins the container found no agent.
+fn is_missing(result: &ExecutionResult, summary: &str, agent: &Agent) -> bool {
+    result.exit_code == 127
+        && result.session_id.is_none()
+        && summary.contains(&format!("{}: not found", agent.name()))
+}
+
+/// The image has no agent, and no program of this machine was given.
+pub(super) fn no_program(agent: &Agent) -> Failure {
+    let (name, package) = (agent.name(), agent.npm_package());
+    Failure::new(format!("the image has no `{name}`")).with_hint(format!(
+        "mount this machine's with --agent-bin \"$(which {name})\", or write `RUN npm install --global {package}` into the image's Dockerfile"
+    ))
+}
+
+/// What a person who waits for the answer wants to know of it.
+fn summary(session: Option<&str>, turns: u64, cost: f64) -> String {
+    let session = session.map(|id| format!("session {id}"));
+    let turns = (turns > 0).then(|| format!("{turns} turn{}", if turns == 1 { "" } else { "s" }));
+    let cost = (cost > 0.0).then(|| format!("${cost:.2} at list prices"));
+    let parts: Vec<String> = [session, turns, cost].into_iter().flatten().collect();
+    if parts.is_empty() { "no session".to_owned() } else { parts.join(", ") }
 }
 
 pub(super) fn json(result: &ExecutionResult, workspace: &WorkspaceReport) -> String {
@@ -136,19 +172,19 @@ fn hint(outcome: Outcome, summary: &str, agent: &Agent) -> Option<Cow<'static, s
 
 /// How an agent gets its key.
 pub(crate) fn credentials(agent: &Agent) -> String {
-    let keys = agent.credentials().map(|(name, preset)| format!("{name}: {{preset: {preset}}}"));
+    let keys: Vec<&str> = agent.credentials().map(|(variable, _)| variable).collect();
     let login = login_of(agent).map(|login| {
         let hosts = login.injection().scopes;
         let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
         format!(
-            "; with a subscription, `logins: {{{}: {{}}}}`, and allow {}",
+            "; with a subscription, write `logins: {{{}: {{}}}}` into .sandbox/sandbox.yaml, and allow {}",
             login.name(),
             hosts.join(" or ")
         )
     });
     format!(
-        "{agent} gets no credentials by itself: write `masked_secrets: {{{}}}` into .sandbox/sandbox.yaml, and allow {}{}",
-        keys.collect::<Vec<_>>().join("}` or `{"),
+        "export a key that is good as {}: {agent} gets a surrogate of it; and allow {}{}",
+        keys.join(" or "),
         agent.hosts().collect::<Vec<_>>().join(" or "),
         login.unwrap_or_default()
     )
@@ -165,9 +201,9 @@ mod tests {
         let hint = |outcome, summary| hint(outcome, summary, &claude);
         assert_eq!(hint(Outcome::BlockedByPolicy, refused), None);
         assert!(hint(Outcome::BlockedByPolicy, "x").is_some_and(|hint| hint.contains("--blocked")));
-        let keys = "Claude Code gets no credentials by itself: write `masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}` or \
-                    `{CLAUDE_CODE_OAUTH_TOKEN: {preset: anthropic}}` into .sandbox/sandbox.yaml, and allow api.anthropic.com; with a subscription, \
-                    `logins: {claude: {}}`, and allow api.anthropic.com";
+        let keys = "export a key that is good as ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN: Claude Code gets a surrogate of it; \
+                    and allow api.anthropic.com; with a subscription, write `logins: {claude: {}}` into .sandbox/sandbox.yaml, \
+                    and allow api.anthropic.com";
         assert_eq!(hint(Outcome::AuthenticationFailed, "API Error: 401").as_deref(), Some(keys));
         assert_eq!(
             hint(Outcome::ContainerFailed, "Not logged in · Please run /login").as_deref(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use allowlist::Allowlist;
 
 use crate::args::{ConfigCheckArgs, ConfigCommand};
-use crate::config::{Environment, schema};
+use crate::config::{Advice, Environment, schema};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -33,7 +33,7 @@ pub(crate) fn config(
 fn look(args: &ConfigCheckArgs, project: Result<Project, Failure>, environment: &Environment) -> Report {
     let project = match project {
         Ok(project) => project,
-        Err(failure) => return Report::new(vec![Finding::failure(&failure)]),
+        Err(failure) => return Report::new(Finding::failures(&failure)),
     };
     let credentials = project.credentials();
     let mut findings: Vec<Finding> = project.faults(environment).iter().map(Finding::failure).collect();
@@ -41,6 +41,7 @@ fn look(args: &ConfigCheckArgs, project: Result<Project, Failure>, environment: 
     if project.is_sandboxed() {
         let policy = policy(&project, args.allowlist.as_deref(), &mut findings);
         if let Some(policy) = policy {
+            findings.extend(lint(&project, args.allowlist.as_deref()));
             let advice = credentials.advice(environment, &policy);
             findings.extend(advice.into_iter().map(Finding::advice));
         }
@@ -51,6 +52,16 @@ fn look(args: &ConfigCheckArgs, project: Result<Project, Failure>, environment: 
         findings.extend(crate::credentials::without_proxy(credentials).map(Finding::warning));
     }
     Report::new(findings).with_credentials(credentials)
+}
+
+/// What is probably not meant in the policy, which can be read.
+fn lint(project: &Project, named: Option<&Path>) -> Vec<Finding> {
+    let warnings = project.policy_file(named).map(|file| file.text().lint());
+    let warnings = warnings.ok().and_then(Result::ok).unwrap_or_default();
+    let advice = |(location, warning): (_, allowlist::Warning)| {
+        Finding::advice(Advice { location, message: warning.message().to_owned() })
+    };
+    warnings.into_iter().map(advice).collect()
 }
 
 fn policy(project: &Project, named: Option<&Path>, findings: &mut Vec<Finding>) -> Option<Allowlist> {
@@ -107,6 +118,13 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_that_allows_too_much_is_a_warning_with_its_place() {
+        let (text, code) = found("", Some("domains:\n  - a.example\n  - '*'\n"), &environment(&[]));
+        let expected = "warning: .sandbox/network-allowlist.yaml:3:5: `*` allows every host";
+        assert!(code == 0 && text.contains(expected) && !text.contains("domains["), "{text}");
+    }
+
+    #[test]
     fn a_project_in_order_shows_what_is_masked() {
         let config = "
 masked_secrets: {TOKEN: {value: !env MINE, scopes: [a.example], headers: [Authorization, X-Key]}}
@@ -152,7 +170,10 @@ masked_secrets:
     fn a_file_that_cannot_be_read_and_a_policy_that_is_not_there() {
         let environment = environment(&[]);
         let (text, code) = found("imge: x", Some(POLICY), &environment);
-        assert!(text.starts_with("error: .sandbox/sandbox.yaml:1:1: unknown key `imge`: use"), "{text}");
+        assert!(
+            text.starts_with("error: .sandbox/sandbox.yaml:1:1: unknown key `imge`: did you mean `image`?"),
+            "{text}"
+        );
         assert_eq!(code, 125);
 
         let (text, code) = found("", Some("domains: a.example"), &environment);

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::args::Output;
 use located_yaml::{InvalidFile, Location};
 
-use crate::config::{Advice, CredentialsFile};
+use crate::config::{Advice, CredentialsFile, InvalidConfiguration};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{Printer, Style};
@@ -34,10 +34,22 @@ pub(super) struct Finding {
 }
 
 impl Finding {
+    /// What keeps a run from starting: one finding for each fault of a configuration.
+    pub(super) fn failures(failure: &Failure) -> Vec<Self> {
+        match failure.find::<InvalidConfiguration>() {
+            Some(invalid) => invalid.faults().iter().map(Self::fault).collect(),
+            None => vec![Self::failure(failure)],
+        }
+    }
+
+    fn fault(fault: &InvalidFile) -> Self {
+        Self::at(Severity::Error, fault.location(), fault.message().to_owned())
+    }
+
     /// What keeps a run from starting.
     pub(super) fn failure(failure: &Failure) -> Self {
         if let Some(fault) = failure.find::<InvalidFile>() {
-            return Self::at(Severity::Error, fault.location(), fault.message().to_owned());
+            return Self::fault(fault);
         }
         let mut message = failure.to_string();
         for text in failure.causes().iter().map(String::as_str).chain(failure.hint()) {

@@ -12,16 +12,16 @@ use crate::settings::Project;
 use super::report::{Check, Report};
 use super::{engine, host, project, trial};
 
-/// Looks at everything that can be looked at, whatever is wrong with the rest. `config` is missing when the project cannot be read.
+/// Looks at everything that can be looked at, whatever is wrong with the rest. `config` is not asked for without a project.
 pub(crate) async fn doctor(
     project: Result<Project, Failure>,
-    config: Option<Result<SandboxConfig, Failure>>,
+    config: impl FnOnce() -> Result<SandboxConfig, Failure>,
     environment: &Environment,
     output: Output,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let mut checks = project::checks(&project, environment);
-    match config {
+    match project.is_ok().then(config) {
         Some(Ok(config)) => checks.extend(with_config(config).await),
         Some(Err(failure)) => checks.push(Check::failed("engine", &failure)),
         None => {}

@@ -3,10 +3,9 @@
 use sandbox::ImageSource;
 
 use crate::args::ImageArgs;
-use crate::commands::agent;
 use crate::config::{Environment, LoginEntry};
 use crate::failure::Failure;
-use crate::settings::Project;
+use crate::settings::{Project, login_of};
 
 use super::report::Check;
 
@@ -34,12 +33,20 @@ fn credentials(project: &Project, environment: &Environment) -> Check {
     let variables: Vec<String> = variables.chain(logins).collect();
     if variables.is_empty() {
         let agent = project.agent();
-        let login = agent::login_of(&agent).map(|login| format!(", or `logins: {{{}: {{}}}}`", login.name()));
+        let set = agent.credentials().map(|(variable, _)| variable);
+        let set: Vec<&str> = set.filter(|variable| environment.text(variable).is_some()).collect();
+        if !set.is_empty() {
+            return Check::ok(
+                "credentials",
+                format!("{} of the environment, masked for {agent}", set.join(", ")),
+            );
+        }
+        let login = login_of(&agent).map(|login| format!(", or `logins: {{{}: {{}}}}`", login.name()));
         let login = login.unwrap_or_default();
         return Check::ok(
             "credentials",
             format!(
-                "none; for {agent}, add {} to `masked_secrets` in .sandbox/sandbox.yaml{login}",
+                "none; for {agent}, export {}{login}",
                 agent.credentials().map(|(variable, _)| variable).collect::<Vec<_>>().join(" or ")
             ),
         );
@@ -58,10 +65,12 @@ fn policy(project: &Project) -> Check {
     let path = project.allowlist_path();
     match project.read_allowlist(&path) {
         Err(failure) => Check::failed("allowlist", &failure),
-        Ok(None) => Check::warn(
+        Ok(None) => Check::ok(
             "allowlist",
-            "none, so nothing can be reached",
-            format!("write `domains: [api.example.com]` to {}", path.display()),
+            format!(
+                "none: `sandbox agent` reaches the API of its agent, `sandbox run` nothing; {} would say what else",
+                path.display()
+            ),
         ),
         Ok(Some(policy)) => match policy.lint().len() {
             0 => Check::ok("allowlist", path.display().to_string()),
@@ -78,6 +87,7 @@ fn image(project: &Project) -> Check {
     let args = ImageArgs { image: None, dockerfile: None, context: None, max_image_age: None };
     match project.image(&args) {
         Ok(ImageSource::Existing(name)) => Check::ok("image", name),
+        Ok(_) if project.uses_default_image(&args) => Check::ok("image", "built from the default Dockerfile"),
         Ok(ImageSource::Build { context_files, .. }) => {
             Check::ok("image", format!("built from a Dockerfile and {} files beside it", context_files.len()))
         }

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use allowlist::HostPattern;
+use sandbox::Agent;
 use sandbox::credentials::{Injection, Preset};
 
 use super::login::LoginEntry;
 use super::source::Source;
-use located_yaml::Location;
+use crate::config::Environment;
+use located_yaml::{Location, Position};
 
 /// The variables that the task's AWS clients read: key id, secret key, session token.
 pub(super) const AWS_VARIABLES: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", SESSION_TOKEN];
@@ -64,6 +66,24 @@ pub(crate) enum SessionToken {
 }
 
 impl CredentialsFile {
+    /// The keys of `agent` that the environment has, each masked as its preset says.
+    pub(crate) fn of_environment(agent: &Agent, environment: &Environment) -> Self {
+        let location = Location::new("the environment", Position::START);
+        let set = agent.credentials().filter(|(variable, _)| environment.text(variable).is_some());
+        let masked = set.filter_map(|(variable, preset)| {
+            let preset: Preset = preset.parse().ok()?;
+            Some(MaskedEntry {
+                variable: variable.to_owned(),
+                location: location.clone(),
+                value: Source::variable(variable, location.clone()),
+                ttl: None,
+                preset: Some(preset),
+                injection: preset.injection(),
+            })
+        });
+        Self { masked: masked.collect(), ..Self::default() }
+    }
+
     /// Each variable that the task gets a surrogate in, and where the entry behind it begins.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &Location)> {
         let masked = self.masked.iter().map(|entry| (entry.variable.as_str(), &entry.location));

@@ -1,5 +1,7 @@
 //! What `sandbox.yaml` may say, and what is said about what it may not.
 
+use std::time::Duration;
+
 use sandbox::credentials::SecretValue;
 
 use super::*;
@@ -67,7 +69,7 @@ agent: codex
         network_sandbox: Some(true),
         upstream: UpstreamFile {
             dns: Some("192.0.2.1:53".parse().unwrap()),
-            extra_roots: Some("/project/.sandbox/corporate-ca.pem".into()),
+            extra_roots: Some(Spanned::new("/project/.sandbox/corporate-ca.pem".into(), at(11, 16))),
             allow_addresses: vec!["10.20.0.0/16".parse().unwrap(), "192.0.2.7/32".parse().unwrap()],
         },
         resource_limits: ResourceLimits::default()

@@ -57,7 +57,7 @@ async fn claude_code_works_with_a_login_that_it_has_surrogates_of() {
     let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("logins")).collect();
     project.write(".sandbox/sandbox.yaml", &(without.join("\n") + "\n"));
     let other = session.path().join("other").display().to_string();
-    agent(&other).fails(1, "Claude Code gets no credentials by itself");
+    agent(&other).fails(1, "Claude Code gets a surrogate of it");
 }
 
 #[tokio::test(flavor = "multi_thread")]

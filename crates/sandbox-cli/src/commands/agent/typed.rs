@@ -1,0 +1,87 @@
+//! `agent` without a prompt, on a terminal: the agent's own screen, in its session.
+
+use sandbox::session::SessionError;
+use sandbox::{Input, SandboxError, TerminalSize};
+use tokio::sync::Notify;
+
+use crate::commands::run::{ended, pass, terminal_kind};
+use crate::control::{ControlSocket, Controlled};
+use crate::credentials::Renewal;
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::launch::{Executed, Stage, watched};
+use crate::owner::Owner;
+use crate::printer::Printer;
+use crate::run_record::RunRecord;
+use crate::settings::TaskSettings;
+use crate::terminal;
+
+use super::report::no_program;
+use super::{AgentSettings, Resume, prepared};
+
+/// Runs the agent until it has ended; `kind` is the value of `TERM`.
+pub(super) async fn execute(
+    mut stage: Stage<'_>,
+    settings: &TaskSettings,
+    mut agent: AgentSettings,
+    kind: &str,
+    printer: Printer,
+) -> Result<Executed<Option<String>>, Failure> {
+    let size = terminal::size();
+    if let Some(owner) = Owner::of_this_process() {
+        // The terminal is not ours any more then.
+        let taken = owner.take_input(true, true).await;
+        taken.map_err(Failure::doing("make the streams of a run that others attach to"))?;
+    }
+    loop {
+        let executed = attempt(&mut stage, settings, &agent, (size, kind), printer).await?;
+        match (executed, agent.session.next()) {
+            // Another agent works in the project: this one gets a session of its own.
+            (None, Some(next)) if agent.resume == Resume::None => agent.session = next,
+            (Some(executed), _) => return Ok(executed),
+            (None, _) => {
+                return Err(Failure::new("another agent has this session")
+                    .with_hint("wait for its end, or name another folder with --session-dir"));
+            }
+        }
+    }
+}
+
+/// None where another agent has the session.
+async fn attempt(
+    stage: &mut Stage<'_>,
+    settings: &TaskSettings,
+    agent: &AgentSettings,
+    (size, kind): (TerminalSize, &str),
+    printer: Printer,
+) -> Result<Option<Executed<Option<String>>>, Failure> {
+    let mut env = settings.env.clone();
+    if !env.variables().contains_key("TERM") {
+        env = env.with("TERM", terminal_kind(kind));
+    }
+    let (task, prompt) = prepared(stage, settings, agent, env).await?;
+    let name = agent.agent.name();
+    let record = RunRecord::begin(&["agent".to_owned(), name.to_owned()]);
+    record.with_session(name, agent.session.dir(), &agent.session.context).write(stage.run)?;
+    let closed = Notify::new();
+    let execution = task.interact(prompt, size, Input::Reader(Box::new(tokio::io::stdin())));
+    let control = stage.control(settings, Controlled::Task(task.clone()), name.to_owned(), printer);
+    let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Task(task.clone()), printer);
+    let mut failure = None;
+    let passed = pass(execution, None, &closed, &mut failure);
+    let (result, why) = watched(passed, async || task.stop().await, stage.interrupts, &closed).await;
+    let why = why.or(ControlSocket::end(control).await);
+    if let (Some(Err(SandboxError::Session(SessionError::Busy { .. }))), None) = (&result, why) {
+        return Ok(None);
+    }
+    let is_over = matches!(result, Some(Ok(_)));
+    let status = ended(result, why, failure, settings, printer)?;
+    if status == ExitStatus::Command(127) && agent.agent_bin.is_none() && settings.agent_program.is_none() {
+        // The shell that begins the container said so on the terminal.
+        printer.failure(&no_program(&agent.agent));
+    }
+    // The last reply is that of this execution.
+    let session = task.session_store().load().ok().flatten();
+    let session = session.and_then(|mut session| session.replies.pop()).map(|reply| reply.session_id);
+    Ok(Some(Executed { status, is_over, value: session.filter(|id| !id.is_empty()) }))
+}

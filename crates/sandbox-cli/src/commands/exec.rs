@@ -1,0 +1,118 @@
+//! `exec --run`: a command beside the program of a run.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::attach::{send, streams};
+use super::run::terminal_kind;
+use crate::control::{Connection, ExecTerminal, Runs};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::owner::Frame;
+use crate::printer::Printer;
+use crate::terminal::{self, RawMode};
+
+/// What is to run, and where.
+#[derive(Debug)]
+pub(crate) struct InRun {
+    /// The run, by its id or the beginning of it.
+    pub(crate) run: String,
+    pub(crate) command: Vec<String>,
+    pub(crate) has_terminal: bool,
+}
+
+/// Runs a command in a run that is going on; `kind` is the value of `TERM`.
+pub(crate) async fn exec(
+    InRun { run, command, has_terminal }: InRun,
+    kind: &str,
+    state: &Path,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    if has_terminal && !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        return Err(
+            Failure::usage("there is no terminal: stdin and stdout have to be one").with_hint("leave -t out")
+        );
+    }
+    let runs = Runs::find(state, printer).await?;
+    let run = runs.one(Some(&run))?;
+    let terminal = has_terminal.then(|| {
+        let size = terminal::size();
+        ExecTerminal { kind: terminal_kind(kind).to_owned(), columns: size.columns, rows: size.rows }
+    });
+    // From here on a signal is for the command.
+    let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+    let connection = runs.exec(run, command, terminal).await?;
+    let raw = has_terminal.then(RawMode::enter).transpose();
+    let raw = raw.map_err(Failure::doing("set the terminal up"))?;
+    let id = run.run.clone();
+    if let Some(status) = passed(connection, raw, &mut interrupts, printer).await? {
+        return Ok(status);
+    }
+    printer.warning(format_args!("the process that owned run {id} is gone; its network is cut off"));
+    Ok(ExitStatus::Infrastructure)
+}
+
+/// Passes the streams on until the command has ended. None where the run is gone without a word.
+async fn passed(
+    Connection { stream, .. }: Connection,
+    mut raw: Option<RawMode>,
+    interrupts: &mut Interrupts,
+    printer: Printer,
+) -> Result<Option<ExitStatus>, Failure> {
+    let waiting = |kind| signal(kind).map_err(Failure::doing("listen for signals"));
+    let mut resized = waiting(SignalKind::window_change())?;
+    let mut continued = waiting(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
+    let (mut typed, mut shown, mut write) = streams(stream, true);
+    let mut stdout = tokio::io::stdout();
+    // Why it was asked to end.
+    let mut why = None;
+    // Whether the next piece of stdin may be sent, and whether there is one.
+    let (mut is_open, mut is_typed) = (true, true);
+    loop {
+        tokio::select! {
+            frame = shown.recv() => match frame {
+                Some(Frame::Output(bytes)) => {
+                    if let Some(raw) = &mut raw {
+                        raw.saw(&bytes);
+                    }
+                    let written = async {
+                        stdout.write_all(&bytes).await?;
+                        stdout.flush().await
+                    };
+                    if let Err(error) = written.await {
+                        // The printer has the exit code of what was lost.
+                        printer.has_written(Err(error));
+                        send(&mut write, &Frame::Stop).await;
+                        return Ok(Some(ExitStatus::OutputClosed));
+                    }
+                }
+                Some(Frame::Message(bytes)) => drop(io::stderr().write_all(&bytes)),
+                Some(Frame::Exit(code)) => return Ok(Some(why.unwrap_or(ExitStatus::Command(code)))),
+                Some(Frame::Taken) => is_open = true,
+                Some(Frame::Typed(_) | Frame::Size(_) | Frame::Stop) => {}
+                None => return Ok(None),
+            },
+            bytes = typed.recv(), if is_open && is_typed => {
+                (is_open, is_typed) = (false, bytes.is_some());
+                // None is the end of stdin.
+                send(&mut write, &Frame::Typed(bytes.unwrap_or_default())).await;
+            },
+            _ = resized.recv(), if raw.is_some() => send(&mut write, &Frame::Size(terminal::size())).await,
+            _ = continued.recv(), if raw.is_some() => {
+                // A shell that stopped us took the terminal back.
+                let _ = raw.as_ref().map(RawMode::resume).transpose();
+            }
+            interrupt = interrupts.next() => {
+                let again = why.replace(ExitStatus::Interrupted(interrupt));
+                send(&mut write, &Frame::Stop).await;
+                if again.is_some() {
+                    return Ok(why);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! `init`: the files of a project, for its languages and its agent.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::path::Path;
+
+use crate::args::{ImageArgs, InitArgs};
+use crate::config::Environment;
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::{Printer, sanitize_name};
+use crate::settings::{Needs, NewFiles, Project};
+
+use super::agent::agent_of;
+
+/// A manifest, and the packages of Debian that its language needs beside those of the default image.
+const LANGUAGES: [(&str, &[&str]); 10] = [
+    ("Cargo.toml", &["cargo", "rustc"]),
+    ("go.mod", &["golang-go"]),
+    ("package.json", &[]),
+    ("pyproject.toml", &[]),
+    ("requirements.txt", &[]),
+    ("CMakeLists.txt", &["cmake"]),
+    ("pom.xml", &["default-jdk-headless", "maven"]),
+    ("build.gradle", &["default-jdk-headless", "gradle"]),
+    ("Gemfile", &["bundler", "ruby-dev"]),
+    ("composer.json", &["composer", "php-cli"]),
+];
+
+/// Writes what is missing in the current folder, and trusts that.
+pub(crate) fn init(
+    args: &InitArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    init_where(args, || Project::load_here(environment, printer), environment, printer)
+}
+
+/// The same where `read` reads the settings: before anything is written, and after all is.
+fn init_where(
+    args: &InitArgs,
+    read: impl Fn() -> Result<Project, Failure>,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let project = read()?;
+    let agent = agent_of(args.agent.as_deref(), &project)?;
+    let has = |name: &str| project.resolver.find(&project.root.join(name)).is_ok_and(|found| found.is_file());
+    let found: Vec<_> = LANGUAGES.iter().filter(|(manifest, _)| has(manifest)).collect();
+    let packages: Vec<&str> = found.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
+    let files = NewFiles::new(&project, &agent, &packages, environment);
+    let store = project.trust_store();
+    for file in files.all {
+        let path = &file.path;
+        let shown = path.strip_prefix(&project.root).unwrap_or(path).display().to_string();
+        let shown = sanitize_name(&shown);
+        if write_new(&project, path, &file.content)? {
+            printer.line(format_args!("wrote {shown}"));
+            if let Some(input) = file.input() {
+                store.record(&input).map_err(Failure::doing("record what is trusted"))?;
+            }
+        } else {
+            printer.line(format_args!("{shown} is there already, and stays as it is"));
+        }
+    }
+    let project = read()?;
+    let review = project.review(Some(Needs { image: Some(&ImageArgs::default()), allowlist: None }));
+    let rest = !review.is_recorded(&store);
+    let key = agent.credentials().map(|(variable, _)| variable).collect::<Vec<_>>();
+    let has_key = key.iter().any(|variable| environment.text(variable).is_some());
+    let export = if has_key {
+        String::new()
+    } else {
+        format!("`export {}=…`, then ", key.first().unwrap_or(&"KEY"))
+    };
+    let trust = if rest { "`sandbox trust`, then " } else { "" };
+    printer.message(format_args!("next: {trust}{export}`sandbox agent \"…\"`, or `sandbox run -- make`"));
+    Ok(ExitStatus::Success)
+}
+
+/// `false` where something is there already.
+fn write_new(project: &Project, path: &Path, content: &str) -> Result<bool, Failure> {
+    let folder = path.parent().unwrap_or(&project.root);
+    let name = path.file_name().unwrap_or(OsStr::new("sandbox.yaml"));
+    let writing = || format!("write `{}`", path.display());
+    let folder = project.resolver.make_folder(folder)?;
+    if folder.names()?.iter().any(|there| there == name) {
+        return Ok(false);
+    }
+    let mut file = folder.create_new(name, 0o644)?;
+    file.write_all(content.as_bytes()).map_err(Failure::doing(writing()))?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::trust::Trust;
+
+    fn init_in(root: &Path, state: &Path) -> Result<ExitStatus, Failure> {
+        init_for(None, root, &environment(state))
+    }
+
+    fn init_for(agent: Option<&str>, root: &Path, environment: &Environment) -> Result<ExitStatus, Failure> {
+        let read = || Project::load_at(root, None, environment, Printer::new(0, true));
+        let agent = agent.map(str::to_owned);
+        init_where(&InitArgs { agent }, read, environment, Printer::new(0, true))
+    }
+
+    #[test]
+    fn the_allowlist_has_the_apis_that_there_is_a_key_for() {
+        for (keys, expected) in [
+            (vec![], "presets: [anthropic]"),
+            (vec![("OPENAI_API_KEY", "x")], "presets: [openai]"),
+            (vec![("OPENAI_API_KEY", "x"), ("ANTHROPIC_API_KEY", "y")], "presets: [anthropic, openai]"),
+        ] {
+            let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let root = root.path().canonicalize().unwrap();
+            let usual = [("HOME", "/no/such/home"), ("XDG_STATE_HOME", state.path().to_str().unwrap())];
+            let environment = keys.iter().copied().chain(usual).collect();
+            init_for(Some("opencode"), &root, &environment).unwrap();
+            let policy = fs::read_to_string(root.join(".sandbox/network-allowlist.yaml")).unwrap();
+            assert!(policy.contains(expected), "{keys:?}: {policy}");
+        }
+    }
+
+    fn environment(state: &Path) -> Environment {
+        Environment::from([("HOME", "/no/such/home"), ("XDG_STATE_HOME", state.to_str().unwrap())])
+    }
+
+    fn is_trusted(root: &Path, state: &Path) -> bool {
+        let project = Project::load_at(root, None, &environment(state), Printer::new(0, true)).unwrap();
+        let needs = Needs { image: Some(&ImageArgs::default()), allowlist: None };
+        project.trusted(Some(needs), &Trust::Recorded, Printer::new(0, true)).is_ok()
+    }
+
+    #[test]
+    fn what_was_written_can_be_read_and_is_trusted() {
+        let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = root.path().canonicalize().unwrap();
+        fs::write(root.join("Cargo.toml"), "").unwrap();
+        init_in(&root, state.path()).unwrap();
+        assert!(is_trusted(&root, state.path()));
+        let read = |name: &str| fs::read_to_string(root.join(".sandbox").join(name)).unwrap();
+        let dockerfile = read("container/Dockerfile");
+        assert!(
+            dockerfile.contains("ripgrep cargo rustc") && dockerfile.contains("npm install"),
+            "{dockerfile}"
+        );
+        assert!(read("network-allowlist.yaml").contains("presets: [anthropic]"));
+        // A second time nothing changes, and what was changed meanwhile stays and is not trusted.
+        fs::write(root.join(".sandbox/network-allowlist.yaml"), "domains: [evil.example]").unwrap();
+        init_in(&root, state.path()).unwrap();
+        assert_eq!(read("network-allowlist.yaml"), "domains: [evil.example]");
+        assert!(!is_trusted(&root, state.path()));
+    }
+
+    #[test]
+    fn what_a_task_puts_in_the_place_of_a_written_file_is_not_trusted() {
+        for (name, planted) in [
+            ("sandbox.yaml", "network_sandbox: false"),
+            ("network-allowlist.yaml", "domains: ['*']"),
+            ("container/Dockerfile", "FROM evil"),
+            ("container/planted", "x"),
+        ] {
+            let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let root = root.path().canonicalize().unwrap();
+            let environment = environment(state.path());
+            let read = || {
+                // The second time all is written, and a task was faster.
+                let file = root.join(".sandbox").join(name);
+                if root.join(".sandbox").exists() {
+                    fs::write(file, planted).unwrap();
+                }
+                Project::load_at(&root, None, &environment, Printer::new(0, true))
+            };
+            init_where(&InitArgs { agent: None }, read, &environment, Printer::new(0, true)).unwrap();
+            assert!(!is_trusted(&root, state.path()), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_there_is_neither_changed_nor_trusted() {
+        let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = root.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join(".sandbox/container")).unwrap();
+        fs::write(root.join(".sandbox/container/planted"), "x").unwrap();
+        init_in(&root, state.path()).unwrap();
+        assert!(!is_trusted(&root, state.path()), "the folder of the Dockerfile was not ours");
+
+        // No link leads what is written elsewhere.
+        let (other, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        symlink(elsewhere.path(), other.path().join(".sandbox")).unwrap();
+        assert!(init_in(&other.path().canonicalize().unwrap(), state.path()).is_err());
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,208 @@
+//! The user's own file, which lies below that of every project: what it may say, and how the two become one.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use sandbox::ResourceLimits;
+use sandbox::host_path::{Found, Resolver};
+
+use super::Environment;
+use super::conflict;
+use super::credentials::CredentialsFile;
+use super::file::{ConfigFile, UpstreamFile};
+use super::workspace::WorkspaceFile;
+use crate::failure::Failure;
+use located_yaml::InvalidFile;
+
+/// `$XDG_CONFIG_HOME/sandbox/sandbox.yaml`, else `~/.config/sandbox/sandbox.yaml`; `None` where the environment names no folder.
+pub(crate) fn user_file(environment: &Environment) -> Option<PathBuf> {
+    let absolute = |path: &PathBuf| path.is_absolute();
+    let base = environment.path("XDG_CONFIG_HOME").filter(absolute);
+    let base = base.or_else(|| Some(environment.path("HOME").filter(absolute)?.join(".config")))?;
+    Some(base.join("sandbox/sandbox.yaml"))
+}
+
+impl ConfigFile {
+    /// Reads the user's own file; `None` where there is none. One that another user can write is not obeyed.
+    pub(crate) fn read_user(
+        resolver: &Resolver,
+        path: &Path,
+    ) -> Result<Option<(Self, Found, String)>, Failure> {
+        let label = path.display().to_string();
+        let Some((file, found, text)) = Self::read(resolver, path, &label)? else {
+            return Ok(None);
+        };
+        let facts = found.file()?.metadata().map_err(Failure::doing(format!("read `{label}`")))?;
+        let user = rustix::process::geteuid().as_raw();
+        if (facts.uid() != user && facts.uid() != 0) || facts.mode() & 0o002 != 0 {
+            return Err(Failure::new(format!("`{label}` could have been written by another user"))
+                .with_hint(format!("if it is yours: `chown $(id -u) {label}; chmod o-w {label}`")));
+        }
+        if let Some(key) = file.project_key() {
+            return Err(Failure::new(format!("`{label}` has `{key}`, which only a project can say"))
+                .with_hint("write it to .sandbox/sandbox.yaml of the project"));
+        }
+        Ok(Some((file, found, text)))
+    }
+
+    /// A key that makes no sense for all projects alike, or would weaken each of them out of its own sight.
+    fn project_key(&self) -> Option<&'static str> {
+        let keys = [
+            ("image", self.image.is_some()),
+            ("dockerfile", self.dockerfile.is_some()),
+            ("context", self.context.is_some()),
+            ("build", self.build.is_some()),
+            ("network_sandbox", self.network_sandbox.is_some()),
+            ("services", !self.services.is_empty()),
+            ("gate", !self.gate.is_empty()),
+            ("mounts", !self.mounts.is_empty()),
+            ("protect_workspace", self.workspace.protect.is_some()),
+        ];
+        keys.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
+    }
+
+    /// The same, and what `user` says where this says nothing. Maps are merged by name, lists of protected paths are both.
+    pub(crate) fn over(self, user: Self) -> Result<Self, InvalidFile> {
+        let named: BTreeSet<String> = self.env.keys().chain(self.pass_env.keys()).cloned().collect();
+        let is_free = |name: &String| !named.contains(name);
+        let (mut env, mut pass_env) = (user.env, user.pass_env);
+        env.retain(|name, _| is_free(name));
+        pass_env.retain(|name, _| is_free(name));
+        env.extend(self.env);
+        pass_env.extend(self.pass_env);
+        let merged = Self {
+            engine: self.engine.or(user.engine),
+            prefix: self.prefix.or(user.prefix),
+            agent: self.agent.or(user.agent),
+            env,
+            pass_env,
+            credentials: self.credentials.over(user.credentials),
+            ssh: self.ssh.or(user.ssh),
+            upstream: self.upstream.over(user.upstream),
+            resource_limits: limits(self.resource_limits, user.resource_limits),
+            workspace: WorkspaceFile {
+                mode: self.workspace.mode.or(user.workspace.mode),
+                protect: self.workspace.protect,
+                protected_paths: [self.workspace.protected_paths, user.workspace.protected_paths].concat(),
+            },
+            ..self
+        };
+        conflict::refuse(&merged)?;
+        Ok(merged)
+    }
+}
+
+/// The limits that `own` sets higher than `user` does.
+pub(crate) fn raised_limits(own: ResourceLimits, user: ResourceLimits) -> Vec<&'static str> {
+    fn is_higher<T: PartialOrd>(own: Option<T>, user: Option<T>) -> bool {
+        own.zip(user).is_some_and(|(own, user)| own > user)
+    }
+    let limits = [
+        ("timeout", is_higher(own.timeout, user.timeout)),
+        ("memory", is_higher(own.memory, user.memory)),
+        ("cpus", is_higher(own.cpus, user.cpus)),
+        ("pids_limit", is_higher(own.pids, user.pids)),
+        ("disk", is_higher(own.disk, user.disk)),
+    ];
+    limits.into_iter().filter(|(_, is_raised)| *is_raised).map(|(name, _)| name).collect()
+}
+
+fn limits(mut own: ResourceLimits, user: ResourceLimits) -> ResourceLimits {
+    own.timeout = own.timeout.or(user.timeout);
+    own.memory = own.memory.or(user.memory);
+    own.cpus = own.cpus.or(user.cpus);
+    own.pids = own.pids.or(user.pids);
+    own.disk = own.disk.or(user.disk);
+    own
+}
+
+impl UpstreamFile {
+    fn over(self, user: Self) -> Self {
+        let allow_addresses =
+            if self.allow_addresses.is_empty() { user.allow_addresses } else { self.allow_addresses };
+        Self {
+            dns: self.dns.or(user.dns),
+            extra_roots: self.extra_roots.or(user.extra_roots),
+            allow_addresses,
+        }
+    }
+}
+
+impl CredentialsFile {
+    fn over(mut self, user: Self) -> Self {
+        let has = |name: &str, names: &[String]| names.iter().any(|other| other == name);
+        let masked: Vec<String> = self.masked.iter().map(|entry| entry.variable.clone()).collect();
+        self.masked.extend(user.masked.into_iter().filter(|entry| !has(&entry.variable, &masked)));
+        let signing: Vec<String> = self.signing.iter().map(|entry| entry.name.clone()).collect();
+        self.signing.extend(user.signing.into_iter().filter(|entry| !has(&entry.name, &signing)));
+        let logins: Vec<String> = self.logins.iter().map(|entry| entry.kind.name().to_owned()).collect();
+        self.logins.extend(user.logins.into_iter().filter(|entry| !has(entry.kind.name(), &logins)));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn read(yaml: &str, folder: &str) -> ConfigFile {
+        ConfigFile::parse(yaml, "x", Path::new(folder)).unwrap()
+    }
+
+    #[test]
+    fn the_projects_keys_win_and_maps_are_merged_by_name() {
+        let project = "agent: codex\nenv: {A: p}\nresource_limits: {memory: 1g}\nprotected_paths: [ci]\nmasked_secrets: {T: {scopes: [p.example], headers: [x]}}";
+        let user = "agent: gemini\nengine: unix:///u.sock\nenv: {A: u, B: u}\npass_env: [C]\nresource_limits: {memory: 2g, pids_limit: 9}\nprotected_paths: [x]\nupstream: {extra_roots: r.pem}\nmasked_secrets: {T: {scopes: [u.example], headers: [x]}, U: {scopes: [u.example], headers: [x]}}";
+        let merged = read(project, "/p").over(read(user, "/u")).unwrap();
+        assert_eq!(merged.agent.unwrap().name(), "codex");
+        assert!(merged.engine.is_some());
+        assert_eq!(merged.env["A"], read(project, "/p").env["A"]);
+        assert!(merged.env.contains_key("B") && merged.pass_env.contains_key("C"));
+        assert_eq!(
+            (merged.resource_limits.memory.unwrap().bytes(), merged.resource_limits.pids),
+            (1 << 30, Some(9))
+        );
+        assert_eq!(merged.workspace.protected_paths, ["ci", "x"]);
+        assert_eq!(merged.upstream.extra_roots.unwrap().as_path(), Path::new("/u/r.pem"));
+        let scopes: Vec<_> =
+            merged.credentials.scopes().map(|(name, _, scopes)| (name, scopes[0].as_str())).collect();
+        assert_eq!(scopes, [("T", "p.example"), ("U", "u.example")]);
+        // What the user masks is not passed on as it is because a project says so.
+        assert!(read("pass_env: [U]", "/p").over(read(user, "/u")).is_err());
+    }
+
+    #[test]
+    fn what_others_could_have_written_and_what_is_a_projects_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sandbox.yaml");
+        let write = |text: &str, mode: u32| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            ConfigFile::read_user(&Resolver::default(), &path).map(|read| read.is_some())
+        };
+        assert!(write("agent: codex", 0o600).unwrap());
+        assert!(write("agent: codex", 0o666).unwrap_err().to_string().contains("another user"));
+        for key in ["image: x", "network_sandbox: false", "mounts: ['/x:/x']", "protect_workspace: false"] {
+            let error = write(key, 0o600).unwrap_err().to_string();
+            assert!(error.contains("only a project can say"), "{key}: {error}");
+        }
+        let none = ConfigFile::read_user(&Resolver::default(), &folder.path().join("none/none.yaml"));
+        assert!(none.unwrap().is_none());
+    }
+
+    #[test]
+    fn the_file_is_where_the_environment_says() {
+        let file = |environment| user_file(&environment).map(|path| path.display().to_string());
+        let both = Environment::from([("XDG_CONFIG_HOME", "/c"), ("HOME", "/h")]);
+        assert_eq!(file(both).as_deref(), Some("/c/sandbox/sandbox.yaml"));
+        assert_eq!(
+            file(Environment::from([("HOME", "/h")])).as_deref(),
+            Some("/h/.config/sandbox/sandbox.yaml")
+        );
+        assert_eq!(file(Environment::default()), None);
+    }
+}

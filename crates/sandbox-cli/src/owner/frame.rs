@@ -1,0 +1,102 @@
+//! What follows a request to attach, in both directions: one byte of kind, four of length, and so many bytes.
+
+use std::io;
+
+use sandbox::TerminalSize;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// The longest content of a frame.
+pub(crate) const LONGEST: usize = 64 * 1024;
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// To the run: what was typed.
+    Typed(Vec<u8>),
+    /// To the run: the size of the terminal of the one who types.
+    Size(TerminalSize),
+    /// Of the run: what its program wrote to stdout, or to its terminal.
+    Output(Vec<u8>),
+    /// Of the run: the same to stderr, and what the sandbox has to say.
+    Message(Vec<u8>),
+    /// Of the run: it has ended, with this exit code.
+    Exit(u8),
+    /// Of a command in a run: what was typed last was taken, and more may come. At most one piece waits.
+    Taken,
+    /// To a command in a run: it is to end.
+    Stop,
+}
+
+impl Frame {
+    /// Its bytes. Content that is too long is for the caller to cut.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let (kind, content) = match self {
+            Self::Typed(bytes) => (0, bytes.clone()),
+            Self::Size(TerminalSize { columns, rows }) => {
+                (1, [columns.to_be_bytes(), rows.to_be_bytes()].concat())
+            }
+            Self::Output(bytes) => (2, bytes.clone()),
+            Self::Message(bytes) => (3, bytes.clone()),
+            Self::Exit(code) => (4, vec![*code]),
+            Self::Taken => (5, Vec::new()),
+            Self::Stop => (6, Vec::new()),
+        };
+        let length = u32::try_from(content.len()).unwrap_or(u32::MAX).to_be_bytes();
+        [&[kind][..], &length, &content].concat()
+    }
+
+    /// The next one; none at the end of the stream.
+    pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Self>> {
+        let kind = match stream.read_u8().await {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            kind => kind?,
+        };
+        let length = stream.read_u32().await? as usize;
+        if length > LONGEST {
+            return Err(io::Error::other("a frame is too long"));
+        }
+        let mut content = vec![0; length];
+        stream.read_exact(&mut content).await?;
+        match (kind, content.as_slice()) {
+            (0, _) => Ok(Some(Self::Typed(content))),
+            (1, &[a, b, c, d]) => Ok(Some(Self::Size(TerminalSize {
+                columns: u16::from_be_bytes([a, b]),
+                rows: u16::from_be_bytes([c, d]),
+            }))),
+            (2, _) => Ok(Some(Self::Output(content))),
+            (3, _) => Ok(Some(Self::Message(content))),
+            (4, &[code]) => Ok(Some(Self::Exit(code))),
+            (5, &[]) => Ok(Some(Self::Taken)),
+            (6, &[]) => Ok(Some(Self::Stop)),
+            _ => Err(io::Error::other("a frame is not understood")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn frames_come_as_they_went_and_others_are_errors() {
+        let frames = [
+            Frame::Typed(b"x\x03".to_vec()),
+            Frame::Size(TerminalSize { columns: 300, rows: 2 }),
+            Frame::Output(vec![0; LONGEST]),
+            Frame::Message(Vec::new()),
+            Frame::Exit(143),
+            Frame::Taken,
+            Frame::Stop,
+        ];
+        let bytes: Vec<u8> = frames.iter().flat_map(Frame::bytes).collect();
+        let mut stream = bytes.as_slice();
+        for frame in frames {
+            assert_eq!(Frame::read(&mut stream).await.unwrap(), Some(frame));
+        }
+        assert_eq!(Frame::read(&mut stream).await.unwrap(), None);
+        for bytes in [&[9, 0, 0, 0, 0][..], &[0, 255, 0, 0, 0], &[1, 0, 0, 0, 1, 7], &[0, 0, 0, 0, 9, 1]] {
+            let mut stream = bytes;
+            assert!(Frame::read(&mut stream).await.is_err(), "{bytes:?}");
+        }
+    }
+}

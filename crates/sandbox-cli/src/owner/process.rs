@@ -1,0 +1,196 @@
+//! The start of such a process, and what it does with its streams.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Stdio};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::dup;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, kill_process, setsid};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+
+use super::frame::Frame;
+use super::screen::Screen;
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::printer::Printer;
+
+/// Makes the process that is started one that owns a run.
+const FLAG: &str = "--owner";
+/// How long those who are attached may take to read the rest, and our own streams to be read.
+const REST: Duration = Duration::from_secs(10);
+
+/// This process, where it owns a run that others attach to. A process has one set of streams, which it replaces.
+static OWNER: OnceLock<Owner> = OnceLock::new();
+
+/// The streams of this process.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    pub(crate) screen: Arc<Screen>,
+    /// Where the process that started us waits for a line with the id of the run; and what becomes stderr then.
+    starting: Mutex<Option<(File, OwnedFd)>>,
+    /// Each thread that reads one of our streams sends when it has ended.
+    readers: Mutex<mpsc::Receiver<()>>,
+    /// What was written is kept in it when the run has ended. Locked until then: see [`read_kept`].
+    file: Mutex<Option<File>>,
+}
+
+impl Owner {
+    /// Makes this process an owner: its session is its own, and what it writes to stdout is for those who attach.
+    pub(crate) fn begin() -> io::Result<()> {
+        setsid()?;
+        let ready = File::from(dup(io::stdout())?);
+        let screen = Arc::new(Screen::default());
+        let (ended, readers) = mpsc::channel();
+        let reader = |frame: fn(Vec<u8>) -> Frame| {
+            let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+            let (screen, ended) = (Arc::clone(&screen), ended.clone());
+            thread::spawn(move || {
+                screen.add_all(File::from(read), frame);
+                let _ = ended.send(());
+            });
+            io::Result::Ok(write)
+        };
+        dup2_stdout(reader(Frame::Output)?)?;
+        let stderr = reader(Frame::Message)?;
+        let starting = Mutex::new(Some((ready, stderr)));
+        let owner = Self { screen, starting, readers: Mutex::new(readers), file: Mutex::default() };
+        OWNER.set(owner).map_err(|_| io::Error::other("it owns a run already"))
+    }
+
+    /// This process as an owner.
+    pub(crate) fn of_this_process() -> Option<&'static Self> {
+        OWNER.get()
+    }
+
+    /// From now on stdin is what those type who attach; nothing, where the program has no terminal. `is_watched` says that the
+    /// process that started us attaches.
+    pub(crate) async fn take_input(&self, has_terminal: bool, is_watched: bool) -> io::Result<()> {
+        if !has_terminal {
+            return Ok(dup2_stdin(File::open("/dev/null")?)?);
+        }
+        if is_watched {
+            self.screen.expect_viewer();
+        }
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        dup2_stdin(read)?;
+        self.screen.take_input(pipe::Sender::from_owned_fd(write)?).await;
+        Ok(())
+    }
+
+    /// What is written is to be kept in the file `path` when the run has ended.
+    pub(crate) fn keep_in(&self, path: &Path) -> io::Result<()> {
+        let mut kept = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        // An agent whose session is taken begins again, in the same run.
+        if kept.is_none() {
+            let file = File::create(path)?;
+            file.lock()?;
+            *kept = Some(file);
+        }
+        Ok(())
+    }
+
+    /// The program of `run` was started: the process that waits for that may attach, and the terminal is left alone from now on.
+    pub(crate) fn is_ready(&self, run: &str) {
+        let starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((mut ready, stderr)) = starting {
+            let _ = dup2_stderr(stderr);
+            // One that has gone meanwhile finds the run with `ps`.
+            let _ = writeln!(ready, "{run}");
+        }
+    }
+
+    /// Says how the run ended to all that are attached, and waits until they know.
+    pub(crate) async fn end(
+        &self,
+        result: Result<ExitStatus, Failure>,
+        printer: Printer,
+    ) -> Result<ExitStatus, Failure> {
+        let was_ready = self.starting.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        if !was_ready {
+            // The process that started us has our stderr and our exit code.
+            return result;
+        }
+        let status = result.unwrap_or_else(|failure| {
+            printer.failure(&failure);
+            failure.status()
+        });
+        if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
+            let _ = dup2_stdout(&nowhere).and(dup2_stderr(&nowhere));
+            let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+            // A program of the host that outlives us may still have one.
+            let _ = readers.recv_timeout(REST).and_then(|()| readers.recv_timeout(REST));
+        }
+        self.screen.end(status.code());
+        if let Some(mut file) = self.file.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = file.write_all(&self.screen.kept());
+        }
+        let _ = timeout(REST, self.screen.left()).await;
+        Ok(status)
+    }
+}
+
+/// Reads what is kept of a run in the file `path`; waits for a run that is about to end, which takes no connections any more. Blocks.
+pub(crate) fn read_kept(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.lock_shared()?;
+    let mut kept = Vec::new();
+    file.read_to_end(&mut kept)?;
+    Ok(kept)
+}
+
+/// A process that owns a run, of which not all is known yet.
+#[derive(Debug)]
+pub(crate) struct Starting {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+/// Starts such a process with the arguments of this one. It has our terminal until its program runs.
+#[expect(clippy::disallowed_methods, reason = "what is started is this program itself")]
+pub(crate) fn start() -> Result<Starting, Failure> {
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command.arg(FLAG).args(std::env::args_os().skip(1)).stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(Failure::doing("start the process that owns the run"))?;
+    let stdout = child.stdout.take().ok_or_else(|| Failure::new("the owner of the run has no stdout"))?;
+    Ok(Starting { child, stdout: BufReader::new(stdout) })
+}
+
+impl Starting {
+    /// Passes a signal on.
+    pub(crate) fn signal(pid: u32, interrupt: Interrupt) {
+        let signal = match interrupt {
+            Interrupt::HangUp => Signal::HUP,
+            Interrupt::KeyPress => Signal::INT,
+            Interrupt::Terminate => Signal::TERM,
+        };
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the start of the program, and gives the id of its run; none where nothing was started. Blocks.
+    pub(crate) fn run(&mut self) -> io::Result<Option<String>> {
+        let mut line = String::new();
+        self.stdout.by_ref().take(256).read_line(&mut line)?;
+        Ok(line.strip_suffix('\n').map(str::to_owned))
+    }
+
+    /// Waits for the end of the process, and gives its exit code. Blocks.
+    pub(crate) fn end(mut self) -> ExitStatus {
+        let code = self.child.wait().ok().and_then(|status| status.code());
+        code.map_or(ExitStatus::Infrastructure, |code| ExitStatus::of_command(code.into()))
+    }
+}

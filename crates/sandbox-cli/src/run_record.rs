@@ -1,0 +1,127 @@
+//! What a run was, in its folder: which program, how it ended, which session it went on with.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sandbox::ExecutionResult;
+use sandbox_files::Replacement;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::failure::Failure;
+
+const NAME: &str = "run.json";
+/// What is shown of a command, in characters.
+const SHOWN: usize = 200;
+
+/// One run, as its folder has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RunRecord {
+    /// Rises when a field changes its meaning or goes away.
+    version: u32,
+    /// Program and arguments, or the agent's name.
+    pub(crate) command: String,
+    /// RFC 3339, UTC.
+    pub(crate) began: String,
+    /// `None` while it runs, and where it was killed.
+    pub(crate) end: Option<RunEnd>,
+    /// The agent's session.
+    pub(crate) session: Option<SessionOfRun>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RunEnd {
+    /// The exit code of the sandbox command.
+    pub(crate) exit_code: u8,
+    pub(crate) duration_ms: u64,
+}
+
+/// What an agent's run came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SessionOfRun {
+    pub(crate) agent: String,
+    pub(crate) folder: PathBuf,
+    /// The execution context in it.
+    pub(crate) context: String,
+    pub(crate) id: Option<String>,
+    pub(crate) outcome: Option<String>,
+    /// US dollars, at list prices.
+    pub(crate) cost: Option<f64>,
+    pub(crate) turns: Option<u64>,
+}
+
+impl RunRecord {
+    /// A run of `command` that begins now.
+    pub(crate) fn begin(command: &[String]) -> Self {
+        let mut shown = command.join(" ");
+        if let Some((end, _)) = shown.char_indices().nth(SHOWN) {
+            shown.truncate(end);
+            shown.push('…');
+        }
+        Self { version: 1, command: shown, began: now(), end: None, session: None }
+    }
+
+    /// The same, of an agent that works with this session.
+    pub(crate) fn with_session(self, agent: &str, folder: PathBuf, context: &str) -> Self {
+        let (agent, context) = (agent.to_owned(), context.to_owned());
+        let session =
+            SessionOfRun { agent, folder, context, id: None, outcome: None, cost: None, turns: None };
+        Self { session: Some(session), ..self }
+    }
+
+    /// Adds what the agent came to.
+    pub(crate) fn came_to(&mut self, result: &ExecutionResult) {
+        if let Some(session) = &mut self.session {
+            session.id.clone_from(&result.session_id);
+            session.outcome = Some(result.outcome.as_str().to_owned());
+            session.cost = Some(result.total_cost_usd);
+            session.turns = Some(result.num_turns);
+        }
+    }
+
+    /// The same, ended now with this exit code.
+    pub(crate) fn finished(self, exit_code: u8) -> Self {
+        let began = OffsetDateTime::parse(&self.began, &Rfc3339).ok();
+        let took = began.map(|began| (OffsetDateTime::now_utc() - began).whole_milliseconds());
+        let duration_ms = took.and_then(|took| u64::try_from(took).ok()).unwrap_or_default();
+        Self { end: Some(RunEnd { exit_code, duration_ms }), ..self }
+    }
+
+    /// The record in the folder of a run; `None` for a run that was never executed, or whose record cannot be read.
+    pub(crate) fn read(folder: &Path) -> Option<Self> {
+        let record: Self = serde_json::from_slice(&fs::read(folder.join(NAME)).ok()?).ok()?;
+        (record.version == 1).then_some(record)
+    }
+
+    /// Writes it into the folder of its run.
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), Failure> {
+        let doing = || format!("write `{}`", folder.join(NAME).display());
+        let bytes = serde_json::to_vec(self).map_err(Failure::doing(doing()))?;
+        Replacement::private().write(&folder.join(NAME), &bytes).map_err(Failure::doing(doing()))
+    }
+}
+
+fn now() -> String {
+    // Every time from here on has a form.
+    OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_what_was_written_and_long_commands_are_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(RunRecord::read(folder.path()), None);
+        let record = RunRecord::begin(&["sh".to_owned(), "-c".to_owned(), "é".repeat(500)]);
+        assert_eq!(record.command.chars().count(), SHOWN + 1);
+        let record = record.finished(3).with_session("claude", "/s".into(), "c");
+        record.write(folder.path()).unwrap();
+        assert_eq!(RunRecord::read(folder.path()), Some(record));
+        fs::write(folder.path().join(NAME), r#"{"version":2}"#).unwrap();
+        assert_eq!(RunRecord::read(folder.path()), None);
+    }
+}

@@ -1,0 +1,7 @@
+# The image of tasks: Debian with tools that most projects need. npm may install an agent on top.
+FROM debian:trixie-slim
+RUN apt-get update \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+        bash build-essential ca-certificates curl git less nodejs npm openssh-client procps \
+        python3 python3-pip python3-venv ripgrep \
+    && rm -rf /var/lib/apt/lists/*

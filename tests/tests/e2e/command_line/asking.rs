@@ -1,0 +1,203 @@
+//! `--ask`: on a terminal, in the background, and without either.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use e2e_tests::DEADLINE;
+use serde_json::{Value, json};
+
+use super::project::{Ended, Project, assert_nothing_left};
+use super::terminal::{Terminal, nothing_is_left};
+
+const PROMPT: &str = "[o]nce, [a]lways, [n]o?";
+
+fn policy(project: &Project) -> String {
+    fs::read_to_string(project.path().join(".sandbox/network-allowlist.yaml")).expect("a file")
+}
+
+/// Says for each of `urls` what its request came to.
+fn asks(urls: &str) -> String {
+    format!("for url in {urls}; do curl -s -o /dev/null -w \"$url came to %{{http_code}}\\n\" \"$url\"; done")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_terminal_is_asked_once_always_and_no() {
+    let prefix = "e2e-cli-ask";
+    let project = Project::with_prefix(prefix);
+    let before = policy(&project);
+    let script = asks(
+        "https://open.test/ https://once.test/ https://once.test/ https://always.test/x?y=1 https://always.test/x?y=1 \
+         https://no.test/ https://no.test/?z",
+    );
+    let mut terminal = Terminal::start(&project.sandbox(&["run", "--ask", "--", "bash", "-c", &script]));
+    // Typed ahead, and what is no answer.
+    terminal.types("always\na\n");
+    terminal.shows("https://open.test/ came to 200");
+    terminal.shows("{host: once.test, path: /, methods: [GET]}");
+    terminal.shows("GET https://once.test/");
+    terminal.shows(PROMPT);
+    terminal.types("\n");
+    terminal.shows(PROMPT);
+    terminal.types("yes\n");
+    terminal.shows(PROMPT);
+    terminal.types("o\n");
+    terminal.shows("https://once.test/ came to 200");
+    assert_eq!(policy(&project), before);
+    terminal.shows("GET https://once.test/");
+    terminal.shows(PROMPT);
+    terminal.types("n\n");
+    terminal.shows("https://once.test/ came to 403");
+    terminal.shows("GET https://always.test/x?y=1");
+    terminal.shows(PROMPT);
+    terminal.types("a\n");
+    terminal.shows("+ {host: always.test");
+    terminal.shows("https://always.test/x?y=1 came to 200");
+    assert_eq!(
+        policy(&project),
+        format!("{before}url_prefixes:\n  - {{host: always.test, path: \"/x[?]y=1\", methods: [GET]}}\n")
+    );
+    terminal.shows("https://always.test/x?y=1 came to 200");
+    terminal.shows("GET https://no.test/");
+    terminal.shows(PROMPT);
+    terminal.types("n\n");
+    terminal.shows("https://no.test/ came to 403");
+    assert!(!terminal.shows("https://no.test/?z came to 403").contains(PROMPT), "a no is remembered");
+    assert_eq!(terminal.ends(), Some(0));
+    let log = project.output(&["logs"]).stdout;
+    for line in ["-> once [by: terminal]", "-> always [by: terminal]", "-> no [by: terminal]"] {
+        assert!(log.contains(line), "{line} is not in {log}");
+    }
+    // It is allowed from now on, and as trusted as what the user wrote.
+    let again = project.run(&asks("https://always.test/x?y=1 https://once.test/"));
+    assert_eq!(
+        again.stdout, "https://always.test/x?y=1 came to 200\nhttps://once.test/ came to 403\n",
+        "{again:?}"
+    );
+    assert_nothing_left(prefix).await;
+}
+
+/// The task has the terminal's screen, but not while a question is on it; and what it asks for is shown as text.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_cannot_write_over_a_question_nor_type_into_it() {
+    let prefix = "e2e-cli-ask-forged";
+    let project = Project::with_prefix(prefix);
+    let script = "printf 'o\\n' > /dev/stdin 2>/dev/null; printf '\\033[8m\\033(0'; \
+        (sleep 2; echo OVER-$((40 + 2))) & \
+        curl -s -o /dev/null -w 'came to %{http_code}\\n' -g --path-as-is 'https://xn--80ak6aa92e.test/a?\u{202e}%1b[2J%0a[o]nce'; wait";
+    let mut terminal = Terminal::start(&project.sandbox(&["run", "--ask", "--", "bash", "-c", script]));
+    terminal.shows("\x1b[r\x1b[999;1H");
+    terminal.shows("\x1b[J");
+    let shown = terminal.shows(PROMPT);
+    assert!(shown.contains("GET https://xn--80ak6aa92e.test/"), "{shown:?}");
+    assert!(!shown.contains('\u{202e}') && !shown.contains("\x1b["), "{shown:?}");
+    // Longer than the task waits.
+    std::thread::sleep(Duration::from_secs(4));
+    assert!(!terminal.rest().contains("OVER"), "{:?}", terminal.rest());
+    terminal.types("n\n");
+    terminal.shows("OVER-42");
+    terminal.shows("came to 403");
+    assert_eq!(terminal.ends(), Some(0));
+    assert_nothing_left(prefix).await;
+}
+
+/// Speaks to the run as `sandbox watch` does.
+fn control(project: &Project, run: &str, request: &Value) -> Value {
+    let folder = project.state().join("sandbox/control");
+    // A name of a socket has room for little.
+    let mut stream = {
+        let folder = fs::File::open(folder).expect("the folder of the sockets");
+        let path = format!("/proc/self/fd/{}/{run}.sock", std::os::fd::AsRawFd::as_raw_fd(&folder));
+        UnixStream::connect(path).expect("a run that can be controlled")
+    };
+    stream.write_all(format!("{request}\n").as_bytes()).expect("it reads");
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).expect("an answer");
+    serde_json::from_str(&line).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_the_background_the_control_socket_answers() {
+    let prefix = "e2e-cli-ask-background";
+    let project = Project::with_prefix(prefix);
+    let before = policy(&project);
+    let script = asks("https://once.test/ https://always.test/ https://no.test/");
+    let started = project.output(&["run", "--ask", "-d", "--", "bash", "-c", &script]);
+    assert!(started.code == Some(0) && started.stderr.contains("sandbox watch"), "{started:?}");
+    let run = started.stdout.trim_end();
+    let question = || {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let report = control(&project, run, &json!({"command": "show"}));
+            let question = report.pointer("/done/questions/0").cloned();
+            match question {
+                Some(question) => return question,
+                None => assert!(Instant::now() < deadline, "{report}"),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    for (id, verdict) in [(1, "once"), (2, "always"), (3, "no")] {
+        let asked = question();
+        let expected = json!([
+            id,
+            "GET",
+            format!("https://{verdict}.test/"),
+            format!("{{host: {verdict}.test, path: /, methods: [GET]}}")
+        ]);
+        let part = |name| asked.get(name).cloned().unwrap_or_default();
+        assert_eq!(json!([part("id"), part("method"), part("url"), part("rule")]), expected, "{asked}");
+        let decide = json!({"command": "decide", "question": id, "verdict": verdict});
+        let answer = control(&project, run, &decide);
+        assert!(answer.get("done").is_some(), "{answer}");
+        if verdict != "no" {
+            let twice = control(&project, run, &decide);
+            assert!(twice.get("failed").is_some(), "{twice}");
+        }
+    }
+    nothing_is_left(prefix).await;
+    // No one was attached before, and its owner may still be about to end.
+    let kept = project.output(&["attach", run]);
+    let expected =
+        "https://once.test/ came to 200\nhttps://always.test/ came to 200\nhttps://no.test/ came to 403\n";
+    assert_eq!((kept.code, kept.stdout.as_str()), (Some(0), expected), "{kept:?}");
+    let log = project.output(&["logs", run]).stdout;
+    for line in [
+        "allowed GET https://once.test/ -> 200 [question: 1]\n",
+        "allowed GET https://always.test/ -> 200",
+        "BLOCKED GET https://no.test/ -> 403 [question: 3] [reason: host]\n",
+    ] {
+        assert!(log.contains(line), "{line} is not in {log}");
+    }
+    assert_eq!(
+        policy(&project),
+        format!("{before}url_prefixes:\n  - {{host: always.test, path: /, methods: [GET]}}\n")
+    );
+    assert!(project.output(&["logs", run]).stdout.contains("[by: control socket]"));
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_no_one_can_answer_it_is_a_wrong_usage() {
+    let project = Project::with_prefix("e2e-cli-ask-no-one");
+    let without_terminal = |arguments: &[&str]| {
+        let command = project.sandbox(arguments);
+        // A session of its own has no terminal, whatever the tests were started from.
+        let mut session = Command::new("setsid");
+        session.args(["--wait", "--fork"]).arg(command.get_program()).args(command.get_args());
+        session.current_dir(project.path());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => session.env(name, value),
+                None => session.env_remove(name),
+            };
+        }
+        Ended::from(session.process_group(0).output().expect("the sandbox command"))
+    };
+    without_terminal(&["run", "--ask", "--", "true"]).fails(2, "--ask needs a terminal to ask at");
+    without_terminal(&["agent", "--ask", "x"]).fails(2, "--ask needs a terminal to ask at");
+    project.output(&["run", "--ask", "--audit", "--", "true"]).fails(2, "cannot be used with");
+}

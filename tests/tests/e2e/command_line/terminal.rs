@@ -1,0 +1,506 @@
+//! `run -t`, `run -d`, `shell`, `attach` and `ps`, on pseudo-terminals.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use e2e_tests::{DEADLINE, engine};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
+use serde_json::Value;
+
+use super::project::{Ended, Project, assert_nothing_left};
+use super::stand_in::{RESULT, StandIn};
+
+/// A pseudo-terminal with a program on it.
+pub(super) struct Terminal {
+    master: File,
+    slave: OwnedFd,
+    before: Termios,
+    shown: Arc<(Mutex<Vec<u8>>, Condvar)>,
+    /// How much of it was looked for.
+    seen: usize,
+    child: Child,
+}
+
+impl Terminal {
+    pub(super) fn start(command: &Command) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&master).expect("our own terminal");
+        unlockpt(&master).expect("our own terminal");
+        let path = ptsname(&master, Vec::new()).expect("a name");
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let slave = rustix::fs::open(&path, flags, Mode::empty()).expect("our own terminal");
+        resize(&slave, 100, 30);
+        let before = tcgetattr(&slave).expect("a terminal");
+        let stdio = || Stdio::from(slave.try_clone().expect("a descriptor"));
+        let mut on_it = Command::new("setsid");
+        on_it.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        on_it.current_dir(command.get_current_dir().expect("a folder"));
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => on_it.env(name, value),
+                None => on_it.env_remove(name),
+            };
+        }
+        on_it.env("TERM", "xterm-256color");
+        let child = on_it.stdin(stdio()).stdout(stdio()).stderr(stdio()).spawn().expect("a program");
+        let master = File::from(master);
+        let shown = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
+        let (mut reader, into) = (master.try_clone().expect("a descriptor"), Arc::clone(&shown));
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                into.0.lock().expect("no panic").extend(bytes.iter().take(count));
+                into.1.notify_all();
+            }
+        });
+        Self { master, slave, before, shown, seen: 0, child }
+    }
+
+    pub(super) fn types(&mut self, text: &str) {
+        self.master.write_all(text.as_bytes()).expect("a terminal");
+    }
+
+    /// Waits until it shows `text` after what was looked for last; returns what was shown up to it.
+    #[track_caller]
+    pub(super) fn shows(&mut self, text: &str) -> String {
+        match self.shows_within(DEADLINE, text) {
+            Ok(before) => before,
+            Err(all) => panic!("{text:?} is not in {all:?}"),
+        }
+    }
+
+    /// Types `line` until it shows `text`: for what no output says when it is ready for that.
+    #[track_caller]
+    pub(super) fn types_until(&mut self, line: &str, text: &str) {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            self.types(line);
+            match self.shows_within(Duration::from_millis(200), text) {
+                Ok(_) => return,
+                Err(all) => assert!(Instant::now() < deadline, "{text:?} is not in {all:?}"),
+            }
+        }
+    }
+
+    /// The same as [`shows`](Self::shows) with a deadline; where that passes, what was shown instead.
+    fn shows_within(&mut self, time: Duration, text: &str) -> Result<String, String> {
+        let deadline = Instant::now() + time;
+        let mut shown = self.shown.0.lock().expect("no panic");
+        loop {
+            let rest = shown.get(self.seen..).unwrap_or_default();
+            if let Some(at) = rest.windows(text.len()).position(|window| window == text.as_bytes()) {
+                let before = String::from_utf8_lossy(rest.get(..at).unwrap_or_default()).into_owned();
+                self.seen += at + text.len();
+                return Ok(before);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(String::from_utf8_lossy(rest).into_owned());
+            }
+            shown = self.shown.1.wait_timeout(shown, left).expect("no panic").0;
+        }
+    }
+
+    /// What was not looked for yet.
+    pub(super) fn rest(&self) -> String {
+        let shown = self.shown.0.lock().expect("no panic");
+        String::from_utf8_lossy(shown.get(self.seen..).unwrap_or_default()).into_owned()
+    }
+
+    pub(super) fn resize(&self, columns: u16, rows: u16) {
+        resize(&self.slave, columns, rows);
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("our own child");
+    }
+
+    /// Waits for its end, asserts that the terminal is as it was, and gives the exit code.
+    #[track_caller]
+    pub(super) fn ends(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + DEADLINE;
+        let code = loop {
+            match self.child.try_wait().expect("our own child") {
+                Some(status) => break status.code(),
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+            let shown = self.rest();
+            assert!(Instant::now() < deadline, "it goes on: {shown:?}");
+        };
+        let after = tcgetattr(&self.slave).expect("a terminal");
+        let modes = |termios: &Termios| {
+            (termios.input_modes, termios.output_modes, termios.control_modes, termios.local_modes)
+        };
+        assert_eq!(modes(&after), modes(&self.before), "the terminal is usable");
+        code
+    }
+}
+
+fn resize(slave: &OwnedFd, columns: u16, rows: u16) {
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(slave, size).expect("a terminal");
+}
+
+fn runs(project: &Project) -> Vec<Value> {
+    let list = project.output(&["ps", "--output", "json"]).json();
+    list.get("runs").and_then(Value::as_array).expect("a list").clone()
+}
+
+fn text(run: &Value, name: &str) -> String {
+    run.get(name).and_then(Value::as_str).expect("a text").to_owned()
+}
+
+/// The states of all runs.
+fn states(project: &Project) -> Vec<String> {
+    runs(project).iter().map(|run| text(run, "state")).collect()
+}
+
+/// The only run.
+#[track_caller]
+fn run_of(project: &Project) -> (String, u32) {
+    let runs = runs(project);
+    let [run] = runs.as_slice() else { panic!("{runs:?}") };
+    let pid = run.get("pid").and_then(Value::as_u64).and_then(|pid| pid.try_into().ok());
+    (text(run, "id"), pid.expect("a number"))
+}
+
+/// Waits until an owner that no one waits for has removed everything.
+pub(super) async fn nothing_is_left(prefix: &str) {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let left = [engine::containers(prefix).await, engine::networks(prefix).await].concat();
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{left:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn kill(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, Signal::KILL).expect("a process of the test's");
+}
+
+const SHELL: [&str; 8] = ["run", "-t", "--", "env", "PS1=$ ", "bash", "--norc", "--noediting"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_has_a_terminal_with_its_size_and_its_keys() {
+    let prefix = "e2e-cli-tty";
+    let project = Project::with_prefix(prefix);
+    let mut terminal = Terminal::start(&project.sandbox(&SHELL));
+    terminal.shows("$ ");
+    terminal.types("stty size; tty; echo $TERM\n");
+    assert!(terminal.shows("30 100").contains("stty size"), "it echoes");
+    terminal.shows("/dev/pts/");
+    terminal.shows("xterm-256color");
+    terminal.shows("$ ");
+    terminal.types("trap 'echo resized $(stty size)' WINCH\n");
+    terminal.shows("$ ");
+    // The shell runs the trap after the next command, and the size comes by another way than the keys.
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        terminal.resize(122, 45);
+        terminal.resize(123, 45);
+        terminal.types("true\n");
+        match terminal.shows_within(Duration::from_secs(1), "resized 45 123") {
+            Ok(_) => break,
+            Err(all) => assert!(Instant::now() < deadline, "{all:?}"),
+        }
+    }
+    // Whether it sleeps already or only will: it has the terminal.
+    terminal.types("sh -c 'echo begun-$((1 + 1)); exec sleep 1000'\n");
+    terminal.shows("begun-2");
+    terminal.types("\x03");
+    terminal.shows("^C");
+    terminal.shows("$ ");
+    terminal.types("printf '\\033[?1049h\\033[?25l\\033[?2004h'; exit 7\n");
+    terminal.shows("\x1b[?2004h");
+    assert_eq!(terminal.ends(), Some(7));
+    terminal.shows("\x1b[?25h\x1b[?1049l\x1b[?2004l");
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_terminal_or_a_program_the_reason_is_reported() {
+    let project = Project::with_prefix("e2e-cli-no-tty");
+    project.output(&["run", "-t", "--", "true"]).fails(2, "there is no terminal");
+    project.output(&["shell"]).fails(2, "there is no terminal");
+    let mut terminal = Terminal::start(&project.sandbox(&["run", "-t", "--", "no-such-program"]));
+    assert_eq!(terminal.ends(), Some(127));
+    terminal.shows("no-such-program");
+    let missing = ["run", "-d", "--image", "localhost/no-such-image:1", "--", "true"];
+    project.output(&missing).fails(125, "localhost/no-such-image:1");
+    project.output(&["attach"]).fails(125, "no run is in progress");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_at_once_is_shown_all_the_same() {
+    let project = Project::new();
+    for _ in 0..3 {
+        let mut terminal =
+            Terminal::start(&project.sandbox(&["run", "-t", "--", "sh", "-c", "echo out; exit 3"]));
+        assert_eq!(terminal.ends(), Some(3));
+        terminal.shows("out\r\n");
+    }
+    let mut terminal = Terminal::start(&project.sandbox(&["shell"]));
+    terminal.types("exit 4\n");
+    assert_eq!(terminal.ends(), Some(4));
+    // More than is kept, and no one may miss any of it.
+    let script = "seq 100000; echo the end";
+    let mut terminal = Terminal::start(&project.sandbox(&["run", "-t", "--", "sh", "-c", script]));
+    assert_eq!(terminal.ends(), Some(0));
+    let shown = terminal.shows("the end");
+    let numbers: Vec<&str> =
+        shown.lines().filter(|line| line.bytes().all(|byte| byte.is_ascii_digit())).collect();
+    assert_eq!(numbers.len(), 100_000, "{:?} … {:?}", numbers.first(), numbers.last());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_left_and_attached_to_again() {
+    let prefix = "e2e-cli-detach";
+    let project = Project::with_prefix(prefix);
+    let mut first = Terminal::start(&project.sandbox(&SHELL));
+    first.shows("$ ");
+    let (id, _) = run_of(&project);
+    first.types("word=kept; echo one-$word\n");
+    first.shows("one-kept");
+    first.types("\x10\x11");
+    assert_eq!(first.ends(), Some(0));
+    first.shows(&format!("run {id} goes on"));
+    assert_eq!(states(&project), ["background"]);
+
+    let attach = project.sandbox(&["attach", id.get(..6).expect("a long id")]);
+    let mut second = Terminal::start(&attach);
+    second.shows("one-kept");
+    second.types("echo two-$word\n");
+    second.shows("two-kept");
+    assert_eq!(states(&project), ["attached"]);
+    // A third watches, and its keys do nothing.
+    let mut third = Terminal::start(&attach);
+    third.shows("two-kept");
+    third.types("echo three-$word\n");
+    second.types("echo four-$word\n");
+    third.shows("four-kept");
+    assert!(!second.shows("four-kept").contains("three"));
+
+    // The one who types is killed: the other can, and the terminal is the shell's to restore.
+    second.signal(Signal::KILL);
+    second.child.wait().expect("our own child");
+    third.types_until("echo five-$word\n", "five-kept");
+    // A terminal that is closed leaves the run to itself too.
+    third.signal(Signal::HUP);
+    assert_eq!(third.ends(), Some(129));
+    assert_eq!(project.output(&["stop", &id]).stdout, format!("{id}  stopped\n"));
+    nothing_is_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_owner_is_killed_egress_ends_and_the_terminal_is_usable() {
+    let prefix = "e2e-cli-owner";
+    let project = Project::with_prefix(prefix);
+    let script = "while :; do curl -s -m 1 https://open.test/ >> log || echo refused >> log; echo tick; sleep 0.2; done";
+    let mut terminal = Terminal::start(&project.sandbox(&["run", "-t", "--", "bash", "-c", script]));
+    terminal.shows("tick");
+    let log = || std::fs::read_to_string(project.path().join("log")).unwrap_or_default();
+    let deadline = Instant::now() + DEADLINE;
+    while !log().contains("hello from open.test") {
+        assert!(Instant::now() < deadline, "the control: it has egress: {}", log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let (id, pid) = run_of(&project);
+    kill(pid);
+    assert_eq!(terminal.ends(), Some(125));
+    terminal.shows(&format!("the process that owned run {id} is gone"));
+    // The program runs on until the next command, without egress.
+    let before = log().matches("refused").count();
+    while log().matches("refused").count() < before + 3 {
+        assert!(Instant::now() < deadline, "{}", log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(log().trim_end().ends_with("refused"));
+    assert!(runs(&project).is_empty());
+    assert_eq!(project.run("true").code, Some(0));
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_front_is_killed_and_the_run_goes_on() {
+    let prefix = "e2e-cli-front";
+    let project = Project::with_prefix(prefix);
+    let mut terminal = Terminal::start(&project.sandbox(&SHELL));
+    terminal.shows("$ ");
+    terminal.signal(Signal::KILL);
+    terminal.child.wait().expect("our own child");
+    let (id, _) = run_of(&project);
+    let mut again = Terminal::start(&project.sandbox(&["attach"]));
+    again.types("echo still-$((1 + 1))\n");
+    again.shows("still-2");
+    // Asking the front to end ends the run.
+    again.types("exit 9\n");
+    assert_eq!(again.ends(), Some(9));
+    nothing_is_left(prefix).await;
+    let mut stopped = Terminal::start(&project.sandbox(&SHELL));
+    stopped.shows("$ ");
+    stopped.signal(Signal::TERM);
+    assert_eq!(stopped.ends(), Some(143));
+    assert!(!project.output(&["attach", &id]).stdout.is_empty(), "what it wrote is kept");
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_program_or_its_monitor_is_killed_the_terminal_is_usable() {
+    let prefix = "e2e-cli-killed";
+    let project = Project::with_prefix(prefix);
+    let left = "\x1b[?1049l";
+    for (process, code, texts) in
+        [("Pid", 137, &[left][..]), ("ConmonPid", 125, &[left, "wait for container"])]
+    {
+        let mut terminal = Terminal::start(&project.sandbox(&SHELL));
+        terminal.shows("$ ");
+        terminal.types("printf '\\033[?1049h'; echo ready-$((1 + 1))\n");
+        terminal.shows("ready-2");
+        kill(engine::process_of_task(prefix, process).await);
+        assert_eq!(terminal.ends(), Some(code), "{process}: {:?}", terminal.rest());
+        for text in texts {
+            terminal.shows(text);
+        }
+        assert_eq!(project.run("true").code, Some(0));
+        assert_nothing_left(prefix).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_in_the_background_is_found_shown_and_stopped() {
+    let prefix = "e2e-cli-background";
+    let project = Project::with_prefix(prefix);
+    let script = "echo out; echo err >&2; until [ -e go ]; do sleep 0.1; done; echo over; exit 5";
+    let started = project.output(&["run", "-d", "--", "bash", "-c", script]);
+    assert_eq!((started.code, started.stderr.as_str()), (Some(0), ""), "{started:?}");
+    let id = started.stdout.trim_end();
+    let (listed, _) = run_of(&project);
+    assert_eq!(listed, id);
+    let attached = project.sandbox(&["attach", id]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    project.write("go", "");
+    let ended =
+        Ended::from(attached.expect("the sandbox command").wait_with_output().expect("our own child"));
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(5), "out\nover\n", "err\n"));
+    nothing_is_left(prefix).await;
+    let kept = project.output(&["attach", id.get(..8).expect("a long id")]);
+    assert_eq!((kept.code, kept.stdout.as_str(), kept.stderr.as_str()), (Some(5), "out\nover\n", "err\n"));
+    assert_eq!(project.output(&["logs", id]).code, Some(0));
+    project.output(&["attach", "0123"]).fails(125, "there is no run `0123`");
+    assert_nothing_left(prefix).await;
+}
+
+/// Ends the process of a run, also where a test fails: what it runs would slow all others down.
+struct Ends(u32);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.0).ok().and_then(Pid::from_raw) {
+            // It has ended in order where the test passes.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_without_a_reader_leaves_a_run_in_order() {
+    let prefix = "e2e-cli-flood";
+    let project = Project::with_prefix(prefix);
+    let started =
+        project.output(&["run", "-t", "-d", "--", "bash", "-c", "trap 'echo bye; exit 6' USR1; yes & wait"]);
+    let id = started.stdout.trim_end().to_owned();
+    let (_, pid) = run_of(&project);
+    let _ends = Ends(pid);
+    // One who types and is stopped: the program waits for it, and nothing else does.
+    let mut stopped = Terminal::start(&project.sandbox(&["attach", &id]));
+    stopped.shows("y\r\ny\r\n");
+    let mut watching = Terminal::start(&project.sandbox(&["attach", &id]));
+    watching.shows("y\r\ny\r\n");
+    stopped.signal(Signal::STOP);
+    assert_eq!(runs(&project).len(), 1, "it answers");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the owner");
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    let kibibytes: u64 = resident.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(kibibytes < 200 * 1024, "{resident}");
+    assert_eq!(project.output(&["stop", &id]).stdout, format!("{id}  stopped\n"));
+    assert_eq!(watching.ends(), Some(143));
+    stopped.signal(Signal::KILL);
+    nothing_is_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_attach_some_are_refused_and_the_run_answers() {
+    let prefix = "e2e-cli-many";
+    let project = Project::with_prefix(prefix);
+    let started = project.output(&["run", "-t", "-d", "--", "sleep", "1000"]);
+    let id = started.stdout.trim_end().to_owned();
+    let _ends = Ends(run_of(&project).1);
+    let attach = project.sandbox(&["attach", &id]);
+    let mut many: Vec<_> = (0..80)
+        .map(|_| {
+            let mut one = Command::new(attach.get_program());
+            one.args(attach.get_args()).current_dir(project.path()).stdin(Stdio::null());
+            one.env("XDG_STATE_HOME", project.state()).stdout(Stdio::null()).stderr(Stdio::piped());
+            one.spawn().expect("the sandbox command")
+        })
+        .collect();
+    // A machine that is busy takes its time to start so many programs.
+    let deadline = Instant::now() + 3 * DEADLINE;
+    while !many.iter_mut().any(|one| one.try_wait().expect("our own child").is_some()) {
+        assert!(Instant::now() < deadline, "some are one too many");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(project.output(&["stop", &id]).stdout, format!("{id}  stopped\n"));
+    let mut refused = 0;
+    for one in many {
+        let ended = Ended::from(one.wait_with_output().expect("our own child"));
+        refused += usize::from(ended.stderr.contains("too many are attached"));
+        assert!([Some(143), Some(125)].contains(&ended.code), "{ended:?}");
+    }
+    assert!(refused > 0, "the control: some were one too many");
+    nothing_is_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_in_the_background_answers_who_attaches() {
+    let prefix = "e2e-cli-agent-d";
+    let project = Project::with_prefix(prefix);
+    let agent =
+        StandIn::new(&format!("cat > /dev/null; until [ -e go ]; do sleep 0.1; done; echo '{RESULT}'"));
+    let started = project.output(&agent.arguments(&["-d", "--workspace", "direct"]));
+    assert_eq!((started.code, started.stderr.as_str()), (Some(0), ""), "{started:?}");
+    let id = started.stdout.trim_end().to_owned();
+    assert_eq!(states(&project), ["background"]);
+    project.write("go", "");
+    let attached = project.output(&["attach", &id]);
+    assert!(attached.code == Some(0) && attached.stdout.ends_with("hi\n"), "{attached:?}");
+    nothing_is_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_on_a_terminal_shows_what_it_does_and_which_hosts_were_blocked() {
+    let project = Project::new();
+    let tool = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"a","name":"Bash","input":{}}]}}"#;
+    let agent = StandIn::new(&format!(
+        "cat > /dev/null; echo '{tool}'; until [ -e go ]; do sleep 0.1; done; curl -s http://evil.example/ > /dev/null; echo '{RESULT}'"
+    ));
+    let mut command = project.sandbox(&agent.arguments(&["--workspace", "direct"]));
+    let mut terminal = Terminal::start(command.env("NO_COLOR", "1"));
+    terminal.shows(" waiting for the API");
+    terminal.shows("\r\x1b[K> Bash");
+    terminal.shows(" Bash");
+    project.write("go", "");
+    terminal.shows("\r\x1b[Kdone");
+    terminal.shows("evil.example was blocked; to allow it: sandbox allowlist allow evil.example\r\n");
+    assert_eq!(terminal.ends(), Some(0), "{:?}", terminal.rest());
+}
