@@ -1,4 +1,4 @@
-//! The vendor's token endpoint, over HTTPS.
+//! Endpoints that give tokens, over HTTPS.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -57,15 +57,13 @@ impl fmt::Debug for TokenRequest {
     }
 }
 
-/// An address that refresh tokens may be sent to: `https`, or `http` on this machine's loopback.
+/// An address that refresh tokens and proofs of an app may be sent to: `https`, or `http` on this machine's loopback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenUrl(Uri);
 
-/// An address that refresh tokens are not sent to.
+/// An address that tokens are not sent to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "is not an address for refresh tokens: write `https://HOST/PATH`; `http` is for 127.0.0.1 and [::1] only"
-)]
+#[error("is not an address for tokens: write `https://HOST/PATH`; `http` is for 127.0.0.1 and [::1] only")]
 pub struct InvalidTokenUrl;
 
 impl FromStr for TokenUrl {
@@ -109,54 +107,66 @@ impl HttpsEndpoint {
     }
 
     async fn exchange(&self, request: &TokenRequest) -> Result<Answer, Unanswered> {
-        let TokenUrl(uri) = &self.url;
+        let (status, body) = self.url.post(request.body(), None).await.map_err(Unanswered::Unavailable)?;
+        Answer::read(status, &body)
+    }
+}
+
+impl TokenUrl {
+    /// Posts JSON to it, once, as the one that `bearer` proves, and returns status and body of the answer. An error never shows the request.
+    pub(crate) async fn post(&self, body: &[u8], bearer: Option<&str>) -> Result<(u16, Bytes), String> {
+        let answered = timeout(TIME, self.exchange(body, bearer)).await;
+        answered.unwrap_or_else(|_| Err(format!("no answer within {} s", TIME.as_secs())))
+    }
+
+    async fn exchange(&self, body: &[u8], bearer: Option<&str>) -> Result<(u16, Bytes), String> {
+        let Self(uri) = self;
         let host = bare(uri.host().unwrap_or_default());
         let is_tls = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let stream = TcpStream::connect((host, port)).await.map_err(|error| failed("connect", &error))?;
         if !is_tls {
-            return self.converse(stream, request).await;
+            return self.converse(stream, body, bearer).await;
         }
         let name =
             ServerName::try_from(host.to_owned()).map_err(|error| failed("name the server", &error))?;
         let connected = TlsConnector::from(tls()?).connect(name, stream).await;
-        self.converse(connected.map_err(|error| failed("set TLS up", &error))?, request).await
+        self.converse(connected.map_err(|error| failed("set TLS up", &error))?, body, bearer).await
     }
 
-    async fn converse<S>(&self, stream: S, request: &TokenRequest) -> Result<Answer, Unanswered>
+    async fn converse<S>(&self, stream: S, body: &[u8], bearer: Option<&str>) -> Result<(u16, Bytes), String>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let TokenUrl(uri) = &self.url;
+        let Self(uri) = self;
         let opened = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = opened.map_err(|error| failed("speak HTTP", &error))?;
         // Ends with this function.
         let mut driving = JoinSet::new();
         driving.spawn(connection);
-        let request = Request::post(uri.path_and_query().map_or("/", |path| path.as_str()))
+        let mut request = Request::post(uri.path_and_query().map_or("/", |path| path.as_str()))
             .header(HOST, uri.authority().map_or("", |authority| authority.as_str()))
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json")
-            .header(USER_AGENT, concat!("sandbox/", env!("CARGO_PKG_VERSION")))
-            .body(Full::new(Bytes::copy_from_slice(request.body())))
+            .header(USER_AGENT, concat!("sandbox/", env!("CARGO_PKG_VERSION")));
+        if let Some(bearer) = bearer {
+            request = request.header(AUTHORIZATION, format!("Bearer {bearer}"));
+        }
+        let request = request
+            .body(Full::new(Bytes::copy_from_slice(body)))
             .map_err(|error| failed("make the request", &error))?;
         let response =
             sender.send_request(request).await.map_err(|error| failed("send the request", &error))?;
         let status = response.status().as_u16();
         let body = Limited::new(response.into_body(), LONGEST).collect().await;
-        let body = body
-            .map_err(|error| Unanswered::Unavailable(format!("failed to read the answer: {error}")))?
-            .to_bytes();
-        Answer::read(status, &body)
+        let body = body.map_err(|error| format!("failed to read the answer: {error}"))?;
+        Ok((status, body.to_bytes()))
     }
 }
 
 impl Endpoint for HttpsEndpoint {
     async fn ask(&self, request: TokenRequest) -> Result<Answer, Unanswered> {
-        match timeout(TIME, self.exchange(&request)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Unanswered::Unavailable(format!("no answer within {} s", TIME.as_secs()))),
-        }
+        self.exchange(&request).await
     }
 
     fn name(&self) -> String {
@@ -165,7 +175,7 @@ impl Endpoint for HttpsEndpoint {
 }
 
 /// The web's authorities; nothing that a project names.
-fn tls() -> Result<Arc<ClientConfig>, Unanswered> {
+fn tls() -> Result<Arc<ClientConfig>, String> {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -173,13 +183,13 @@ fn tls() -> Result<Arc<ClientConfig>, Unanswered> {
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
-fn failed(operation: &str, error: &dyn std::error::Error) -> Unanswered {
+fn failed(operation: &str, error: &dyn std::error::Error) -> String {
     let mut text = format!("failed to {operation}: {error}");
     if let Some(source) = error.source() {
         text.push_str(": ");
         text.push_str(&source.to_string());
     }
-    Unanswered::Unavailable(text)
+    text
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Values that this machine keeps: read when a run starts that was trusted to, and again before their time is over.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -186,4 +187,65 @@ async fn a_file_and_a_failing_program() {
     let failed = project(host, &command(&keeper.program())).run("true");
     failed.fails(125, "failed with exit status: 7: you are signed out");
     assert!(!failed.stderr.contains(&value), "{failed:?}");
+}
+
+/// The API of a forge with an App, on this machine's loopback. `host` opens to the token that it made last.
+fn forge(host: &'static str, tokens: Vec<String>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let api = format!("http://{}", listener.local_addr().expect("a bound listener"));
+    std::thread::spawn(move || {
+        for (token, stream) in tokens.into_iter().zip(listener.incoming()) {
+            let mut stream = stream.expect("a connection");
+            let mut request = Vec::new();
+            let mut byte = [0];
+            while !request.ends_with(b"]}") && stream.read(&mut byte).expect("a request") == 1 {
+                request.extend(byte);
+            }
+            let request = String::from_utf8(request).expect("a request in text");
+            assert!(request.starts_with("POST /app/installations/5/access_tokens "), "{request}");
+            assert!(request.ends_with(r#"{"repositories":["tool"]}"#), "{request}");
+            World::shared().lock(host, Lock::Bearer(token.clone()));
+            let body = format!(r#"{{"token":"{token}"}}"#);
+            let head = format!("HTTP/1.1 201 Created\r\ncontent-length: {}\r\n\r\n", body.len());
+            stream.write_all((head + &body).as_bytes()).expect("a reader");
+        }
+    });
+    api
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_github_app_makes_tokens_and_its_key_stays_here() {
+    let key = include_str!("../../../../crates/logins/src/github_app/test-key.pem");
+    let (first, second) = (unique("ghs_", 36), unique("ghs_", 36));
+    let (host, keeper) = ("kept-app.test", Keeper::new(key));
+    let api = forge(host, vec![first.clone(), second.clone()]);
+    let value = |key: &Path| {
+        let key = key.display();
+        format!(
+            "!github_app {{app: 7, installation: 5, key: {key}, repositories: [tool], api: '{api}'}}, ttl: 5s"
+        )
+    };
+    let project = project(host, &value(&keeper.path("value")));
+    let (mut child, stdout) = project.start(
+        "printenv TOKEN > seen; echo ready; while sleep 0.2; do curl -sS -o /dev/null -H \"Authorization: Bearer $TOKEN\" https://kept-app.test/; done",
+    );
+    arrived(host, &first).await;
+    arrived(host, &second).await;
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("our own child");
+    assert_eq!(child.wait().expect("our own child").code(), Some(143));
+    drop(stdout);
+    let seen = fs::read_to_string(project.path().join("seen")).expect("what the task saw");
+    assert!(seen.starts_with("ghs_") && ![first, second].contains(&seen.trim_end().to_owned()), "{seen}");
+    // A key where tasks can write is refused, and one that is none says so.
+    project.write("app.pem", key);
+    let refused = |key: &Path, expected: &str| {
+        let entry = format!("TOKEN: {{value: {}, scopes: [{host}], headers: [authorization]}}", value(key));
+        let text = fs::read_to_string(project.path().join(".sandbox/sandbox.yaml")).expect("a file");
+        let (before, _) = text.split_once("masked_secrets").expect("what was written");
+        project.write(".sandbox/sandbox.yaml", &format!("{before}masked_secrets: {{{entry}}}\n"));
+        project.run("true").fails(125, expected);
+    };
+    refused(&project.path().join("app.pem"), "lies where tasks can write");
+    keeper.set("none");
+    refused(&keeper.path("value"), "is not an RSA private key");
 }

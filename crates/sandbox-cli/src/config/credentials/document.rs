@@ -177,7 +177,7 @@ fn ttl<'a>(
     }
     Err(InvalidFile::new(
         written.location(),
-        "`ttl` is for values that can be read again: use `!command`, `!file` or `!keyring`, or remove it",
+        "`ttl` is for values that can be read again: use `!command`, `!file`, `!keyring` or `!github_app`, or remove it",
     ))
 }
 

@@ -1,7 +1,7 @@
 //! Reads values from where this machine keeps them: what it runs and opens is nothing that a task could have written.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use allowlist::HostPattern;
 use located_yaml::{InvalidFile, Spanned};
@@ -92,7 +92,7 @@ impl CredentialsFile {
         kept.filter_map(|kept| {
             let checked = match &**kept {
                 Kept::Command(command) => trusted_command(command, environment, resolver).map(drop),
-                Kept::File(path) => trusted(resolver, path).map(drop),
+                Kept::File(path) | Kept::GitHubApp { key: path, .. } => trusted(resolver, path).map(drop),
                 Kept::Keyring(_) => Ok(()),
             };
             checked.err().map(|fault| InvalidFile::new(kept.location(), fault))
@@ -108,8 +108,10 @@ impl CredentialsFile {
     /// What this machine keeps, and so can be read again.
     pub(crate) fn renewables(&self) -> Vec<Renewable> {
         let masked = self.masked.iter().filter_map(|entry| {
-            let parts = vec![(entry.variable.clone(), entry.value.kept()?.clone())];
-            Some(Renewable { ttl: entry.ttl, scopes: entry.injection.scopes.clone(), parts })
+            let kept = entry.value.kept()?;
+            let ttl = entry.ttl.or_else(|| kept.usual_ttl());
+            let parts = vec![(entry.variable.clone(), kept.clone())];
+            Some(Renewable { ttl, scopes: entry.injection.scopes.clone(), parts })
         });
         let signing = self.signing.iter().filter_map(|entry| {
             let parts = entry.sources().zip(entry.variables());
@@ -146,15 +148,21 @@ async fn read(
             let command = trusted_command(command, environment, resolver).map_err(fault)?;
             SecretSource::Command(command).read().await.map_err(|error| fault(error.to_string()))?
         }
-        Kept::File(path) => {
-            let found = trusted(resolver, path).map_err(fault)?;
-            Zeroizing::new(found.read(LONGEST_FILE).map_err(|error| fault(with_causes(&error)))?)
+        Kept::File(path) => read_file(path, resolver).map_err(fault)?,
+        Kept::GitHubApp { app, key } => {
+            let key = read_file(key, resolver).map_err(fault)?;
+            return app.token(&key, SystemTime::now()).await.map_err(|error| fault(error.to_string()));
         }
         Kept::Keyring(name) => {
             SecretSource::Keyring(name.clone()).read().await.map_err(|error| fault(error.to_string()))?
         }
     };
     value(&bytes).map_err(|problem| fault(format!("{problem}: check its source")))
+}
+
+fn read_file(path: &Path, resolver: &Resolver) -> Result<Zeroizing<Vec<u8>>, String> {
+    let read = trusted(resolver, path)?.read(LONGEST_FILE);
+    read.map(Zeroizing::new).map_err(|error| with_causes(&error))
 }
 
 /// What was read, without one line feed at its end.

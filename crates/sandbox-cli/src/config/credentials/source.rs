@@ -3,17 +3,24 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use located_yaml::{InvalidFile, Location, Spanned};
 use sandbox::credentials::SecretValue;
+use sandbox_logins::{GitHubApp, InvalidTokenUrl};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, EnumAccess, Error, VariantAccess, Visitor};
+use serde::de::{EnumAccess, Error, VariantAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::config::Environment;
 use crate::config::setting::{Content, ENV_TAG, Setting};
 
 /// What takes the place of a value that nothing has read, where nothing but its form counts.
 const STAND_IN: &str = "stands-in-for-a-value-0123456789";
+
+/// How a value is written that is not in the file.
+const TAGS: &str =
+    "`!env NAME`, `!command [PROGRAM, …]`, `!file PATH`, `!keyring NAME` or `!github_app {app: …, …}`";
 
 /// The value of a credential, or where it is.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +40,34 @@ pub(crate) enum Kept {
     File(PathBuf),
     /// The key of this name in the kernel's keyring of the user.
     Keyring(String),
+    /// A token that a GitHub App makes with the key in a file.
+    GitHubApp { app: GitHubApp, key: PathBuf },
+}
+
+/// What stands after `!github_app`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GitHubAppDocument {
+    app: AppId,
+    installation: u64,
+    key: PathBuf,
+    repositories: Vec<String>,
+    #[serde(default = "GitHubAppDocument::usual_api")]
+    api: String,
+}
+
+/// The App's id, or its client id.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "`app` is the id or client id of the App")]
+enum AppId {
+    Number(u64),
+    Client(String),
+}
+
+impl GitHubAppDocument {
+    fn usual_api() -> String {
+        "https://api.github.com".to_owned()
+    }
 }
 
 /// As it is written.
@@ -60,7 +95,7 @@ impl<'de> Deserialize<'de> for Written {
             type Value = Written;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, `!env NAME`, `!command [PROGRAM, …]`, `!file PATH` or `!keyring NAME`")
+                write!(f, "a text, {TAGS}")
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Written, E> {
@@ -74,9 +109,14 @@ impl<'de> Deserialize<'de> for Written {
                     "command" => content.newtype_variant().ok().and_then(Kept::command),
                     "file" => content.newtype_variant().ok().and_then(Kept::file),
                     "keyring" => content.newtype_variant().ok().and_then(Kept::keyring),
+                    "github_app" => {
+                        return Kept::github_app(content.newtype_variant()?)
+                            .map(Written::Kept)
+                            .map_err(A::Error::custom);
+                    }
                     _ => {
                         return Err(A::Error::custom(format!(
-                            "`!{}` means nothing here: use `!env NAME`, `!command [PROGRAM, …]`, `!file PATH` or `!keyring NAME`",
+                            "`!{}` means nothing here: use {TAGS}",
                             tag.escape_debug()
                         )));
                     }
@@ -96,8 +136,8 @@ impl JsonSchema for Source {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "type": ["string", "array"],
-            "description": "A text; `!env NAME`: the variable NAME where the command runs, which must be set; `!command [PROGRAM, ARGUMENT]`: what a program prints, run without a shell; `!file PATH`; or `!keyring NAME`: a key of the kernel's keyring of the user."
+            "type": ["string", "array", "object"],
+            "description": "A text; `!env NAME`: the variable NAME where the command runs, which must be set; `!command [PROGRAM, ARGUMENT]`: what a program prints, run without a shell; `!file PATH`; `!keyring NAME`: a key of the kernel's keyring of the user; or `!github_app {app, installation, key, repositories, api}`: an installation token of a GitHub App."
         })
     }
 }
@@ -116,6 +156,39 @@ impl Kept {
 
     fn keyring(name: String) -> Option<Self> {
         (!name.is_empty()).then_some(Self::Keyring(name))
+    }
+
+    fn github_app(document: GitHubAppDocument) -> Result<Self, String> {
+        let GitHubAppDocument { app, installation, key, repositories, api } = document;
+        let is_name = |name: &String| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+        };
+        if repositories.is_empty() {
+            return Err(
+                "`repositories` is empty: name those that the token is for, without their owner".to_owned()
+            );
+        }
+        if let Some(name) = repositories.iter().find(|name| !is_name(name)) {
+            return Err(format!(
+                "`{}` in `repositories` is not the name of a repository: write it without its owner, as in `[tool, docs]`",
+                name.escape_debug()
+            ));
+        }
+        let app = match app {
+            AppId::Number(id) => id.to_string(),
+            AppId::Client(id) => id,
+        };
+        let app = GitHubApp::new(app, installation, repositories, &api)
+            .map_err(|error: InvalidTokenUrl| format!("`api` {error}"))?;
+        Ok(Self::GitHubApp { app, key })
+    }
+
+    /// How long a value from here is used where nothing else is said; `None`: until it is refused.
+    pub(crate) fn usual_ttl(&self) -> Option<Duration> {
+        match self {
+            Self::GitHubApp { .. } => Some(GitHubApp::LIFETIME),
+            Self::Command(_) | Self::File(_) | Self::Keyring(_) => None,
+        }
     }
 
     fn usage(tag: &str) -> &'static str {
@@ -146,6 +219,9 @@ impl fmt::Display for Kept {
             }
             Self::File(path) => write!(f, "read {} of this machine", quoted(&path.display().to_string())),
             Self::Keyring(name) => write!(f, "read the key {} of your keyring", quoted(name)),
+            Self::GitHubApp { app, key } => {
+                write!(f, "make {app}, with the key in {}", quoted(&key.display().to_string()))
+            }
         }
     }
 }
@@ -167,6 +243,7 @@ impl Source {
                 let location = kept.location().clone();
                 let kept = match kept.into_inner() {
                     Kept::File(path) => Kept::File(folder.join(path)),
+                    Kept::GitHubApp { app, key } => Kept::GitHubApp { app, key: folder.join(key) },
                     other => other,
                 };
                 Self::Kept(Spanned::new(kept, location))
