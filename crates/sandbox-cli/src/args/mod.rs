@@ -19,7 +19,9 @@ mod trust;
 mod verify;
 
 pub(crate) use agent::{AgentArgs, AgentInput, AgentOutput, StallTime};
-pub(crate) use allowlist::{AllowlistCommand, CheckArgs, EditArgs};
+pub(crate) use allowlist::{
+    AllowlistCommand, CheckArgs, EditArgs, LearnArgs, PackageClient, PackagesArgs, SimulateArgs, WhyArgs,
+};
 pub(crate) use background::{AttachArgs, BackgroundArgs};
 pub(crate) use cli::{CleanArgs, Cli, Command, GlobalArgs, Output};
 pub(crate) use config::{ConfigCheckArgs, ConfigCommand};

@@ -1,10 +1,16 @@
-//! `allowlist …`: the policy, asked and changed without a network.
+//! `allowlist …`: the policy, asked and changed without a network; all but `packages` without an engine.
 
 mod check;
 mod edit;
+mod learn;
+mod packages;
+mod requests;
+mod simulate;
+mod why;
 
 pub(super) use check::ALLOWLIST;
 pub(super) use edit::remove;
+pub(super) use packages::packages;
 
 use std::path::Path;
 
@@ -30,6 +36,11 @@ pub(crate) fn allowlist(
         AllowlistCommand::Lint(args) => lint(args.allowlist.as_deref(), project, printer),
         AllowlistCommand::Allow(args) => edit::allow(&args, project, environment, printer),
         AllowlistCommand::Deny(args) => edit::deny(&args, project, printer),
+        AllowlistCommand::Why(args) => why::why(&args, project, printer),
+        AllowlistCommand::Learn(args) => learn::learn(&args, project, environment, printer),
+        // It was taken for a command that runs something.
+        AllowlistCommand::Packages(_) => Ok(ExitStatus::Usage),
+        AllowlistCommand::Simulate(args) => simulate::simulate(&args, project, printer),
         AllowlistCommand::Presets { name } => Ok(presets(name, printer)),
     }
 }

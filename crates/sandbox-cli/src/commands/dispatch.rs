@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::args::{
-    BackgroundArgs, BuildArgs, Cli, Command, ExecArgs, GlobalArgs, ImageArgs, PolicyArgs,
+    AllowlistCommand, BackgroundArgs, BuildArgs, Cli, Command, ExecArgs, GlobalArgs, ImageArgs, PolicyArgs,
     RunArgs, WorkspaceAccess,
 };
 use crate::config::{Environment, Places};
@@ -67,6 +67,9 @@ pub(crate) async fn dispatch(
             image::image(command, &project, config, trust_flag == Trust::Now, printer).await
         }
         Command::Trust(args) => trust::trust(&args, &project()?, printer),
+        Command::Allowlist(AllowlistCommand::Packages(args)) => {
+            allowlist::packages(&args, &trusted(&args.image, None)?, &global, environment, printer).await
+        }
         Command::Allowlist(args) => allowlist::allowlist(args, &project()?, environment, printer),
         Command::Config(command) => Ok(config::config(&command, project, environment, printer)),
         Command::Ssh(command) => ssh::ssh(command, project, configured, environment, printer).await,

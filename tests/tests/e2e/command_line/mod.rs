@@ -12,6 +12,7 @@ mod exec_in_run;
 mod gate;
 mod git;
 mod image;
+mod learn;
 mod left_behind;
 mod logs;
 mod other_agents;

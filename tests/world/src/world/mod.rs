@@ -4,8 +4,11 @@
 //! [`TestAuthority`] for whatever name it is asked for. In the end-to-end tests all of it lives in the tests' own network
 //! namespace, at addresses that only the engine's namespace can reach.
 
+mod apt;
+mod archive;
 mod backend;
 mod ca;
+mod cargo;
 mod control;
 mod dns;
 mod git;

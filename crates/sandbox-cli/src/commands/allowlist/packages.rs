@@ -1,0 +1,190 @@
+//! `allowlist packages`: rules for reading from where the image's own clients of package repositories fetch.
+//!
+//! No such host is written in this program. The image is asked, in a container without a network; the author of the image can name any
+//! host, so its answer is hostile, and nothing follows from it before the user agreed to the rules.
+
+use std::collections::BTreeSet;
+
+use allowlist::{LeftOut, Rule};
+use futures_util::StreamExt as _;
+use sandbox::{CommandSpec, Input, Isolation, Network, OutputChunk};
+
+use super::learn::{is_wanted, show_change};
+use crate::args::{GlobalArgs, Output, PackageClient, PackagesArgs};
+use crate::config::Environment;
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::launch::{Executed, Stage, on_stage};
+use crate::printer::{Printer, sanitize_name};
+use crate::settings::{TaskSettings, TrustedProject};
+
+const SCRIPT: &str = include_str!("packages.sh");
+/// Bytes of an answer that are read; the rest is not.
+const MOST_BYTES: usize = 16 * 1024;
+/// Rules that are made of an answer. A project with more has its own repositories, and knows their hosts.
+const MOST_RULES: usize = 16;
+/// Entries that no rule is made for, of which each is shown.
+const MOST_LEFT_OUT: usize = 16;
+
+/// Asks the project's image, shows the rules, and writes them if that is wanted.
+pub(crate) async fn packages(
+    args: &PackagesArgs,
+    project: &TrustedProject,
+    global: &GlobalArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let settings = project.exec(&args.asking(), global, environment, printer)?;
+    let clients = if args.clients.is_empty() { PackageClient::ALL.to_vec() } else { args.clients.clone() };
+    let work = async |stage: Stage<'_>| Box::pin(ask(stage, &settings, &clients)).await;
+    let finished = Box::pin(on_stage(&settings, printer, work)).await?;
+    let Some(answer) = finished.value else { return Ok(finished.status) };
+    let named = Named::read(&answer, &clients);
+    for client in clients.iter().filter(|client| !named.answered.contains(client)) {
+        printer.message(format_args!("{client}: the image has none, or it names no repository"));
+    }
+    for (text, why) in named.left_out.iter().take(MOST_LEFT_OUT) {
+        printer.message(format_args!("left out: {}: {why}", sanitize_name(text)));
+    }
+    if let Some(more @ 1..) = named.left_out.len().checked_sub(MOST_LEFT_OUT) {
+        printer.message(format_args!("left out: {more} more"));
+    }
+    if named.answered.contains(&PackageClient::Cargo) {
+        printer.message(
+            "cargo: the index names another host for the crates at times, which `sandbox allowlist learn` adds",
+        );
+    }
+    let file = project.extended_policy_file(args.allowlist.as_deref(), environment)?;
+    let mut rules = named.rules;
+    rules.retain(|rule| !file.policy().rules().iter().any(|known| known.covers(rule)));
+    if rules.is_empty() {
+        printer.message(format_args!("{} allows all that they name", file.label()));
+        return Ok(ExitStatus::Success);
+    }
+    let changed = file.text().with(&rules).map_err(|error| Failure::new(error.to_string()))?;
+    show_change(&file, &changed, printer);
+    if is_wanted(args.yes, Output::Text, &file, printer)? {
+        project.replace_policy(&file, &changed)?.print(printer);
+        printer.message(format_args!("{} has {} more rules", file.label(), rules.len()));
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// What the image says, as text.
+async fn ask(
+    stage: Stage<'_>,
+    settings: &TaskSettings,
+    clients: &[PackageClient],
+) -> Result<Executed<String>, Failure> {
+    let names = clients.iter().map(ToString::to_string);
+    let command = ["sh", "-c", SCRIPT, "sh"].map(str::to_owned).into_iter().chain(names);
+    // As an agent's commands run, so that they find the same configuration.
+    let spec = CommandSpec::new(&settings.key, stage.image.clone(), command)
+        .network(Network::Disabled)
+        .limits(settings.limits)
+        .isolation(Isolation::agent())
+        .network_log_dir(stage.run);
+    let command = stage.sandbox.create_command(spec)?;
+    let mut answer = Vec::new();
+    let mut execution = command.execute(Input::Empty);
+    let asked = async {
+        while let Some(chunk) = execution.next().await {
+            if let OutputChunk::Stdout(bytes) = chunk {
+                answer.extend(bytes.into_iter().take(MOST_BYTES.saturating_sub(answer.len())));
+            }
+        }
+        execution.await
+    };
+    let result = tokio::select! {
+        result = asked => result?,
+        interrupt = stage.interrupts.next() => {
+            command.stop().await;
+            return Ok(Executed { status: ExitStatus::Interrupted(interrupt), is_over: true, value: String::new() });
+        }
+    };
+    if result.timed_out {
+        return Err(Failure::new("the image did not say in time where it fetches packages from")
+            .with_hint("allow the hosts with `sandbox allowlist allow`"));
+    }
+    let value = String::from_utf8_lossy(&answer).into_owned();
+    Ok(Executed { status: ExitStatus::Success, is_over: true, value })
+}
+
+/// What an image's answer comes to.
+#[derive(Debug, Default)]
+struct Named {
+    answered: BTreeSet<PackageClient>,
+    rules: Vec<Rule>,
+    /// What no rule is made for, as it came, and why.
+    left_out: Vec<(String, &'static str)>,
+}
+
+impl Named {
+    fn read(answer: &str, clients: &[PackageClient]) -> Self {
+        let mut named = Self::default();
+        let lines: BTreeSet<(PackageClient, &str)> = answer
+            .lines()
+            .filter_map(|line| {
+                let (name, url) = line.split_once(' ')?;
+                let client = clients.iter().copied().find(|client| client.to_string() == name)?;
+                Some((client, url.trim()))
+            })
+            .collect();
+        for (client, url) in lines {
+            let rule = Rule::reading_below(url).map_err(LeftOut::as_str);
+            let rule = rule.and_then(|rule| {
+                if named.rules.len() < MOST_RULES { Ok(rule) } else { Err("it names too many") }
+            });
+            match rule {
+                Ok(rule) if named.rules.contains(&rule) => {}
+                Ok(rule) => named.rules.push(rule),
+                Err(why) => {
+                    named.left_out.push((format!("{client} {url}"), why));
+                    continue;
+                }
+            }
+            named.answered.insert(client);
+        }
+        named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(answer: &str) -> Vec<String> {
+        Named::read(answer, &PackageClient::ALL).rules.iter().map(Rule::to_yaml).collect()
+    }
+
+    #[test]
+    fn an_answer_becomes_rules_for_reading() {
+        assert_eq!(
+            rules(
+                "pip https://a.example/simple\npip https://files.example/\napt http://b.example/debian\napt http://b.example/debian\n"
+            ),
+            [
+                "{host: a.example, path: \"/simple/*\", methods: [GET, HEAD]}",
+                "{host: files.example, path: \"/*\", methods: [GET, HEAD]}",
+                "{host: b.example, path: \"/debian/*\", methods: [GET, HEAD]}",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_hostile_answer_becomes_nothing_or_a_bounded_list() {
+        for answer in [
+            "",
+            "pip",
+            "other https://a.example/",
+            "pip https://169.254.169.254/\nnpm undefined\ncargo https://u:p@a.example/\napt cdrom:[x]/\u{1b}[2J",
+        ] {
+            assert_eq!(rules(answer), Vec::<String>::new(), "{answer}");
+        }
+        let many: Vec<String> = (0..100).map(|at| format!("npm https://h{at}.example/")).collect();
+        let named = Named::read(&many.join("\n"), &PackageClient::ALL);
+        assert_eq!((named.rules.len(), named.left_out.len()), (MOST_RULES, 100 - MOST_RULES));
+        // A client that was not asked for says nothing.
+        assert_eq!(Named::read("npm https://a.example/", &[PackageClient::Pip]).rules.len(), 0);
+    }
+}

@@ -1,0 +1,138 @@
+//! What runs asked of the network, by their logs. All of it is text of tasks.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use allowlist::{Asked, Reason};
+use sandbox::network::NetworkLog;
+use sandbox::network_event::{BlockReason, Event, RequestOutcome, RequestRecord};
+
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// Requests that were the same and came to the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Logged {
+    pub(super) asked: Asked,
+    /// Why they were refused; none where they were not.
+    pub(super) reason: Option<BlockReason>,
+}
+
+impl Logged {
+    /// Whether rules for hosts, paths and methods decided about it, or would have without an audit.
+    pub(super) fn is_up_to_rules(&self) -> bool {
+        match self.reason {
+            None => true,
+            Some(BlockReason::Policy(reason)) => {
+                matches!(reason, Reason::Host | Reason::PathNotAllowed | Reason::Method | Reason::Query)
+            }
+            Some(_) => false,
+        }
+    }
+}
+
+/// What the run with this folder asked.
+pub(super) fn of_run(folder: &Path, printer: Printer) -> Result<Vec<Logged>, Failure> {
+    let log = NetworkLog::new(folder);
+    let reading = || format!("read the network log `{}`", log.json_path().display());
+    let entries = match log.entries() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let missing = Failure::doing(reading())(error);
+            return Err(missing.with_hint("a run with `network_sandbox: false` keeps no log"));
+        }
+        opened => opened.map_err(Failure::doing(reading()))?,
+    };
+    let mut requests = Requests::default();
+    let mut unreadable = 0_u64;
+    for entry in entries {
+        match entry {
+            Ok(entry) => {
+                if let Event::Request(request) = &entry.event {
+                    requests.add(request, entry.repeated.max(1));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => unreadable += 1,
+            Err(error) => return Err(Failure::doing(reading())(error)),
+        }
+    }
+    if unreadable > 0 {
+        printer.warning(format_args!("{unreadable} entries of the log cannot be read and are left out"));
+    }
+    Ok(requests.logged)
+}
+
+/// In the order in which each came first.
+#[derive(Default)]
+struct Requests {
+    logged: Vec<Logged>,
+    places: BTreeMap<(String, String, Option<&'static str>), usize>,
+}
+
+impl Requests {
+    fn add(&mut self, request: &RequestRecord, count: u64) {
+        let RequestRecord { method, scheme, host, target, .. } = request;
+        let blocked = request.decision == RequestOutcome::Blocked;
+        let answered = request.decision == RequestOutcome::Allowed;
+        // Without a reason, which only another program writes, it is none that rules decided.
+        let reason = blocked.then(|| request.reason.unwrap_or(BlockReason::Framing));
+        // What does not begin a path would be taken for a part of the host.
+        let slash = if target.starts_with('/') { "" } else { "/" };
+        let url = format!("{scheme}://{host}{slash}{target}");
+        let key = (method.clone(), url.clone(), reason.map(BlockReason::as_str));
+        let place = *self.places.entry(key).or_insert(self.logged.len());
+        if let Some(logged) = self.logged.get_mut(place) {
+            logged.asked.count += count;
+            logged.asked.answered |= answered;
+        } else {
+            let asked = Asked { method: method.clone(), url, count, blocked, answered };
+            self.logged.push(Logged { asked, reason });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_counted_and_what_cannot_be_read_left_out() {
+        let run = tempfile::tempdir().unwrap();
+        let request = |decision: &str, host: &str, target: &str, reason: &str, more: &str| {
+            format!(
+                "{{\"v\":1,\"time\":\"2026-02-03T12:34:59.000Z\",\"event\":\"request\",\"decision\":\"{decision}\",\"method\":\"GET\",\
+                 \"scheme\":\"https\",\"host\":\"{host}\",\"target\":\"{target}\",\"status\":200,\"rule\":null,\"reason\":{reason},\
+                 \"error\":null,\"bytes_up\":0,\"bytes_down\":0,\"first_byte_ms\":null,\"duration_ms\":0{more}}}\n"
+            )
+        };
+        let log = [
+            request("blocked", "a.test", "/x", "\"host\"", ""),
+            request("error", "b.test", "/", "null", ""),
+            request("allowed", "b.test", "/", "null", ",\"shield_down\":true"),
+            request("error", "c.test", "/", "null", ""),
+            "nonsense\n".to_owned(),
+            request("blocked", "a.test", "/x", "\"host\"", ",\"repeated\":40"),
+            request("blocked", "a.test", ".evil.test/", "\"path\"", ""),
+            "{\"v\":1,\"time\":\"2026-02-03T12:34:56.789Z\",\"event\":\"task_start\"}\n".to_owned(),
+        ];
+        std::fs::write(run.path().join("network-sandbox.jsonl"), log.concat()).unwrap();
+        let logged = of_run(run.path(), Printer::new(0, true)).unwrap();
+        let shown: Vec<_> = logged
+            .iter()
+            .map(|logged| {
+                let Asked { url, count, blocked, answered, .. } = &logged.asked;
+                (url.as_str(), *count, *blocked, *answered, logged.is_up_to_rules())
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("https://a.test/x", 41, true, false, true),
+                ("https://b.test/", 2, false, true, true),
+                ("https://c.test/", 1, false, false, true),
+                ("https://a.test/.evil.test/", 1, true, false, false),
+            ]
+        );
+        assert!(of_run(Path::new("/no/such/run"), Printer::new(0, true)).unwrap_err().hint().is_some());
+    }
+}

@@ -1,0 +1,124 @@
+//! `allowlist simulate`: what another policy would have said of past runs.
+
+use std::path::PathBuf;
+
+use allowlist::Allowlist;
+use serde::Serialize;
+
+use super::check::Verdict;
+use super::requests::{self, Logged};
+use crate::args::{Output, SimulateArgs};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::{Printer, Style, sanitize_name};
+use crate::run_folder;
+use crate::settings::Project;
+
+/// Prints each request that the policy would judge in another way than it was.
+pub(super) fn simulate(
+    args: &SimulateArgs,
+    project: &Project,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let path = std::path::absolute(&args.file).map_err(Failure::doing("find the current folder"))?;
+    let policy = project.read_allowlist(&path)?.ok_or_else(|| project.missing_allowlist(&path))?;
+    let logs = project.logs();
+    let folders: Vec<PathBuf> = if args.all {
+        run_folder::ids(&logs).into_iter().map(|id| logs.join(id)).collect()
+    } else {
+        vec![run_folder::find(&logs, args.run.as_deref())?]
+    };
+    let mut changes = Vec::new();
+    for folder in folders {
+        let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // A run that has not come to a network has no log.
+        if !args.all || sandbox::network::NetworkLog::new(&folder).exists() {
+            let logged = requests::of_run(&folder, printer)?;
+            changes.extend(logged.iter().filter_map(|logged| change(&policy, &run, logged)));
+        }
+    }
+    let status = if changes.is_empty() { ExitStatus::Success } else { ExitStatus::Negative };
+    match args.output {
+        Output::Json => {
+            let report = Report { version: 1, changes };
+            // Texts and numbers always have a form in JSON.
+            printer.line(serde_json::to_string(&report).unwrap_or_default());
+        }
+        Output::Text if changes.is_empty() => printer.message("no request would be judged in another way"),
+        Output::Text => {
+            for change in &changes {
+                if !printer.line(text(change, printer)) {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(status)
+}
+
+/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
+#[derive(Debug, Serialize)]
+struct Report {
+    version: u32,
+    changes: Vec<Change>,
+}
+
+/// Requests of a run that were judged in one way, and would be in the other.
+#[derive(Debug, Serialize)]
+struct Change {
+    run: String,
+    count: u64,
+    #[serde(flatten)]
+    verdict: Verdict,
+}
+
+/// What became of requests with the policy of their run, or during an audit, and would not with `policy`.
+fn change(policy: &Allowlist, run: &str, logged: &Logged) -> Option<Change> {
+    if !logged.is_up_to_rules() {
+        return None;
+    }
+    let Logged { asked, .. } = logged;
+    let verdict = Verdict::on(policy, &asked.method, asked.url.as_bytes());
+    (verdict.allowed == asked.blocked).then(|| Change { run: run.to_owned(), count: asked.count, verdict })
+}
+
+fn text(change: &Change, printer: Printer) -> String {
+    let Change { run, count, verdict } = change;
+    let request = sanitize_name(&verdict.request());
+    if verdict.allowed {
+        format!("{run}  {} {count} x {request}", printer.styled(Style::Good, "now allowed"))
+    } else {
+        format!("{run}  {} {count} x {request}", printer.styled(Style::Bad, "now BLOCKED"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use allowlist::{Asked, Reason};
+    use sandbox::network_event::BlockReason;
+
+    use super::*;
+
+    #[test]
+    fn what_changes_its_verdict() {
+        let policy = Allowlist::from_yaml("domains: [a.test]", "p").unwrap();
+        for (url, reason, expected) in [
+            ("https://a.test/", None, None),
+            ("https://b.test/", None, Some(false)),
+            ("https://a.test/", Some(BlockReason::Policy(Reason::Host)), Some(true)),
+            ("https://b.test/", Some(BlockReason::Policy(Reason::Host)), None),
+            ("https://a.test/", Some(BlockReason::Budget), None),
+            ("https://a.test/", Some(BlockReason::Policy(Reason::Address)), None),
+        ] {
+            let asked = Asked {
+                method: "GET".to_owned(),
+                url: url.to_owned(),
+                count: 1,
+                blocked: reason.is_some(),
+                answered: reason.is_none(),
+            };
+            let change = change(&policy, "1", &Logged { asked, reason });
+            assert_eq!(change.map(|change| change.verdict.allowed), expected, "{url} {reason:?}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! From an empty policy to one that is enough: `--audit`, `allowlist learn`, `packages`, `why`, `allow`, `deny` and `simulate`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use e2e_tests::setting::Setting;
+use serde_json::Value;
+
+use super::project::{Ended, Project, assert_nothing_left, config};
+
+/// Installs a package with each of the clients that people use most, from repositories that serve one.
+const INSTALL: &str = "set -e; export HOME=/tmp; cd /tmp
+pip install -q --break-system-packages --disable-pip-version-check --index-url https://pypi.test/simple --target /tmp/site demo
+PYTHONPATH=/tmp/site python3 -c 'import demo; print(demo.GREETING)'
+mkdir project && cd project
+echo '{\"dependencies\": {\"demo\": \"1.0.0\"}}' > package.json
+echo '{\"lockfileVersion\": 3, \"packages\": {\"\": {\"dependencies\": {\"demo\": \"1.0.0\"}}, \"node_modules/demo\": {\"version\": \"1.0.0\", \"resolved\": \"https://npm.test/demo/-/demo-1.0.0.tgz\"}}}' > package-lock.json
+node /npm/bin/npm-cli.js ci --no-audit --registry=https://npm.test/ > /dev/null
+node -e \"console.log(require('demo'))\"
+mkdir -p src .cargo
+printf '[package]\\nname = \"mine\"\\nversion = \"0.1.0\"\\nedition = \"2021\"\\n[dependencies]\\ndemo = \"1\"\\n' > Cargo.toml
+printf '[source.crates-io]\\nreplace-with = \"stand-in\"\\n[source.stand-in]\\nregistry = \"sparse+https://cargo.test/index/\"\\n' > .cargo/config.toml
+touch src/lib.rs
+CARGO_HOME=/tmp/cargo /workspace/cargo-program vendor -q --respect-source-config /tmp/vendor > /dev/null
+echo $(ls /tmp/vendor) from cargo
+echo 'deb [trusted=yes] http://apt.test/debian stable main' > /etc/apt/sources.list
+rm -rf /etc/apt/sources.list.d
+apt-get -qq -o APT::Sandbox::User=root update
+apt-get -qq -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0 install -y demo > /dev/null
+cat /usr/share/demo/greeting
+";
+
+const INSTALLED: &str = "demo from pip\ndemo from npm\ndemo from cargo\ndemo from apt\n";
+
+/// A project without an allowlist, whose other files are trusted, with the clients.
+struct Clients {
+    project: Project,
+}
+
+impl Clients {
+    fn new(prefix: &str) -> Self {
+        let project = Project::with_prefix(prefix);
+        fs::remove_file(project.path().join(".sandbox/network-allowlist.yaml")).expect("a file");
+        done(project.wary(&["trust"]));
+        // A compiler is not needed to fetch, and what fetches is one file.
+        let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output().expect("a compiler");
+        let sysroot = String::from_utf8(sysroot.stdout).expect("a path");
+        let cargo = Path::new(sysroot.trim()).join("bin/cargo");
+        fs::copy(cargo, project.path().join("cargo-program")).expect("cargo");
+        Self { project }
+    }
+
+    /// Runs `script` with what the user trusted, and nothing else.
+    fn run(&self, flags: &[&str], script: &str) -> Ended {
+        let setting = Setting::of_this_run();
+        let npm = format!("{}:/npm:ro", setting.npm.display());
+        let mounts = ["--image", &setting.clients_image, "--mount", &npm, "--allow-system-mounts"];
+        let command = ["--", "bash", "-c", script];
+        let arguments = [&["run"], flags, &mounts, &command].concat();
+        self.project.wary(&arguments).output().expect("the sandbox command").into()
+    }
+}
+
+fn done(mut command: Command) -> String {
+    let ended = Ended::from(command.output().expect("the sandbox command"));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.stdout
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn package_clients_work_after_an_audit_and_what_it_taught() {
+    let prefix = "e2e-cli-learn";
+    let clients = Clients::new(prefix);
+    let project = &clients.project;
+    let policy = project.path().join(".sandbox/network-allowlist.yaml");
+
+    // The control: without it, nothing is reached.
+    let refused = clients.run(&[], INSTALL);
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    assert!(!refused.stdout.contains("demo from"), "{refused:?}");
+
+    let audited = clients.run(&["--audit"], INSTALL);
+    assert_eq!((audited.code, audited.stdout.as_str()), (Some(0), INSTALLED), "{audited:?}");
+    let log = done(project.wary(&["logs"]));
+    assert!(log.contains("\nPOLICY down -> down until 20"), "{log}");
+    assert!(log.contains("demo-1.0.0.tgz -> 200 [shield: down]"), "{log}");
+
+    // Without a terminal and without --yes it is shown, and no more.
+    let shown = done(project.wary(&["allowlist", "learn"]));
+    assert!(shown.contains("+  - {host: cargo.test, ") && !policy.exists(), "{shown}");
+    done(project.wary(&["allowlist", "learn", "--yes"]));
+    let text = fs::read_to_string(&policy).expect("a policy");
+    let rules = text.lines().filter(|line| line.starts_with("  - ")).count();
+    assert!((4..=10).contains(&rules), "{text}");
+
+    let installed = clients.run(&[], INSTALL);
+    assert_eq!((installed.code, installed.stdout.as_str()), (Some(0), INSTALLED), "{installed:?}\n{text}");
+    let again = done(project.wary(&["allowlist", "learn", "--output", "json"]));
+    let again: Value = serde_json::from_str(&again).expect("JSON");
+    assert_eq!(again["rules"], Value::Array(Vec::new()), "{again}");
+
+    // It is no more than what was seen.
+    let other = clients.run(&[], "curl -s -o /dev/null -w '%{http_code}' https://npm.test/other");
+    assert_eq!(other.stdout, "403", "{other:?}\n{text}");
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_opens_public_hosts_and_nothing_else() {
+    let prefix = "e2e-cli-audit";
+    let clients = Clients::new(prefix);
+    let project = &clients.project;
+    // An address is asked of the proxy: there is no route to it.
+    let ask = "get() { curl -s -o /dev/null -w '%{http_code} ' \"$@\"; }; get https://open.test/; get http://private.test/; \
+               get -H 'Host: 169.254.169.254' http://open.test/latest/; get -H 'Host: 10.0.0.1' http://open.test/";
+    let audited = clients.run(&["--audit"], ask);
+    assert!(audited.stdout.starts_with("200 403 403 403 "), "{audited:?}");
+    assert!(audited.stderr.contains("--audit: the task reaches any public host"), "{audited:?}");
+    // The control of what is learnt: these were asked for, and refused.
+    let log = done(project.wary(&["logs", "--blocked"]));
+    assert!(log.contains("http://169.254.169.254/latest/ -> 403 [shield: down] [reason: address]"), "{log}");
+    let learnt: Value =
+        serde_json::from_str(&done(project.wary(&["allowlist", "learn", "--output", "json", "--yes"])))
+            .expect("JSON");
+    assert_eq!(learnt["rules"].as_array().map(Vec::len), Some(1), "{learnt}");
+    assert_eq!(learnt["rules"][0]["rule"]["host"], "open.test");
+
+    // Without an audit they are refused for want of a rule; no rule is made for addresses all the same.
+    let plain = clients.run(
+        &["--allow", "other.test"],
+        &format!("{ask}; curl -s https://other.test/; curl -s https://later.test/a"),
+    );
+    assert!(plain.stdout.starts_with("200 403 403 403 "), "{plain:?}");
+    assert!(plain.stdout.contains("hello from other.test"), "{plain:?}");
+    let learnt: Value =
+        serde_json::from_str(&done(project.wary(&["allowlist", "learn", "--output", "json"]))).expect("JSON");
+    let hosts: Vec<&Value> =
+        learnt["rules"].as_array().expect("a list").iter().map(|rule| &rule["rule"]["host"]).collect();
+    assert_eq!(hosts, ["later.test", "other.test", "private.test"], "{learnt}");
+    let left_out: Vec<&str> = learnt["left_out"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|left| left["url"].as_str())
+        .collect();
+    assert_eq!(left_out, ["http://169.254.169.254/latest/", "http://10.0.0.1/"], "{learnt}");
+
+    let why = done(project.wary(&["allowlist", "why"]));
+    assert!(
+        why.contains("1 x GET https://later.test/a [reason: host]\n        later.test is not allowed"),
+        "{why}"
+    );
+    project.write("next.yaml", "domains: [later.test]\n");
+    let simulated =
+        Ended::from(project.wary(&["allowlist", "simulate", "next.yaml"]).output().expect("the command"));
+    assert_eq!(simulated.code, Some(1), "{simulated:?}");
+    assert!(simulated.stdout.contains("now allowed 1 x GET https://later.test/a"), "{simulated:?}");
+    assert!(simulated.stdout.contains("now BLOCKED 1 x GET https://open.test/"), "{simulated:?}");
+    assert_nothing_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_are_added_and_removed_where_they_are_written() {
+    let project = Project::new();
+    let policy = ".sandbox/network-allowlist.yaml";
+    let text = || fs::read_to_string(project.path().join(policy)).expect("a policy");
+    project.write(policy, "# ours\ndomains:\n  - open.test  # for all\n");
+    done(project.wary(&["trust"]));
+    done(project.wary(&["allowlist", "allow", "GET", "https://api.test/v1?x=1"]));
+    done(project.wary(&["allowlist", "allow", "*.docs.test/guide/*"]));
+    let expected = "# ours\ndomains:\n  - open.test  # for all\nurl_prefixes:\n  - {host: api.test, path: \"/v1[?]x=1\", methods: [GET]}\n  \
+                    - {host: \"*.docs.test\", path: \"/guide/*\"}\n";
+    assert_eq!(text(), expected);
+    let known = done(project.wary(&["allowlist", "allow", "open.test/x"]));
+    assert_eq!((known.as_str(), text().as_str()), ("allowed already by domains[0]: open.test\n", expected));
+
+    // What the command wrote is trusted as it was before; what another wrote is not.
+    let trusted = Ended::from(project.wary(&["run", "--", "true"]).output().expect("the sandbox command"));
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    project.append(policy, "  - {host: planted.test}\n");
+    done(project.wary(&["allowlist", "deny", "api.test"]));
+    assert!(!text().contains("api.test"), "{}", text());
+    Ended::from(project.wary(&["run", "--", "true"]).output().expect("the sandbox command"))
+        .fails(125, "sandbox trust");
+
+    let left = Ended::from(
+        project.wary(&["allowlist", "deny", "x.docs.test"]).output().expect("the sandbox command"),
+    );
+    assert_eq!(left.code, Some(1), "{left:?}");
+    assert_eq!(
+        left.stdout,
+        "still allowed, as a whole or in part, by url_prefixes[0]: *.docs.test/guide/*\n"
+    );
+    project.output(&["allowlist", "allow", "https://a.test:8443/"]).fails(2, "leave the port out");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_images_own_clients_say_where_packages_are_read_from() {
+    let prefix = "e2e-cli-packages";
+    let project = Project::with_prefix(prefix);
+    let policy = ".sandbox/network-allowlist.yaml";
+    project.write(policy, "# ours\ndomains: []\n");
+    project.write(".sandbox/sandbox.yaml", &config(prefix, "X").replace("image: X\n", ""));
+    // Whoever wrote the image may name anything.
+    let pip =
+        "[global]\nindex-url = https://pypi.test/simple\nextra-index-url = http://169.254.169.254/simple\n";
+    project.write(".sandbox/container/pip.conf", pip);
+    project
+        .write(".sandbox/container/sources.list", "deb [trusted=yes] http://apt.test/debian stable main\n");
+    let dockerfile = format!(
+        "FROM {}\nRUN rm -rf /etc/apt/sources.list.d\nCOPY pip.conf /etc/pip.conf\nCOPY sources.list /etc/apt/sources.list\n",
+        Setting::of_this_run().clients_image
+    );
+    project.write(".sandbox/container/Dockerfile", &dockerfile);
+    let install = "export HOME=/tmp; pip install -q --break-system-packages --disable-pip-version-check --target /tmp/site demo &&
+        PYTHONPATH=/tmp/site python3 -c 'import demo; print(demo.GREETING)'
+        apt-get -qq -o APT::Sandbox::User=root update &&
+        apt-get -qq -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0 install -y demo > /dev/null && cat /usr/share/demo/greeting
+        curl -s -o /dev/null -w '%{http_code}\n' -X POST https://pypi.test/simple/";
+    let control = project.run(install);
+    assert_eq!(control.stdout, "403\n", "{control:?}");
+
+    let shown = project.output(&["allowlist", "packages"]);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert!(shown.stdout.contains("+  - {host: pypi.test, path: \"/*\", methods: [GET, HEAD]}"), "{shown:?}");
+    assert!(
+        shown.stdout.contains("+  - {host: apt.test, path: \"/debian/*\", methods: [GET, HEAD]}"),
+        "{shown:?}"
+    );
+    assert!(!shown.stdout.contains("169.254"), "{shown:?}");
+    assert!(shown.stderr.contains("left out: pip http://169.254.169.254/: an address"), "{shown:?}");
+    assert!(shown.stderr.contains("cargo: the image has none"), "{shown:?}");
+    assert!(shown.stderr.contains("nothing was written; --yes writes it"), "{shown:?}");
+    let text = || fs::read_to_string(project.path().join(policy)).expect("a policy");
+    assert_eq!(text(), "# ours\ndomains: []\n");
+
+    assert_eq!(project.output(&["allowlist", "packages", "--yes", "pip", "apt"]).code, Some(0));
+    let installed = project.run(install);
+    assert_eq!(installed.stdout, "demo from pip\ndemo from apt\n403\n", "{installed:?}\n{}", text());
+    let again = project.output(&["allowlist", "packages", "--yes", "pip", "apt"]);
+    assert!(again.stderr.contains("allows all that they name"), "{again:?}");
+    assert_nothing_left(prefix).await;
+}
