@@ -9,7 +9,7 @@ use sandbox::EngineAddress;
 use super::{
     AgentArgs, AllowlistCommand, ApplyArgs, AttachArgs, BackgroundArgs, BuildArgs, ConfigCommand, DiffArgs,
     ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs, PolicyCommand, RunArgs, ShellArgs,
-    SshCommand, StopArgs, TrustArgs, VerifyArgs,
+    SshCommand, StopArgs, TrustArgs, VerifyArgs, WatchArgs,
 };
 use crate::trust::Trust;
 
@@ -112,6 +112,8 @@ pub(crate) enum Command {
     Policy(PolicyCommand),
     /// List the runs that are going on
     Ps(PsArgs),
+    /// Watch the runs that are going on, and their requests, on the whole terminal
+    Watch(WatchArgs),
     /// Attach to a run that has a terminal, or is in the background
     Attach(AttachArgs),
     /// Stop a run

@@ -17,6 +17,7 @@ mod ssh;
 mod task;
 mod trust;
 mod verify;
+mod watch;
 
 pub(crate) use agent::{AgentArgs, AgentInput, AgentOutput, StallTime};
 pub(crate) use allowlist::{
@@ -37,3 +38,4 @@ pub(crate) use ssh::{SshCommand, SshScopeArgs, SshUnlockArgs};
 pub(crate) use task::{ImageArgs, OnceArgs, PolicyArgs, TaskArgs};
 pub(crate) use trust::TrustArgs;
 pub(crate) use verify::{Preset, VerifyArgs};
+pub(crate) use watch::WatchArgs;

@@ -16,7 +16,7 @@ use crate::trust::Trust;
 
 use super::{
     agent, allowlist, apply, attach, build, clean, config, diff, discard, doctor, exec, gate, generate,
-    image, init, logs, policy, ps, run, ssh, status, trust, verify,
+    image, init, logs, policy, ps, run, ssh, status, trust, verify, watch,
 };
 
 /// Runs the command.
@@ -83,6 +83,7 @@ pub(crate) async fn dispatch(
             policy::policy(command, &state()?, read, printer).await
         }
         Command::Ps(args) => ps::ps(args.output, &state()?, printer).await,
+        Command::Watch(args) => watch::watch(args, environment, printer).await,
         Command::Attach(args) => {
             // Runs of other projects can be attached to anywhere.
             let logs = project().ok().map(|project| project.logs());

@@ -25,5 +25,6 @@ mod status;
 mod transcript;
 mod trust;
 mod verify;
+mod watch;
 
 pub(crate) use dispatch::dispatch;

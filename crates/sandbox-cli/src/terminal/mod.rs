@@ -1,9 +1,11 @@
-//! The user's terminal while a program in a container has it.
+//! The user's terminal while a program in a container has it, or a view of our own.
 
 mod detach_keys;
+mod full_screen;
 mod modes;
 mod raw;
 
 pub(crate) use detach_keys::DetachKeys;
+pub(crate) use full_screen::FullScreen;
 pub(crate) use modes::Modes;
 pub(crate) use raw::{RawMode, size};

@@ -24,5 +24,6 @@ pub(crate) mod stand_in;
 mod terminal;
 mod two_runs;
 mod verify;
+mod watch;
 mod workspace;
 mod zero_config;

@@ -1,0 +1,148 @@
+//! What is known of one run. Its memory is bounded, however long it goes on.
+
+use std::collections::VecDeque;
+
+use sandbox::network::{LogEntry, Tokens};
+use sandbox::network_event::{Event, RequestOutcome};
+
+use super::row::{Mark, Row};
+use crate::control::Report;
+
+/// Lines that are kept of a run; `sandbox logs` has all.
+pub(super) const ROWS: usize = 2000;
+
+/// A run, going on or ended while it was watched.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) report: Report,
+    /// When it was last there, in milliseconds since the Unix epoch; `None` while it is.
+    pub(super) ended_ms: Option<u64>,
+    rows: VecDeque<Row>,
+    next_number: u64,
+    /// The line that keys are about; the newest where it is none.
+    pub(super) selected: Option<u64>,
+    pub(super) totals: Totals,
+    /// US dollars, at list prices, once an agent reported them.
+    pub(super) cost: Option<f64>,
+    /// Why its log is not followed.
+    pub(super) fault: Option<String>,
+}
+
+/// What it did so far, also where that is not among its lines any more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) requests: u64,
+    pub(super) blocked: u64,
+    pub(super) bytes_up: u64,
+    pub(super) bytes_down: u64,
+    /// `None` where no vendor of models reported any.
+    pub(super) tokens: Option<Tokens>,
+    /// Lines of the log that this program cannot read.
+    pub(super) unread: u64,
+}
+
+impl Run {
+    pub(super) fn new(report: Report) -> Self {
+        Self {
+            report,
+            ended_ms: None,
+            rows: VecDeque::new(),
+            next_number: 0,
+            selected: None,
+            totals: Totals::default(),
+            cost: None,
+            fault: None,
+        }
+    }
+
+    /// Takes in a line of its log.
+    pub(super) fn take(&mut self, line: &str) {
+        match LogEntry::parse(line) {
+            Ok(entry) => self.add(&entry),
+            Err(_) => self.totals.unread += 1,
+        }
+    }
+
+    fn add(&mut self, entry: &LogEntry) {
+        self.totals.add(entry);
+        let Some(row) = Row::of(entry) else { return };
+        if row.mark != Mark::Open
+            && let Some(open) = self.rows.iter().position(|open| row.ends(open))
+        {
+            let open = self.rows.remove(open);
+            if self.selected.is_some() && open.map(|open| open.number) == self.selected {
+                self.selected = Some(self.next_number);
+            }
+        }
+        if self.rows.len() == ROWS {
+            self.rows.pop_front();
+        }
+        self.rows.push_back(Row { number: self.next_number, ..row });
+        self.next_number += 1;
+    }
+
+    /// The lines that `shown` lets through, oldest first.
+    pub(super) fn rows(&self, shown: &Shown) -> Vec<&Row> {
+        self.rows.iter().filter(|row| shown.passes(row)).collect()
+    }
+
+    /// The selected line among `rows`: the newest where that one is not among them any more.
+    pub(super) fn selected_of(&self, rows: &[&Row]) -> Option<usize> {
+        let last = rows.len().checked_sub(1)?;
+        let Some(selected) = self.selected else { return Some(last) };
+        Some(rows.partition_point(|row| row.number < selected).min(last))
+    }
+
+    /// Selects another line; the end of the list is followed.
+    pub(super) fn move_by(&mut self, lines: isize, shown: &Shown) {
+        let rows = self.rows(shown);
+        let Some(at) = self.selected_of(&rows) else { return };
+        let to = at.saturating_add_signed(lines).min(rows.len() - 1);
+        let is_last = to + 1 == rows.len();
+        let number = rows.get(to).map(|row| row.number);
+        self.selected = if is_last { None } else { number };
+    }
+}
+
+impl Totals {
+    fn add(&mut self, entry: &LogEntry) {
+        let count = entry.repeated.max(1);
+        if entry.blocked() {
+            self.blocked += count;
+        }
+        match &entry.event {
+            Event::Request(request) => {
+                if request.decision != RequestOutcome::Blocked {
+                    self.requests += count;
+                }
+                self.bytes_up = self.bytes_up.saturating_add(request.bytes_up);
+                self.bytes_down = self.bytes_down.saturating_add(request.bytes_down);
+                if let Some(more) = request.tokens {
+                    let tokens = self.tokens.get_or_insert_default();
+                    tokens.input = tokens.input.saturating_add(more.input);
+                    tokens.output = tokens.output.saturating_add(more.output);
+                }
+            }
+            Event::Tunnel(tunnel) => {
+                self.bytes_up = self.bytes_up.saturating_add(tunnel.bytes_up);
+                self.bytes_down = self.bytes_down.saturating_add(tunnel.bytes_down);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Which lines are shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// A text that is in them, in lower case.
+    pub(super) filter: String,
+    pub(super) blocked_only: bool,
+}
+
+impl Shown {
+    fn passes(&self, row: &Row) -> bool {
+        (!self.blocked_only || matches!(row.mark, Mark::Blocked | Mark::ShieldDown))
+            && (self.filter.is_empty() || row.contains(&self.filter))
+    }
+}
