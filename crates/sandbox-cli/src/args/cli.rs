@@ -8,7 +8,7 @@ use sandbox::EngineAddress;
 
 use super::{
     AgentArgs, AllowlistCommand, ApplyArgs, AttachArgs, BackgroundArgs, BuildArgs, ConfigCommand, DiffArgs,
-    ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs, PolicyCommand, RunArgs, ShellArgs,
+    ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs, PolicyCommand, ReportArgs, RunArgs, ShellArgs,
     SshCommand, StopArgs, TrustArgs, VerifyArgs, WatchArgs,
 };
 use crate::trust::Trust;
@@ -107,6 +107,8 @@ pub(crate) enum Command {
     Gate(GateCommand),
     /// Show what a run did on the network
     Logs(LogsArgs),
+    /// Write what a run did as a page for a browser
+    Report(ReportArgs),
     /// Show or change the policy of a run that is going on
     #[command(subcommand)]
     Policy(PolicyCommand),

@@ -16,7 +16,7 @@ use crate::trust::Trust;
 
 use super::{
     agent, allowlist, apply, attach, build, clean, config, diff, discard, doctor, exec, gate, generate,
-    image, init, logs, policy, ps, run, ssh, status, trust, verify, watch,
+    image, init, logs, policy, ps, report, run, ssh, status, trust, verify, watch,
 };
 
 /// Runs the command.
@@ -75,6 +75,7 @@ pub(crate) async fn dispatch(
         Command::Ssh(command) => ssh::ssh(command, project, configured, environment, printer).await,
         Command::Gate(command) => gate::gate(command, &state()?, printer).await,
         Command::Logs(args) => logs::logs(args, &project()?, printer).await,
+        Command::Report(args) => report::report(args, &project()?, printer),
         Command::Policy(command) => {
             let read = |file: &Path| {
                 let project = needing(Needs { image: None, allowlist: Some(file) })?;

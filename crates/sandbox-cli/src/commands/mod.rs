@@ -19,6 +19,7 @@ mod init;
 mod logs;
 mod policy;
 mod ps;
+mod report;
 mod run;
 mod ssh;
 mod status;

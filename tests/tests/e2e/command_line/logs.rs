@@ -52,6 +52,19 @@ async fn logs_shows_the_newest_run_or_one_that_is_named() {
     let first = project.output(&["logs", "--run", ids[0]]);
     assert!(first.stdout.contains("open.test/first"), "{first:?}");
     assert_eq!(project.output(&["logs", "--run", "../x"]).code, Some(125));
+    let report = project.output(&["report"]);
+    let page = std::fs::read_to_string(report.stdout.trim_end()).expect("a page");
+    assert!(page.contains("<code>GET https://evil.test/second</code>"), "{page}");
+    // In the place of a link that a task made, and not through it.
+    std::os::unix::fs::symlink(
+        project.path().join(".sandbox/sandbox.yaml"),
+        project.path().join("page.html"),
+    )
+    .expect("a link");
+    let named = project.output(&["report", ids[0], "--file", "page.html"]);
+    assert_eq!(named.stdout, "page.html\n", "{named:?}");
+    let page = project.path().join("page.html");
+    assert!(!page.is_symlink() && std::fs::read_to_string(page).expect("a page").contains("open.test/first"));
     let followed = project.output(&["logs", "--follow"]);
     assert_eq!(followed.stdout, newest.stdout, "a run that has ended is followed to its end");
 }

@@ -1,0 +1,72 @@
+//! `report`: what a run did, as a page for a browser.
+
+use std::path::PathBuf;
+
+use sandbox::network::NetworkLog;
+use sandbox::workspace::WorkspaceCopy;
+use sandbox_files::Replacement;
+
+use crate::args::ReportArgs;
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::run_folder;
+use crate::run_record::RunRecord;
+use crate::settings::Project;
+
+use super::diff;
+
+mod content;
+mod page;
+
+use content::Report;
+
+/// Changes that are shown; `sandbox diff` has all.
+const MOST_CHANGES: usize = 200;
+/// Bytes of a text whose changes are shown.
+const LARGEST_TEXT: u64 = 128 << 10;
+
+/// Writes the page and prints its path.
+pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
+    let folder = run_folder::find(&project.logs(), args.run.as_deref())?;
+    let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let record = RunRecord::read(&folder);
+    let mut report = Report { run, project: project.root.display().to_string(), record, ..Report::default() };
+    let policy = project.read_allowlist(&project.allowlist_path())?.unwrap_or_default();
+    report.read_log(&NetworkLog::new(&folder), &policy)?;
+    report.read_session(&project.resolver)?;
+    if let Some(copy) = WorkspaceCopy::open(project.copy_dir())? {
+        let changes = copy.changes(&project.protection(false))?;
+        for change in changes.iter().take(MOST_CHANGES) {
+            report.changes.push(page::cut(&diff::described(&copy, change, LARGEST_TEXT)?));
+        }
+        report.more_changes = changes.len().saturating_sub(MOST_CHANGES);
+    }
+    let page = page::page(&report);
+    let written = match args.file {
+        None => {
+            let file = folder.join("report.html");
+            let doing = format!("write `{}`", file.display());
+            Replacement::private().write(&file, page.as_bytes()).map_err(Failure::doing(doing))?;
+            file
+        }
+        Some(file) => write(project, file, &page)?,
+    };
+    printer.line(written.display());
+    Ok(ExitStatus::Success)
+}
+
+/// Writes the page where the user says, in the place of what is there and never through it.
+fn write(project: &Project, file: PathBuf, page: &str) -> Result<PathBuf, Failure> {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref());
+    let name = file.file_name().ok_or_else(|| Failure::usage("--file names no file"))?;
+    let doing = || format!("write `{}`", file.display());
+    let folder = project.resolver.find(parent).map_err(Failure::doing(doing()))?;
+    folder.remove(name).map_err(Failure::doing(doing()))?;
+    let mut to = folder.create_new(name, crate::trace::LOG_MODE).map_err(Failure::doing(doing()))?;
+    std::io::Write::write_all(&mut to, page.as_bytes()).map_err(Failure::doing(doing()))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! What is known of a run.
+
+use std::collections::BTreeMap;
+
+use allowlist::{Allowlist, Decision};
+use sandbox::host_path::Resolver;
+use sandbox::network::{LogEntry, NetworkLog};
+use sandbox::network_event::{Event, RequestOutcome, RequestRecord};
+use sandbox::session::{SessionReply, SessionStore};
+use sandbox::{Agent, SandboxError};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::commands::allowlist::ALLOWLIST;
+use crate::failure::Failure;
+use crate::run_record::RunRecord;
+
+/// Requests that are listed one by one; the log has all.
+const MOST_REQUESTS: usize = 5_000;
+
+/// What is on the page. Nothing of it is safe to show as it is.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) run: String,
+    pub(super) project: String,
+    pub(super) record: Option<RunRecord>,
+    pub(super) hosts: BTreeMap<String, Host>,
+    /// By what was refused: method, URL and reason.
+    pub(super) refusals: BTreeMap<[String; 3], Refusal>,
+    pub(super) requests: Vec<Row>,
+    /// Requests that are not among them.
+    pub(super) more_requests: u64,
+    /// Lines of the log that this program cannot read.
+    pub(super) unread: u64,
+    pub(super) replies: Vec<SessionReply>,
+    /// The conversation is where tasks can write by now, so that it may be another.
+    pub(super) untrusted_session: bool,
+    pub(super) changes: Vec<String>,
+    /// Changes that are not among them.
+    pub(super) more_changes: usize,
+}
+
+/// What was asked of a host.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    pub(super) allowed: u64,
+    pub(super) blocked: u64,
+    pub(super) failed: u64,
+    pub(super) bytes_up: u64,
+    pub(super) bytes_down: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) count: u64,
+    /// How to allow it, where the policy refused it.
+    pub(super) fix: Option<String>,
+}
+
+/// A request in the order of time.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) time: String,
+    pub(super) request: RequestRecord,
+}
+
+impl Report {
+    /// A run without a proxy has no log.
+    pub(super) fn read_log(&mut self, log: &NetworkLog, policy: &Allowlist) -> Result<(), Failure> {
+        if !log.exists() {
+            return Ok(());
+        }
+        let reading = || format!("read the network log `{}`", log.json_path().display());
+        for entry in log.entries().map_err(Failure::doing(reading()))? {
+            match entry {
+                Ok(entry) => self.take(entry, policy),
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidData => self.unread += 1,
+                Err(error) => return Err(Failure::doing(reading())(error)),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn take(&mut self, entry: LogEntry, policy: &Allowlist) {
+        let LogEntry { time, event, repeated, .. } = entry;
+        let Event::Request(request) = event else { return };
+        let count = repeated.max(1);
+        let host = self.hosts.entry(request.host.clone()).or_default();
+        match request.decision {
+            RequestOutcome::Allowed => host.allowed += count,
+            RequestOutcome::Blocked => host.blocked += count,
+            RequestOutcome::Error => host.failed += count,
+        }
+        host.bytes_up += request.bytes_up;
+        host.bytes_down += request.bytes_down;
+        if request.decision == RequestOutcome::Blocked {
+            let url = format!("{}://{}{}", request.scheme, request.host, request.target);
+            let reason = request.reason.map(|reason| reason.to_string()).unwrap_or_default();
+            let fix = match policy.judge(&request.method, &url) {
+                Decision::Deny(denial) => Some(denial.message_naming(ALLOWLIST)),
+                // It is allowed by now, or was not refused by the policy.
+                _ => None,
+            };
+            let refusal = self.refusals.entry([request.method.clone(), url, reason]);
+            refusal.or_insert(Refusal { count: 0, fix }).count += count;
+        }
+        if self.requests.len() < MOST_REQUESTS {
+            self.requests.push(Row { time, request });
+        } else {
+            self.more_requests += count;
+        }
+    }
+
+    /// What was said in this run, and not in others that went on with the session.
+    pub(super) fn read_session(&mut self, resolver: &Resolver) -> Result<(), Failure> {
+        let Some(record) = &self.record else { return Ok(()) };
+        let Some(session) = &record.session else { return Ok(()) };
+        match resolver.find(&session.folder) {
+            Err(error) if error.is_not_found() => return Ok(()),
+            found => self.untrusted_session = found?.is_untrusted(),
+        }
+        if self.untrusted_session {
+            return Ok(());
+        }
+        let store = SessionStore::of_agent(&session.folder, &session.context, &session.agent, Agent::NAMES);
+        let loaded = store.and_then(|store| store.load()).map_err(SandboxError::from)?;
+        let time = |text: &str| OffsetDateTime::parse(text, &Rfc3339).ok();
+        let began = time(&record.began);
+        let ended = record.end.as_ref().and_then(|end| {
+            let took = i64::try_from(end.duration_ms).ok()?;
+            began?.checked_add(time::Duration::milliseconds(took))
+        });
+        let replies = loaded.map(|session| session.replies).unwrap_or_default();
+        self.replies = replies
+            .into_iter()
+            .filter(|reply| {
+                let at = time(&reply.timestamp);
+                at >= began && ended.is_none_or(|ended| at <= Some(ended))
+            })
+            .collect();
+        Ok(())
+    }
+}

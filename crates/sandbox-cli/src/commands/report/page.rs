@@ -1,0 +1,313 @@
+//! The page. Every text goes through [`shown`], and `maud` escapes what is left; there is no script, and no link.
+
+use claude_output::{ContentBlock, EventKind, StreamEvent};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sandbox::network_event::RequestOutcome;
+use sandbox::session::SessionReply;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::content::{Host, Report, Row};
+use crate::printer::sanitize;
+
+/// Characters of one text that are on the page.
+const LONGEST: usize = 20_000;
+
+/// The browser holds the page to it, whatever is on it.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+const STYLE: &str = include_str!("style.css");
+
+/// A text that someone else wrote: what hides, moves or reorders text is visible, and what is too long is cut.
+fn shown(text: &str) -> String {
+    sanitize(&cut(text))
+}
+
+/// What is on the page of a text.
+pub(super) fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        None => text.to_owned(),
+        Some((end, _)) => {
+            let rest = text.len() - end;
+            format!("{}… [{rest} more bytes]", text.get(..end).unwrap_or_default())
+        }
+    }
+}
+
+pub(super) fn page(report: &Report) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="referrer" content="no-referrer";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Run " (shown(&report.run)) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header { h1 { "Run " (shown(&report.run)) } (facts(report)) }
+                main {
+                    (refusals(report))
+                    (hosts(report))
+                    (requests(report))
+                    (conversation(report))
+                    (changes(report))
+                }
+            }
+        }
+    }
+    .into_string()
+}
+
+fn facts(report: &Report) -> Markup {
+    let count = |decision: fn(&Host) -> u64| report.hosts.values().map(decision).sum::<u64>();
+    let mut facts = vec![("Project", shown(&report.project))];
+    if let Some(record) = &report.record {
+        facts.push(("Command", shown(&record.command)));
+        facts.push(("Began", shown(&record.began)));
+        facts.push(match &record.end {
+            Some(end) => ("Took", format!("{:.1} s", seconds(end.duration_ms))),
+            None => ("Took", "no end is known".to_owned()),
+        });
+        facts.extend(record.end.as_ref().map(|end| ("Exit code", end.exit_code.to_string())));
+        if let Some(session) = &record.session {
+            facts.extend(session.outcome.as_ref().map(|outcome| ("Outcome", shown(outcome))));
+            facts.extend(session.id.as_ref().map(|id| ("Session", shown(id))));
+            facts.extend(session.turns.map(|turns| ("Turns", turns.to_string())));
+            facts.extend(session.cost.map(|cost| ("Cost", format!("${cost:.4}"))));
+        }
+    }
+    facts.push((
+        "Requests",
+        format!(
+            "{} allowed, {} blocked, {} failed",
+            count(|host| host.allowed),
+            count(|host| host.blocked),
+            count(|host| host.failed)
+        ),
+    ));
+    html! {
+        dl { @for (name, value) in &facts { div { dt { (name) } dd { (value) } } } }
+        @if report.unread > 0 {
+            p.note { (report.unread) " entries of the network log are of another version and not on this page." }
+        }
+    }
+}
+
+fn refusals(report: &Report) -> Markup {
+    html! {
+        section {
+            h2 { "Blocked" }
+            @if report.refusals.is_empty() { p { "Nothing was blocked." } }
+            @else {
+                table {
+                    thead { tr { th { "Request" } th { "Reason" } th.number { "Times" } th { "To allow it" } } }
+                    tbody {
+                        @for ([method, url, reason], refusal) in &report.refusals {
+                            tr {
+                                td { code { (shown(method)) " " (shown(url)) } }
+                                td.word { (shown(reason)) }
+                                td.number { (refusal.count) }
+                                td { (refusal.fix.as_deref().map(shown).unwrap_or_default()) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn hosts(report: &Report) -> Markup {
+    html! {
+        section {
+            h2 { "Hosts" }
+            @if report.hosts.is_empty() { p { "Nothing was asked." } }
+            @else {
+                table {
+                    thead { tr {
+                        th { "Host" } th.number { "Allowed" } th.number { "Blocked" } th.number { "Failed" }
+                        th.number { "Sent" } th.number { "Received" }
+                    } }
+                    tbody {
+                        @for (name, host) in &report.hosts {
+                            tr {
+                                td { code { (shown(name)) } }
+                                td.number { (host.allowed) } td.number { (host.blocked) } td.number { (host.failed) }
+                                td.number { (bytes(host.bytes_up)) } td.number { (bytes(host.bytes_down)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn requests(report: &Report) -> Markup {
+    // A request is recorded at its end.
+    let end = |row: &Row| OffsetDateTime::parse(&row.time, &Rfc3339).ok();
+    let spans: Vec<_> = report
+        .requests
+        .iter()
+        .map(|row| {
+            let took =
+                time::Duration::milliseconds(i64::try_from(row.request.duration_ms).unwrap_or(i64::MAX));
+            let end = end(row)?;
+            Some((end.checked_sub(took)?, end))
+        })
+        .collect();
+    let first = spans.iter().flatten().map(|(begin, _)| *begin).min();
+    let last = spans.iter().flatten().map(|(_, end)| *end).max();
+    let whole = first.zip(last).map_or(0.0, |(first, last)| (last - first).as_seconds_f64()).max(0.001);
+    let bar = |span: &Option<(OffsetDateTime, OffsetDateTime)>| {
+        let (begin, end) = (*span)?;
+        let part = |time: time::Duration| 100.0 * time.as_seconds_f64() / whole;
+        Some(format!("margin-left:{:.2}%;width:{:.2}%", part(begin - first?), part(end - begin)))
+    };
+    html! {
+        section {
+            h2 { "Requests" }
+            details open {
+                summary { (report.requests.len()) " requests, in the order of their ends" }
+                table {
+                    thead { tr { th { "Ended" } th { "Request" } th { "Result" } th.number { "Took" } th.bar { "When" } } }
+                    tbody {
+                        @for (row, span) in report.requests.iter().zip(&spans) {
+                            @let request = &row.request;
+                            tr class=(class(request.decision)) {
+                                td.word { (shown(row.time.get(11..23).unwrap_or(&row.time))) }
+                                td { code {
+                                    (shown(&request.method)) " " (request.scheme) "://" (shown(&request.host)) (shown(&request.target))
+                                } }
+                                td {
+                                    (word(request.decision))
+                                    @if let Some(status) = request.status { " " (status) }
+                                    @if let Some(reason) = request.reason { ", " (reason) }
+                                    @if let Some(error) = &request.error { ": " (shown(error)) }
+                                }
+                                td.number { (request.duration_ms) " ms" }
+                                td.bar { @if let Some(bar) = bar(span) { span style=(bar) {} } }
+                            }
+                        }
+                    }
+                }
+            }
+            @if report.more_requests > 0 {
+                p.note { (report.more_requests) " more are in the log: " code { "sandbox logs --run " (shown(&report.run)) } }
+            }
+        }
+    }
+}
+
+fn conversation(report: &Report) -> Markup {
+    if report.untrusted_session {
+        return html! {
+            section { h2 { "Conversation" } p.note { "Tasks can write the session's folder, so it is not shown." } }
+        };
+    }
+    if report.replies.is_empty() {
+        return html! {};
+    }
+    html! {
+        section {
+            h2 { "Conversation" }
+            @for reply in &report.replies { (turn(reply)) }
+        }
+    }
+}
+
+fn turn(reply: &SessionReply) -> Markup {
+    html! {
+        article {
+            h3 { "Prompt" }
+            pre { (shown(&reply.request_text)) }
+            @for event in &reply.events { (blocks(event)) }
+            @if reply.missing.events > 0 {
+                p.note { (reply.missing.events) " more events were too many for the session." }
+            }
+        }
+    }
+}
+
+fn blocks(event: &StreamEvent) -> Markup {
+    let (EventKind::Assistant(message) | EventKind::User(message)) = event.kind() else {
+        return html! {};
+    };
+    let inner = event.parent_tool_use_id().is_some();
+    html! {
+        @for block in &message.content {
+            @match block {
+                ContentBlock::Text(text) if matches!(event.kind(), EventKind::Assistant(_)) && !text.trim().is_empty() => {
+                    pre.answer class=[inner.then_some("inner")] { (shown(text)) }
+                }
+                ContentBlock::ToolUse(tool) => {
+                    details.tool class=[inner.then_some("inner")] {
+                        summary { (shown(&tool.name)) }
+                        pre { (shown(&serde_json::to_string_pretty(&tool.input).unwrap_or_default())) }
+                    }
+                }
+                ContentBlock::ToolResult(result) => {
+                    details.result class=[inner.then_some("inner")] {
+                        summary { @if result.is_error { "failed" } @else { "result" } }
+                        pre { (shown(&result.text())) }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn changes(report: &Report) -> Markup {
+    if report.changes.is_empty() {
+        return html! {};
+    }
+    let kind = |line: &str| match line.as_bytes().first() {
+        Some(b'+') => Some("added"),
+        Some(b'-') => Some("removed"),
+        _ => None,
+    };
+    html! {
+        section {
+            h2 { "Changes that wait in the copy of the work tree" }
+            @for change in &report.changes {
+                pre.patch { @for line in shown(change).lines() { span class=[kind(line)] { (line) "\n" } } }
+            }
+            @if report.more_changes > 0 {
+                p.note { (report.more_changes) " more changes: " code { "sandbox diff" } }
+            }
+        }
+    }
+}
+
+fn word(decision: RequestOutcome) -> &'static str {
+    match decision {
+        RequestOutcome::Allowed => "allowed",
+        RequestOutcome::Blocked => "BLOCKED",
+        RequestOutcome::Error => "failed",
+    }
+}
+
+fn class(decision: RequestOutcome) -> &'static str {
+    match decision {
+        RequestOutcome::Allowed => "allowed",
+        RequestOutcome::Blocked => "blocked",
+        RequestOutcome::Error => "failed",
+    }
+}
+
+fn seconds(milliseconds: u64) -> f64 {
+    std::time::Duration::from_millis(milliseconds).as_secs_f64()
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..1024 => format!("{count} B"),
+        1024..0x10_0000 => format!("{} KiB", count >> 10),
+        _ => format!("{} MiB", count >> 20),
+    }
+}
