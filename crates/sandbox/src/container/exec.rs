@@ -189,7 +189,7 @@ mod tests {
                 break found;
             }
             assert!(std::time::Instant::now() < deadline, "{}", found.len());
-            std::thread::sleep(LOOKS);
+            std::thread::sleep(LOOKS); // tidy: sleep: nothing reports what a shell has started
         };
         for process in &found {
             pidfd_send_signal(process, Signal::KILL).unwrap();
