@@ -33,7 +33,11 @@ impl Engine {
     ///
     /// As of every call: see [`EngineError`].
     pub async fn attach_terminal(&self, container: &str) -> Result<(Stdin, Output), EngineError> {
-        let path = format!("/containers/{}/attach?stream=true&stdin=true&stdout=true", escape(container));
+        // No keys leave it that a program could mean: the engine has some of its own where it is told nothing.
+        let path = format!(
+            "/containers/{}/attach?stream=true&stdin=true&stdout=true&detachKeys=",
+            escape(container)
+        );
         let call = container_call("attach to container", container, Method::POST, path);
         let (read, write) = tokio::io::split(self.libpod().upgrade(call).await?);
         Ok((Stdin::new(write), raw(container, read)))

@@ -229,6 +229,24 @@ async fn a_command_has_a_terminal_with_its_size_and_its_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_engines_own_keys_for_leaving_are_the_programs() {
+    let prefix = "e2e-cli-keys";
+    let project = Project::with_prefix(prefix);
+    let [run, rest @ ..] = SHELL;
+    let arguments = [&[run, "--detach-keys", "ctrl-x,x"][..], &rest].concat();
+    let mut terminal = Terminal::start(&project.sandbox(&arguments));
+    terminal.shows("$ ");
+    terminal.types("\x10\x11\x15");
+    terminal.types("echo still-$((1 + 1))\n");
+    terminal.shows("still-2");
+    terminal.types("\x18x");
+    assert_eq!(terminal.ends(), Some(0));
+    terminal.shows("goes on");
+    assert_eq!(project.output(&["stop"]).code, Some(0));
+    nothing_is_left(prefix).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_terminal_or_a_program_the_reason_is_reported() {
     let project = Project::with_prefix("e2e-cli-no-tty");
     project.output(&["run", "-t", "--", "true"]).fails(2, "there is no terminal");
