@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use rustix::io::dup;
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
@@ -47,7 +47,8 @@ impl Owner {
     /// Makes this process an owner: its session is its own, and what it writes to stdout is for those who attach.
     pub(crate) fn begin() -> io::Result<()> {
         setsid()?;
-        let ready = File::from(dup(io::stdout())?);
+        // Nothing that is started here holds it open: its end is the end of this process.
+        let ready = File::from(fcntl_dupfd_cloexec(io::stdout(), 3)?);
         let screen = Arc::new(Screen::default());
         let (ended, readers) = mpsc::channel();
         let reader = |frame: fn(Vec<u8>) -> Frame| {
