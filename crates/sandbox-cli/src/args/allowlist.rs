@@ -121,7 +121,7 @@ pub(crate) struct LearnArgs {
     /// Allowlist file to add to [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
-    /// Write the rules without a question: an image can name any host
+    /// Write the rules without a question: a task chose what it asked for
     #[arg(short, long)]
     pub(crate) yes: bool,
     /// Output format
