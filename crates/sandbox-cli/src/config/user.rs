@@ -34,10 +34,10 @@ impl ConfigFile {
             return Ok(None);
         };
         let facts = found.file()?.metadata().map_err(Failure::doing(format!("read `{label}`")))?;
-        let user = rustix::process::geteuid().as_raw();
-        if (facts.uid() != user && facts.uid() != 0) || facts.mode() & 0o002 != 0 {
+        let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        if others_write((facts.uid(), facts.gid(), facts.mode()), ids) {
             return Err(Failure::new(format!("`{label}` could have been written by another user"))
-                .with_hint(format!("if it is yours: `chown $(id -u) {label}; chmod o-w {label}`")));
+                .with_hint(format!("if it is yours: `chown $(id -u) {label}; chmod go-w {label}`")));
         }
         if let Some(key) = file.project_key() {
             return Err(Failure::new(format!("`{label}` has `{key}`, which only a project can say"))
@@ -91,6 +91,12 @@ impl ConfigFile {
         conflict::refuse(&merged)?;
         Ok(merged)
     }
+}
+
+/// Whether another than root and the user of the ids `own` can write a file with this owner, group and mode.
+fn others_write((owner, group, mode): (u32, u32, u32), own: (u32, u32)) -> bool {
+    let by_group = mode & 0o020 != 0 && ![own.1, 0].contains(&group);
+    ![own.0, 0].contains(&owner) || by_group || mode & 0o002 != 0
 }
 
 /// The limits that `own` sets higher than `user` does.
@@ -186,12 +192,28 @@ mod tests {
         };
         assert!(write("agent: codex", 0o600).unwrap());
         assert!(write("agent: codex", 0o666).unwrap_err().to_string().contains("another user"));
+        assert!(write("agent: codex", 0o660).unwrap(), "the user's own group");
         for key in ["image: x", "network_sandbox: false", "mounts: ['/x:/x']", "protect_workspace: false"] {
             let error = write(key, 0o600).unwrap_err().to_string();
             assert!(error.contains("only a project can say"), "{key}: {error}");
         }
         let none = ConfigFile::read_user(&Resolver::default(), &folder.path().join("none/none.yaml"));
         assert!(none.unwrap().is_none());
+    }
+
+    #[test]
+    fn only_the_user_and_root_may_write_it() {
+        for (facts, is_others) in [
+            ((1000, 100, 0o664), false),
+            ((0, 0, 0o664), false),
+            ((1000, 7, 0o644), false),
+            ((1000, 7, 0o664), true),
+            ((0, 7, 0o664), true),
+            ((1001, 100, 0o600), true),
+            ((1000, 100, 0o602), true),
+        ] {
+            assert_eq!(others_write(facts, (1000, 100)), is_others, "{facts:?}");
+        }
     }
 
     #[test]
