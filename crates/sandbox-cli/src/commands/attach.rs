@@ -16,7 +16,7 @@ use crate::interrupt::{Interrupt, Interrupts};
 use crate::owner::{self, Frame, Starting};
 use crate::printer::Printer;
 use crate::run_folder::{self, OUTPUT};
-use crate::terminal::{self, DetachKeys, RawMode};
+use crate::terminal::{self, DetachKeys, RawMode, Shown};
 
 /// Frames and keys that wait for each other's side.
 const WAITING: usize = 4;
@@ -149,9 +149,14 @@ async fn ended(logs: &Path, named: &str, printer: Printer) -> Result<Option<Exit
     let Ok(kept) = owner::read_kept(&logs.join(id).join(OUTPUT)) else { return Ok(None) };
     let mut kept = kept.as_slice();
     let mut code = None;
+    // It may have been killed, or be cut off in the midst of what it drew.
+    let mut shown = Shown::default();
     while let Some(frame) = Frame::read(&mut kept).await.map_err(Failure::doing("read what is kept of it"))? {
         match frame {
-            Frame::Output(bytes) => drop(printer.data(&bytes)),
+            Frame::Output(bytes) => {
+                shown.saw(&bytes);
+                printer.data(&bytes);
+            }
             Frame::Message(bytes) => drop(io::stderr().write_all(&bytes)),
             Frame::Exit(ended) => code = Some(ended),
             Frame::Typed(_) | Frame::Size(_) | Frame::Taken | Frame::Stop => {}
@@ -174,6 +179,8 @@ async fn attached(
     let mut continued = waiting(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     let (mut keyboard, mut shown, mut write) = streams(stream, types);
     let mut raw = types.then(RawMode::enter).transpose().map_err(Failure::doing("set the terminal up"))?;
+    // One who does not type has a terminal too.
+    let mut seen = (!types).then(Shown::default);
     if types {
         send(&mut write, &Frame::Size(terminal::size())).await;
     }
@@ -185,6 +192,9 @@ async fn attached(
                 Some(Frame::Output(bytes)) => {
                     if let Some(raw) = &mut raw {
                         raw.saw(&bytes);
+                    }
+                    if let Some(seen) = &mut seen {
+                        seen.saw(&bytes);
                     }
                     if stdout.write_all(&bytes).await.is_err() || stdout.flush().await.is_err() {
                         break End::Detached;
@@ -220,6 +230,7 @@ async fn attached(
             interrupt = interrupts.next() => if let Some(end) = stop(interrupt).await { break end },
         }
     };
+    drop(seen);
     if raw.take().is_some() {
         let _ = io::stderr().write_all(b"\r");
     }

@@ -8,4 +8,4 @@ mod raw;
 pub(crate) use detach_keys::DetachKeys;
 pub(crate) use full_screen::FullScreen;
 pub(crate) use modes::Modes;
-pub(crate) use raw::{RawMode, size};
+pub(crate) use raw::{RawMode, Shown, size};

@@ -3,47 +3,111 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Longer sequences switch nothing.
-const LONGEST: usize = 64;
-/// As many as there are in use; a program may make up more.
-const MOST: usize = 128;
+/// Terminals know no mode with a larger number; what is remembered is bounded by it.
+const LARGEST: u16 = 9999;
+/// Numbers of one sequence that are looked at: more than terminals take.
+const NUMBERS: usize = 512;
 /// The cursor is visible, lines wrap: on from the start.
 const ON_AT_FIRST: [u16; 2] = [7, 25];
+/// Of the standard's modes: what is typed is not echoed by the terminal itself.
+const STANDARD_ON_AT_FIRST: [u16; 1] = [12];
 
 /// The modes of a terminal that differ from what they are at first, as far as its output shows.
+///
+/// It reads sequences as terminals do, whatever a program does to hide them: a mode that is missed stays on in the user's shell.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Modes {
     /// DEC's private modes: the other screen, the mouse, bracketed paste and so on.
     changed: BTreeSet<u16>,
+    /// Those of which it is not known whether they are on.
+    doubtful: BTreeSet<u16>,
+    /// The standard's modes: a locked keyboard, inserting and so on.
+    standard: BTreeSet<u16>,
     /// Keys are reported in more detail, in one of two ways.
     reports_keys: bool,
     modifies_keys: bool,
-    /// Of a sequence that has not ended: what follows ESC.
-    begun: Option<Vec<u8>>,
+    /// A sequence that has not ended.
+    begun: Option<Begun>,
+}
+
+/// What has come of a sequence since ESC.
+#[derive(Debug, Clone, Default)]
+struct Begun {
+    has_bracket: bool,
+    private: Option<u8>,
+    numbers: Vec<u16>,
+    number: Option<u16>,
+    /// It is for something else than modes.
+    is_other: bool,
+    /// Terminals differ in what they make of it.
+    is_doubtful: bool,
+}
+
+impl Begun {
+    /// Ends a number.
+    fn separate(&mut self) {
+        let number = self.number.take().unwrap_or_default();
+        if self.numbers.len() < NUMBERS {
+            self.numbers.push(number);
+        }
+    }
 }
 
 impl Modes {
     /// Takes in what is written to the terminal, cut anywhere.
     pub(crate) fn saw(&mut self, output: &[u8]) {
         for byte in output {
-            match (&mut self.begun, byte) {
-                (_, 0x1b) => self.begun = Some(Vec::new()),
-                (None, _) => {}
-                (Some(begun), b'[') if begun.is_empty() => begun.push(b'['),
-                (Some(begun), b'c') if begun.is_empty() => *self = Self::default(),
-                (Some(begun), b'0'..=b'?') if !begun.is_empty() && begun.len() < LONGEST => begun.push(*byte),
-                (Some(begun), end) => {
-                    let begun = std::mem::take(begun);
-                    self.begun = None;
-                    self.obey(&begun, *end);
+            self.saw_byte(*byte);
+        }
+    }
+
+    fn saw_byte(&mut self, byte: u8) {
+        match (&mut self.begun, byte) {
+            (_, 0x1b) => self.begun = Some(Begun::default()),
+            // Both in one byte, or in the last byte of one character.
+            (None, 0x9b) => self.begun = Some(Begun { has_bracket: true, ..Begun::default() }),
+            (_, 0x18 | 0x1a) => self.begun = None,
+            // Others are obeyed in the midst of a sequence, which goes on after them.
+            (None, _) | (_, ..0x20 | 0x7f) => {}
+            (Some(begun), b'[' | 0x9b) if !begun.has_bracket => begun.has_bracket = true,
+            (Some(begun), 0x80..) => begun.is_doubtful = true,
+            (Some(begun), end) if !begun.has_bracket => {
+                self.begun = None;
+                if end == b'c' {
+                    // A reset, unless it is in a text that a terminal takes as a whole.
+                    self.doubtful.append(&mut self.changed);
                 }
+            }
+            (Some(begun), b'0'..=b'9') => {
+                let digit = u16::from(byte - b'0');
+                begun.number =
+                    Some(begun.number.unwrap_or_default().saturating_mul(10).saturating_add(digit));
+            }
+            (Some(begun), b';' | b':') => begun.separate(),
+            (Some(begun), b'<'..=b'?') => {
+                begun.is_doubtful |= begun.private.is_some() || begun.number.is_some();
+                (begun.private, begun.number) = (Some(byte), None);
+                begun.numbers.clear();
+            }
+            (Some(begun), b' '..=b'/') => begun.is_other = true,
+            (Some(begun), end) => {
+                begun.separate();
+                let begun = std::mem::take(begun);
+                self.begun = None;
+                self.obey(&begun, end);
             }
         }
     }
 
     /// What switches it all off again, and no more than that: a terminal that nothing was switched on in is left as it is.
     pub(crate) fn undone(&self) -> String {
-        let mut text = self.switched(|mode| ON_AT_FIRST.contains(&mode));
+        let mut text = String::new();
+        for mode in self.changed.union(&self.doubtful) {
+            switch(&mut text, "?", *mode, ON_AT_FIRST.contains(mode));
+        }
+        for mode in &self.standard {
+            switch(&mut text, "", *mode, STANDARD_ON_AT_FIRST.contains(mode));
+        }
         if self.reports_keys {
             text.push_str("\x1b[<9u");
         }
@@ -56,38 +120,52 @@ impl Modes {
 
     /// What switches the same on in another terminal.
     pub(crate) fn redone(&self) -> String {
-        self.switched(|mode| !ON_AT_FIRST.contains(&mode))
+        let mut text = String::new();
+        for mode in &self.changed {
+            switch(&mut text, "?", *mode, !ON_AT_FIRST.contains(mode));
+        }
+        for mode in &self.standard {
+            switch(&mut text, "", *mode, !STANDARD_ON_AT_FIRST.contains(mode));
+        }
+        text
     }
 
-    fn switched(&self, on: impl Fn(u16) -> bool) -> String {
-        self.changed.iter().fold(String::new(), |mut text, mode| {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "\x1b[?{mode}{}", if on(*mode) { 'h' } else { 'l' });
-            text
-        })
-    }
-
-    fn obey(&mut self, begun: &[u8], end: u8) {
-        let Some((private, numbers)) = begun.strip_prefix(b"[").and_then(<[u8]>::split_first) else {
-            return;
-        };
-        match (private, end) {
-            (b'?', b'h' | b'l') => {
-                let numbers = numbers.split(|byte| *byte == b';');
-                let numbers = numbers.filter_map(|number| std::str::from_utf8(number).ok()?.parse().ok());
-                for mode in numbers {
-                    if (end == b'h') == ON_AT_FIRST.contains(&mode) {
-                        self.changed.remove(&mode);
-                    } else if self.changed.len() < MOST {
-                        self.changed.insert(mode);
-                    }
+    fn obey(&mut self, begun: &Begun, end: u8) {
+        let modes = begun.numbers.iter().copied().filter(|mode| *mode <= LARGEST);
+        match (begun.private, end) {
+            _ if begun.is_other => {}
+            (Some(b'?'), b'h' | b'l') if begun.is_doubtful => self.doubtful.extend(modes),
+            // What they were when they were saved is not known.
+            (Some(b'?'), b'r') => self.doubtful.extend(modes),
+            (Some(b'?'), b'h' | b'l') => {
+                for mode in modes {
+                    self.doubtful.remove(&mode);
+                    set(&mut self.changed, mode, (end == b'h') != ON_AT_FIRST.contains(&mode));
                 }
             }
-            (b'>' | b'=', b'u') => self.reports_keys = true,
-            (b'>', b'm') => self.modifies_keys = true,
+            (None, b'h' | b'l') => {
+                for mode in modes {
+                    set(&mut self.standard, mode, (end == b'h') != STANDARD_ON_AT_FIRST.contains(&mode));
+                }
+            }
+            (Some(b'>' | b'='), b'u') => self.reports_keys = true,
+            (Some(b'>'), b'm') => self.modifies_keys = true,
             _ => {}
         }
     }
+}
+
+fn set(modes: &mut BTreeSet<u16>, mode: u16, is_changed: bool) {
+    if is_changed {
+        modes.insert(mode);
+    } else {
+        modes.remove(&mode);
+    }
+}
+
+fn switch(text: &mut String, private: &str, mode: u16, is_on: bool) {
+    // Writing to a string cannot fail.
+    let _ = write!(text, "\x1b[{private}{mode}{}", if is_on { 'h' } else { 'l' });
 }
 
 #[cfg(test)]
@@ -111,9 +189,11 @@ mod tests {
             ("\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"),
             ("\x1b[?1049h\x1b[?25l\x1b[?25h\x1b[?1049l", ""),
             ("\x1b[?1000;1006;2004h", "\x1b[?1000l\x1b[?1006l\x1b[?2004l"),
-            ("\x1b[?1000h\x1bc", ""),
+            ("\x1b[?1000h\x1bc", "\x1b[?1000l"),
             ("\x1b[>1u\x1b[>4;2m", "\x1b[<9u\x1b[>4m"),
-            ("\x1b]0;title\x07\x1b[?99999999h\x1b[?h\x1b[?xh", ""),
+            ("\x1b]0;title\x07\x1b[?99999999h\x1b[?xh\x1b[?1000 h\x1b[?1000$p", ""),
+            ("\x1b[4;20h\x1b[12l", "\x1b[4l\x1b[12h\x1b[20l"),
+            ("\x1b[4h\x1b[4l\x1b[12h", ""),
         ] {
             let whole = after(&[output]).undone();
             assert_eq!(whole, format!("{undone}{END}"), "{output:?}");
@@ -125,13 +205,43 @@ mod tests {
     }
 
     #[test]
+    fn a_mode_cannot_be_hidden() {
+        let zeros = format!("\x1b[?{}1000h", "0".repeat(200));
+        let many: Vec<String> = (3000..9000).map(|mode| format!("\x1b[?{mode}h")).collect();
+        let many = format!("{}\x1b[?1000h", many.concat());
+        let among = format!("\x1b[?{}1000h", "1;".repeat(40));
+        for output in [
+            "\x1b[?10\n\x0b00\x07h",
+            "\x1b\r[?1000h",
+            "\u{9b}?1000h",
+            "\x1b[?1000h\x1b[?1000s\x1b[?1000l\x1b[?1000r",
+            "\x1b[1\x1b[?1000h",
+            "\x1b[1\u{9b}?1000h",
+            "\x1b\u{9b}?1000h",
+            "\x1b[?1000\u{e9}h",
+            "\x1b[?1000h\x1b[?1000\u{e9}l",
+            "\x1b[1\x18\x1b[?1000h",
+            &zeros,
+            &many,
+            &among,
+        ] {
+            let undone = after(&[output]).undone();
+            assert!(undone.contains("\x1b[?1000l"), "{output:?}: {undone:?}");
+        }
+        // The control: what ends a sequence ends it here too.
+        for output in ["\x1b[?10\x1800h", "\x1b[?10\x1a00h", "\x1b[?10\x1b00h"] {
+            assert_eq!(after(&[output]).undone(), END, "{output:?}");
+        }
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded() {
         let mut modes = Modes::default();
-        for mode in 0..5000 {
-            modes.saw(format!("\x1b[?{mode}h").as_bytes());
+        for mode in 0..70_000 {
+            modes.saw(format!("\x1b[?{mode}h\x1b[?{mode}r\x1b[{mode}h").as_bytes());
         }
         modes.saw(b"\x1b[");
-        modes.saw(&vec![b'1'; 1 << 20]);
-        assert!(modes.changed.len() <= MOST && modes.begun.is_none_or(|begun| begun.len() <= LONGEST));
+        modes.saw(&b"1;".repeat(1 << 20));
+        assert!(modes.undone().len() < 256 * 1024 && modes.begun.unwrap().numbers.len() <= NUMBERS);
     }
 }

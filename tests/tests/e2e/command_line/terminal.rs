@@ -221,10 +221,16 @@ async fn a_command_has_a_terminal_with_its_size_and_its_keys() {
     terminal.types("\x03");
     terminal.shows("^C");
     terminal.shows("$ ");
+    let (id, _) = run_of(&project);
     terminal.types("printf '\\033[?1049h\\033[?25l\\033[?2004h'; exit 7\n");
     terminal.shows("\x1b[?2004h");
     assert_eq!(terminal.ends(), Some(7));
     terminal.shows("\x1b[?25h\x1b[?1049l\x1b[?2004l");
+    // What is kept of it leaves nothing switched on either.
+    let mut kept = Terminal::start(&project.sandbox(&["attach", &id]));
+    assert_eq!(kept.ends(), Some(7));
+    kept.shows("\x1b[?2004h");
+    kept.shows("\x1b[?25h\x1b[?1049l\x1b[?2004l");
     assert_nothing_left(prefix).await;
 }
 
