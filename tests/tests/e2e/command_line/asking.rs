@@ -86,7 +86,7 @@ async fn a_task_cannot_write_over_a_question_nor_type_into_it() {
     let prefix = "e2e-cli-ask-forged";
     let project = Project::with_prefix(prefix);
     let script = "printf 'o\\n' > /dev/stdin 2>/dev/null; printf '\\033[8m\\033(0'; \
-        (sleep 2; echo OVER-$((40 + 2))) & \
+        (until [ -e go ]; do sleep 0.1; done; echo OVER-$((40 + 2)); touch written) & \
         curl -s -o /dev/null -w 'came to %{http_code}\\n' -g --path-as-is 'https://xn--80ak6aa92e.test/a?\u{202e}%1b[2J%0a[o]nce'; wait";
     let mut terminal = Terminal::start(&project.sandbox(&["run", "--ask", "--", "bash", "-c", script]));
     terminal.shows("\x1b[r\x1b[999;1H");
@@ -94,9 +94,16 @@ async fn a_task_cannot_write_over_a_question_nor_type_into_it() {
     let shown = terminal.shows(PROMPT);
     assert!(shown.contains("GET https://xn--80ak6aa92e.test/"), "{shown:?}");
     assert!(!shown.contains('\u{202e}') && !shown.contains("\x1b["), "{shown:?}");
-    // Longer than the task waits.
-    std::thread::sleep(Duration::from_secs(4));
-    assert!(!terminal.rest().contains("OVER"), "{:?}", terminal.rest());
+    // What the task writes now waits for the answer.
+    project.write("go", "");
+    let deadline = Instant::now() + DEADLINE;
+    while !project.path().join("written").exists() {
+        assert!(Instant::now() < deadline, "{:?}", terminal.rest());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    terminal.types("\n");
+    let between = terminal.shows(PROMPT);
+    assert!(!between.contains("OVER"), "{between:?}");
     terminal.types("n\n");
     terminal.shows("OVER-42");
     terminal.shows("came to 403");

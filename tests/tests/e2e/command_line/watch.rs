@@ -268,7 +268,8 @@ async fn a_request_that_waits_is_answered_by_a_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_task_sends_does_nothing_to_the_terminal() {
-    let project = Project::new();
+    // It shows the newest run of all that have this state.
+    let project = Project::with_prefix("e2e-cli-watch-hostile");
     let mut run = start(&project);
     let tmux = Tmux::start(&project.sandbox(&["watch"]), 120, 30);
     tmux.shows("nothing yet");
