@@ -308,7 +308,7 @@ async fn what_a_task_sends_does_nothing_to_the_terminal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_terminal_is_given_back_on_every_end() {
-    let project = Project::with_prefix("e2e-cli-watch-end").that_may_panic();
+    let project = Project::with_prefix("e2e-cli-watch-end");
     let mut watch = project.sandbox(&["watch"]);
     watch.env("RUST_BACKTRACE", "0");
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130)] {
