@@ -109,7 +109,8 @@ mod tests {
     #[test]
     fn of_several_values_those_that_differ_are_named() {
         let of = |values: &[&str]| -> String {
-            values.iter().map(|value| format!("[remote \"o\"]\n push = {value}\n")).collect()
+            let keys: Vec<String> = values.iter().map(|value| format!(" push = {value}\n")).collect();
+            format!("[remote \"o\"]\n{}", keys.concat())
         };
         let key = "remote.o.push";
         check(&of(&["a"]), &of(&["a", "b"]), &[(key, None, Some("b"))]);

@@ -109,25 +109,29 @@ fn references_and_objects_may_go_and_hooks_and_configurations_may_not() {
 
 const EVIL: &str = "[core]\n fsmonitor = evil\n";
 
+/// What a task writes at a path, as something that git follows.
+type Pointer = (&'static str, fn(&Bed, &str));
+
+const POINTERS: [Pointer; 6] = [
+    ("relative", |bed, path| bed.task(path, "gitdir: ../.git\n")),
+    ("of the container", |bed, path| bed.task(path, "gitdir: /workspace/.git/worktrees/x\n")),
+    ("leads nowhere", |bed, path| bed.task(path, "gitdir: no-such-folder\n")),
+    ("outside", |bed, path| bed.task(path, "gitdir: /tmp\n")),
+    ("a link", |bed, path| {
+        fs::create_dir_all(bed.upper().join(path).parent().unwrap()).unwrap();
+        bed.task_link(path, "../.git");
+    }),
+    ("a folder that shares another's", |bed, path| {
+        bed.task(&format!("{path}/HEAD"), "x");
+        bed.task(&format!("{path}/commondir"), "../../.git\n");
+    }),
+];
+
 #[test]
 fn no_pointer_that_a_task_wrote_is_applied_wherever_it_leads() {
     let absolute = |bed: &Bed, path: &str| bed.tree().join(path).display().to_string();
-    let pointers: [(&str, fn(&Bed, &str)); 6] = [
-        ("relative", |bed, path| bed.task(path, "gitdir: ../.git\n")),
-        ("of the container", |bed, path| bed.task(path, "gitdir: /workspace/.git/worktrees/x\n")),
-        ("leads nowhere", |bed, path| bed.task(path, "gitdir: no-such-folder\n")),
-        ("outside", |bed, path| bed.task(path, "gitdir: /tmp\n")),
-        ("a link", |bed, path| {
-            fs::create_dir_all(bed.upper().join(path).parent().unwrap()).unwrap();
-            bed.task_link(path, "../.git");
-        }),
-        ("a folder that shares another's", |bed, path| {
-            bed.task(&format!("{path}/HEAD"), "x");
-            bed.task(&format!("{path}/commondir"), "../../.git\n");
-        }),
-    ];
     for place in ["new/.git", "dir/.git", "deep/er/.git", "known/.git", "node_modules/x/.git"] {
-        for (name, write) in pointers {
+        for (name, write) in POINTERS {
             let bed = Bed::new();
             bed.host(".git/HEAD", "x");
             bed.host("known/.git", &format!("gitdir: {}\n", absolute(&bed, ".git")));
@@ -195,10 +199,11 @@ fn a_work_tree_that_a_task_added_waits_with_its_part_of_the_repository_and_its_b
     }
 }
 
+const CLONED: &str = "[core]\n bare = false\n[remote \"origin\"]\n url = https://a.test/a.git\n";
+
 #[test]
 fn no_configuration_that_a_task_wrote_is_applied_whatever_it_says() {
     let bed = Bed::new();
-    const CLONED: &str = "[core]\n bare = false\n[remote \"origin\"]\n url = https://a.test/a.git\n";
     let repositories = [".git", ".git/modules/m", "sub/.git", "bare"];
     for repository in repositories {
         for name in ["HEAD", "objects/x", "refs/x"] {
