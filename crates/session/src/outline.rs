@@ -12,10 +12,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::directory::{SessionDirectory, io_error};
+use super::directory::{CONTEXT, SessionDirectory, io_error};
 use super::error::SessionError;
 use super::metadata::{SessionReply, newest_usable, null_as_default};
-use super::snapshot::CONTEXT;
 
 /// What is known of a session without its texts and events.
 #[derive(Debug, Clone, PartialEq, Eq)]

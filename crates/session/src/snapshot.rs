@@ -5,13 +5,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::budget::MissingEvents;
-use super::directory::SessionDirectory;
+use super::directory::{CONTEXT, SessionDirectory};
 use super::error::SessionError;
 use super::journal::{JOURNAL, Journal};
 use super::metadata::{SessionMetadata, SessionReply};
 use super::outline::{ContextFile, ReplyOutline, SessionOutline};
 
-pub(super) const CONTEXT: &str = "context.json";
 const OLDER: &str = "session.json";
 
 /// A session, and what `context.json` does not have yet.

@@ -11,12 +11,12 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::budget::Budget;
-use super::directory::{SessionDirectory, io_error};
+use super::directory::{CONTEXT, SessionDirectory, io_error};
 use super::error::SessionError;
 use super::journal::{Header, JOURNAL, JournalFile};
 use super::metadata::SessionReply;
 use super::outline::ContextFile;
-use super::snapshot::{CONTEXT, Sketch, Unfolded};
+use super::snapshot::{Sketch, Unfolded};
 
 /// The least growth that is worth a refresh of `context.json`, in bytes.
 const LEAST_GROWTH: u64 = 16 * 1024;
