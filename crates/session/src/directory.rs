@@ -11,6 +11,8 @@ use sandbox_files::{FileLock, Replacement, Writers, create_folder, remove_in};
 
 use super::error::SessionError;
 
+/// The session's file.
+pub(super) const CONTEXT: &str = "context.json";
 const LOCK: &str = ".lock";
 
 pub(super) const CONTEXT: &str = "context.json";

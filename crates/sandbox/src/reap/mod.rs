@@ -6,6 +6,7 @@
 mod instance;
 mod inventory;
 mod labels;
+mod processes;
 mod sweep;
 
 pub(crate) use instance::InstanceLock;

@@ -12,6 +12,7 @@ use sandbox_podman::{Engine, EngineError};
 use super::instance::{self, Liveness, LockLocation};
 use super::inventory::{Found, ObjectKind, find, find_instance};
 use super::labels::{Labels, Role};
+use super::processes;
 
 /// How many objects are removed at once; the engine does the removals of one lock in turn anyway.
 const AT_ONCE: usize = 4;
@@ -137,6 +138,7 @@ async fn remove(engine: &Engine, stale: Vec<Found>) -> (SweepReport, Option<Engi
     report.instances = instances.into_iter().collect();
     let (containers, networks): (Vec<_>, Vec<_>) =
         stale.into_iter().partition(|found| found.kind == ObjectKind::Container);
+    let mut removed_ids = BTreeSet::new();
     for kind in [containers, networks] {
         let removals = stream::iter(kind).map(async |found| {
             let removed = match found.kind {
@@ -148,7 +150,10 @@ async fn remove(engine: &Engine, stale: Vec<Found>) -> (SweepReport, Option<Engi
         let mut removals = std::pin::pin!(removals.buffered(AT_ONCE));
         while let Some((found, removed)) = removals.next().await {
             match (removed, found.kind) {
-                (Ok(()), ObjectKind::Container) => report.containers.push(found.name),
+                (Ok(()), ObjectKind::Container) => {
+                    report.containers.push(found.name);
+                    removed_ids.insert(found.id);
+                }
                 (Ok(()), ObjectKind::Network) => report.networks.push(found.name),
                 (Err(error), _) => {
                     tracing::warn!(%error, object = %found.name, "left behind");
@@ -157,6 +162,10 @@ async fn remove(engine: &Engine, stale: Vec<Found>) -> (SweepReport, Option<Engi
                 }
             }
         }
+    }
+    if !removed_ids.is_empty() {
+        // A fault of it would be no reason not to report what was removed.
+        let _ = tokio::task::spawn_blocking(move || processes::end_left(&removed_ids)).await;
     }
     (report, first_error)
 }
