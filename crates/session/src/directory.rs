@@ -15,8 +15,6 @@ use super::error::SessionError;
 pub(super) const CONTEXT: &str = "context.json";
 const LOCK: &str = ".lock";
 
-pub(super) const CONTEXT: &str = "context.json";
-
 /// An open session directory.
 #[derive(Debug)]
 pub(super) struct SessionDirectory {

@@ -129,8 +129,7 @@ impl Created {
                 Some(_) => handle.engine.attach_terminal(id).await.map(|(keys, screen)| (Some(keys), screen)),
                 None => handle.engine.attach_output(id).await.map(|output| (None, output)),
             };
-            let (keys, output) =
-                streams.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
+            let (keys, output) = streams.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
             let stdin = async {
                 match keys {
                     Some(keys) => Ok(keys),

@@ -130,7 +130,7 @@ fn no_pointer_that_a_task_wrote_is_applied_wherever_it_leads() {
         }),
     ];
     for place in ["new/.git", "dir/.git", "deep/er/.git", "known/.git", "node_modules/x/.git"] {
-        for (name, write) in POINTERS {
+        for (name, write) in pointers {
             let bed = Bed::new();
             bed.host(".git/HEAD", "x");
             bed.host("known/.git", &format!("gitdir: {}\n", absolute(&bed, ".git")));
