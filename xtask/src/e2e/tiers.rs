@@ -48,11 +48,18 @@ const GVISOR: &str = "binary_id(e2e-tests::gvisor)";
 const QUOTA: &str = "binary_id(e2e-tests::quota)";
 
 /// Promises 1 to 6 and 9 of SECURITY.md, on podman 5.
-const FAST: [&str; 21] = [
+const FAST: [&str; 28] = [
+    "asking::an_answer_opens_no_private_address",
+    "asking::once_always_and_no",
     "command_line::auto::",
     "command_line::exec::",
+    "command_line::exec_in_run::",
+    "command_line::git::withheld::",
+    "command_line::learn::an_audit_opens_public_hosts",
     "command_line::left_behind::",
     "command_line::run::",
+    "command_line::terminal::when_the_owner_is_killed",
+    "command_line::watch::what_a_task_sends",
     "command_line::workspace::",
     "credentials::foreign::",
     "credentials::scope::",
