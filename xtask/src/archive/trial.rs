@@ -15,6 +15,9 @@ use crate::report::step;
 use crate::task_base_image::{BASE, CLIENTS};
 use crate::workspace;
 
+const AS_ROOT: &str = "the archive, as root";
+const AS_USER: &str = "the archive, as an ordinary user";
+
 /// Makes the archive, uses it beside podman, as root and as an ordinary user, and runs what its documents say. Gives its path.
 pub(crate) fn tested(build: Build) -> Result<PathBuf> {
     let archive = make(build)?;
@@ -25,8 +28,9 @@ pub(crate) fn tested(build: Build) -> Result<PathBuf> {
     let user = Place::prepare(Podman::FiveRootless, &stand_in)?;
     ensure_image(root.engine.socket(), &CLIENTS)?;
     std::thread::scope(|scope| {
-        let user = scope.spawn(|| step("the archive, as an ordinary user", || user.first_use(&archive)));
-        let root = step("the archive, as root", || root.first_use(&archive))
+        let user = scope.spawn(|| step(AS_USER, || user.first_use(&archive)).context(AS_USER));
+        let root = step(AS_ROOT, || root.first_use(&archive))
+            .context(AS_ROOT)
             .and_then(|()| step("what its documents say", || root.documents(&archive)));
         root.and(user.join().unwrap_or_else(|_| bail!("the ordinary user's part panicked")))
     })?;

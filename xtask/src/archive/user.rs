@@ -35,7 +35,7 @@ pub(super) struct User {
 }
 
 /// Whoever takes longer waits for something that will not come.
-const LIMIT: &str = "120";
+const LIMIT: &str = "600";
 /// Makes the checkout an empty folder, for whatever is started in the end.
 const WITHOUT_CHECKOUT: &str = r#"set -eu
 mount --make-rprivate /
