@@ -45,15 +45,6 @@ pub async fn raw(method: &str, target: &str) -> (u16, Bytes) {
     send(method, target, None).await
 }
 
-/// The same with a body.
-///
-/// # Panics
-///
-/// When the engine cannot be reached.
-pub async fn raw_with(method: &str, target: &str, body: &Value) -> (u16, Bytes) {
-    send(method, target, Some(body)).await
-}
-
 async fn send(method: &str, target: &str, body: Option<&Value>) -> (u16, Bytes) {
     let socket: PathBuf = Setting::of_this_run().engine.trim_start_matches("unix://").into();
     let stream = UnixStream::connect(socket).await.expect("the engine's socket");
@@ -136,56 +127,16 @@ fn names(list: &Value, key: &str) -> Vec<String> {
 ///
 /// When the container cannot be run.
 pub async fn unverified(script: &str, host: &Value) -> String {
-    let compatible = compatible(script, &json!({"HostConfig": host})).await;
-    assert_eq!(compatible.refusal, None);
-    compatible.output
-}
-
-/// What the Docker-compatible API made of a container.
-#[derive(Debug)]
-pub struct Compatible {
-    /// Why there is none, or why it did not start: status and body.
-    pub refusal: Option<(u16, String)>,
-    /// What it printed.
-    pub output: String,
-    /// What podman's own API reports of it after its end.
-    pub facts: Value,
-}
-
-/// Runs `script` in a container as the Docker-compatible API makes it of `body`: without a network and with a log, unless `body` says
-/// otherwise.
-///
-/// # Panics
-///
-/// When the engine cannot be reached.
-pub async fn compatible(script: &str, body: &Value) -> Compatible {
-    let mut whole = json!({
+    let mut body = json!({
         "Image": Setting::of_this_run().clients_image,
         "Entrypoint": [],
         "Cmd": ["bash", "-c", script],
         "HostConfig": {"NetworkMode": "none", "LogConfig": {"Type": "k8s-file"}},
     });
-    merge(&mut whole, body);
-    let (status, answer) = send("POST", "/v1.41/containers/create", Some(&whole)).await;
-    let refused = |status, answer: &[u8]| Compatible {
-        refusal: Some((status, String::from_utf8_lossy(answer).into_owned())),
-        output: String::new(),
-        facts: Value::Null,
-    };
-    if status != 201 {
-        return refused(status, &answer);
-    }
-    let created: Value = serde_json::from_slice(&answer).expect("JSON");
-    let id = id_of(&created);
-    let (status, answer) = call("POST", &format!("/containers/{id}/start"), None).await;
-    if !(200..300).contains(&status) {
-        remove(&id).await;
-        return refused(status, &answer);
-    }
-    let log = ended(&id).await;
-    let facts = json("GET", &format!("/containers/{id}/json"), None).await;
-    remove(&id).await;
-    Compatible { refusal: None, output: unframed(&log), facts }
+    merge(&mut body, &json!({"HostConfig": host}));
+    let (status, answer) = send("POST", "/v1.41/containers/create", Some(&body)).await;
+    assert_eq!(status, 201, "{}", String::from_utf8_lossy(&answer));
+    unframed(&finish(&serde_json::from_slice(&answer).expect("JSON")).await)
 }
 
 /// Puts `more` into `whole`, object by object.

@@ -6,6 +6,7 @@
 //! task must not see, [`s3`] is a server that we did not write and that verifies signatures.
 
 pub mod bed;
+mod breach;
 pub mod engine;
 pub mod host;
 pub mod s3;

@@ -78,26 +78,7 @@ impl Secrets {
     ///
     /// When no host can match `scope`.
     #[must_use]
-    pub fn aws(self, key: &AwsKey, scope: &str) -> Self {
-        self.aws_that(key, scope, |credential| credential)
-    }
-
-    /// Adds an AWS key for hosts that match `scope`, beside which other credentials may travel.
-    ///
-    /// # Panics
-    ///
-    /// When no host can match `scope`.
-    #[must_use]
-    pub fn lenient_aws(self, key: &AwsKey, scope: &str) -> Self {
-        self.aws_that(key, scope, |credential| credential.allow_foreign_credentials(true))
-    }
-
-    fn aws_that(
-        mut self,
-        key: &AwsKey,
-        scope: &str,
-        change: impl FnOnce(SigningCredential) -> SigningCredential,
-    ) -> Self {
+    pub fn aws(mut self, key: &AwsKey, scope: &str) -> Self {
         let part = |variable: &str, value: &str| SecretVariable::new(variable, SecretValue::new(value));
         let credential = SigningCredential::aws(AwsAccessKey {
             name: "aws".to_owned(),
@@ -106,7 +87,7 @@ impl Secrets {
             session_token: key.token.as_deref().map(|token| part("AWS_SESSION_TOKEN", token)),
             scopes: vec![HostPattern::new(scope).expect("a host pattern")],
         });
-        self.signing.push(change(credential));
+        self.signing.push(credential);
         self
     }
 

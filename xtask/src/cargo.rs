@@ -72,9 +72,9 @@ pub(crate) fn program(name: &str, profile: &[&str]) -> Result<PathBuf> {
     executables(args)?.remove(name).with_context(|| format!("cargo built no program {name}"))
 }
 
-/// The same, as tests are built.
+/// The same, built together with all tests: what only tests need selects features too, and so nothing is built in a second way.
 pub(crate) fn program_for_tests(name: &str) -> Result<PathBuf> {
-    let args = ["build", "--bin", name].into_iter().chain(FOR_TESTS);
+    let args = ["build", "--bins", "--tests", "--examples"].into_iter().chain(FOR_TESTS);
     executables(args)?.remove(name).with_context(|| format!("cargo built no program {name}"))
 }
 
@@ -133,6 +133,9 @@ pub(crate) fn host_target() -> Result<String> {
 }
 
 fn executable(message: &Value) -> Option<(String, PathBuf)> {
+    if message.pointer("/profile/test").and_then(Value::as_bool) == Some(true) {
+        return None;
+    }
     let path = message.get("executable")?.as_str()?;
     let name = message.pointer("/target/name")?.as_str()?;
     Some((name.to_owned(), PathBuf::from(path)))
@@ -193,6 +196,9 @@ mod tests {
         let message =
             serde_json::json!({"reason": "compiler-artifact", "target": {"name": "x"}, "executable": "/t/x"});
         assert_eq!(executable(&message), Some(("x".into(), "/t/x".into())));
+        let test =
+            serde_json::json!({"target": {"name": "x"}, "executable": "/t/x-1", "profile": {"test": true}});
+        assert_eq!(executable(&test), None, "tests of a program have its name");
         assert_eq!(executable(&serde_json::json!({"target": {"name": "x"}, "executable": null})), None);
     }
 }

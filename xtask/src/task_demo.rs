@@ -32,12 +32,15 @@ pub(crate) struct DemoArgs {
     /// Asks the stand-in for the API also where `ANTHROPIC_API_KEY` is set.
     #[arg(long)]
     stand_in: bool,
+    /// Whether the programs of tests are used, which tests have built.
+    #[arg(skip)]
+    is_test: bool,
 }
 
 impl DemoArgs {
     /// As the tests show it: on a private engine, without an account.
     pub(crate) fn for_tests() -> Self {
-        Self { podman: Some(Podman::Five), image: None, claude_bin: None, stand_in: true }
+        Self { podman: Some(Podman::Five), image: None, claude_bin: None, stand_in: true, is_test: true }
     }
 }
 
@@ -94,7 +97,10 @@ fn prepare(args: &DemoArgs) -> Result<Prepared> {
     let socket = step("finding an engine", || task_engine::find_or_start(args.podman))?;
     let claude = step("finding Claude Code", || claude_code::visible_program(args.claude_bin.as_deref()))?;
     let image = step("finding an image for tasks", || image(&socket, args))?;
-    let sandbox = step("building the sandbox command", || cargo::program_for_tests("sandbox"))?;
+    let sandbox = step("building the sandbox command", || match args.is_test {
+        true => cargo::program_for_tests("sandbox"),
+        false => cargo::program("sandbox", &[]),
+    })?;
     task_proxy_image::build_for_tests()?;
     let stand_in = StandIn::build()?;
     Ok(Prepared { socket, image, sandbox, stand_in, claude })

@@ -121,12 +121,14 @@ async fn stopping_a_task_is_an_outcome_and_a_second_execution_at_once_is_refused
     let bed = Bed::new().await;
     let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
     let mut execution = task.execute(Prompt::new("scenario:hang"));
-    execution.next().await.expect("an event");
+    while execution.next().await.expect("the agent begins").session_id().is_none() {}
     let second = task.execute(Prompt::new("me too")).await;
     assert!(matches!(second, Err(sandbox::SandboxError::Busy)), "{second:?}");
     let (result, stopped) = tokio::join!(execution, task.stop());
     assert!(stopped && !task.stop().await);
-    assert_eq!(result.expect("a stop is an outcome").outcome, Outcome::Stopped);
+    let result = result.expect("a stop is an outcome");
+    assert_eq!(result.outcome, Outcome::Stopped);
+    assert!(result.session_id.is_some());
     bed.close().await;
 }
 
@@ -137,7 +139,6 @@ async fn the_time_limit_is_an_outcome() {
     let task: Task = bed.sandbox.create_task(bed.agent().limits(limits)).expect("a good task");
     let result = task.execute(Prompt::new("scenario:hang")).await.expect("a timeout is an outcome");
     assert_eq!(result.outcome, Outcome::Timeout);
-    assert!(result.session_id.is_some());
     bed.close().await;
 }
 

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::{Bed, Ran};
 use sandbox::gate::{Repository, Rewrites};
 use sandbox::{Network, NetworkSandboxConfig};
@@ -58,12 +59,20 @@ async fn only_what_the_policy_allows_arrives_in_a_repository_of_the_host() {
     let rule = "git: {push: ['refs/heads/agent/*', 'refs/tags/agent-*']}";
     let ran = run(&bed, &repository, rule, SCRIPT).await;
     let allowed = "clone create forward tag annotated umlaut bytes version0 version2 merge big shallow";
-    assert_eq!(verdicts(&ran.stdout, "ok").join(" "), allowed, "{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
     let heads = refs(&repository, "refs/heads");
-    assert!(heads.contains("refs/heads/agent/x") && heads.contains("refs/heads/agent/gone"), "{heads}");
     for absent in ["mixed", "atomic", "signed", "agentx"] {
-        assert!(!heads.contains(absent), "{heads}");
+        assert_held!(!heads.contains(absent), "{heads}");
     }
+    for name in verdicts(&ran.stdout, "ok") {
+        assert_held!(
+            allowed.split(' ').any(|allowed| allowed == name),
+            "{name}: {}\n{}",
+            ran.stdout,
+            ran.log
+        );
+    }
+    assert_eq!(verdicts(&ran.stdout, "ok").join(" "), allowed, "{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
+    assert!(heads.contains("refs/heads/agent/x") && heads.contains("refs/heads/agent/gone"), "{heads}");
     assert_eq!(refs(&repository, "refs/sandbox/backup"), "");
     // The host takes what the task pushed, with its own git.
     let (upstream, path) = (bed.folder().join("upstream"), repository.path().to_str().expect("a plain path"));
@@ -87,11 +96,12 @@ async fn what_a_permitted_push_removes_is_kept() {
     }
     let backups = refs(&repository, "refs/sandbox/backup");
     for removed in ["backup/heads/agent/gone/", "backup/heads/agent/x/"] {
-        assert!(backups.contains(removed), "{backups}");
+        assert_held!(backups.contains(removed), "{removed} is lost: {backups}");
     }
     // Inside there are none.
     let ran = run(&bed, &repository, rule, "git ls-remote $URL").await;
-    assert!(ran.stdout.contains("refs/heads/agent/x") && !ran.stdout.contains("backup"), "{}", ran.stdout);
+    assert_held!(!ran.stdout.contains("backup"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("refs/heads/agent/x"), "{}", ran.stdout);
     let before = refs(&repository, "refs/heads");
     let report = repository.sync(Rewrites::Apply).await.expect("the upstream is there");
     assert!(report.applied.is_empty() && refs(&repository, "refs/heads") == before, "{report:?}");
@@ -109,6 +119,7 @@ async fn a_token_opens_what_was_given_and_no_later_execution() {
     let (token, codes) = first.stdout.split_once('\n').expect("two lines");
     assert_eq!(codes, "200 401 ", "{}\n{}", first.stderr, first.log);
     let second = run(&bed, &repository, "git: {}", &format!("OTHER={token}\n{ask}")).await;
+    assert_held!(!second.stdout.contains(" 200"), "{}", second.stdout);
     assert!(second.stdout.ends_with("\n200 401 401 "), "{}", second.stdout);
     // What was not given is not there, whatever the policy says.
     let script = format!("git ls-remote http://gate/{}.git; git ls-remote $URL", other.name());
@@ -122,6 +133,6 @@ async fn a_token_opens_what_was_given_and_no_later_execution() {
     // Nor is the gate there for a task that was given none.
     let ran =
         bed.run("domains: [gate]", &format!("git ls-remote http://gate/{}.git", repository.name())).await;
-    assert_ne!(ran.code, 0, "{}", ran.stdout);
+    assert_held!(ran.code != 0, "{}", ran.stdout);
     bed.close().await;
 }

@@ -1,5 +1,6 @@
 //! Rules for repositories: real git in the task, git's own server behind the proxy.
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::Bed;
 
 /// Pushes in all ways, and says what became of each.
@@ -64,14 +65,17 @@ async fn only_what_the_rules_allow_arrives() {
     let (stdout, log) = pushed(policy, "ruled").await;
     let allowed =
         "clone create forward tag annotated umlaut bytes version0 version2 options merge big shallow";
+    let refs = stdout.lines().last().unwrap_or_default();
+    for absent in ["mixed", "atomic", "signed", "agentx", "tags/v1"] {
+        assert_held!(!refs.contains(absent), "{refs}");
+    }
+    for name in verdicts(&stdout, "ok") {
+        assert_held!(allowed.split(' ').any(|allowed| allowed == name), "{name}: {stdout}\n{log}");
+    }
     assert_eq!(verdicts(&stdout, "ok").join(" "), allowed, "{stdout}\n{log}");
     let refused = "othertag main prefix mixed atomic delete signed forced rewound backdoor dumb";
     assert_eq!(verdicts(&stdout, "refused").join(" "), refused, "{stdout}\n{log}");
-    let refs = stdout.lines().last().unwrap_or_default();
     assert!(refs.contains("refs/heads/agent/x ") && refs.contains("refs/heads/agent/gone "), "{refs}");
-    for absent in ["mixed", "atomic", "signed", "agentx", "tags/v1"] {
-        assert!(!refs.contains(absent), "{refs}");
-    }
     for reason in ["[reason: ref_not_allowed]", "[reason: ref_lost]", "[reason: body]", "[reason: path"] {
         assert!(log.contains(reason), "{reason}\n{log}");
     }
@@ -82,6 +86,9 @@ async fn more_is_allowed_where_the_policy_says_so() {
     let policy = "url_prefixes: [{host: a.git.test, path: /free, git: {push: ['refs/heads/agent/*'], force: true, delete: true}}]";
     let (stdout, log) = pushed(policy, "free").await;
     let refused = "tag annotated othertag main prefix mixed atomic signed backdoor dumb";
+    for name in verdicts(&stdout, "ok") {
+        assert_held!(refused.split(' ').all(|refused| refused != name), "{name}: {stdout}\n{log}");
+    }
     assert_eq!(verdicts(&stdout, "refused").join(" "), refused, "{stdout}\n{log}");
 }
 

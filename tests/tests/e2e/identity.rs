@@ -1,5 +1,6 @@
 //! One identity, one reading of the path: what a client inside a task says about itself is not believed.
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::Bed;
 use e2e_tests::world::World;
 
@@ -50,36 +51,9 @@ print(plain(b'GET http://victim.test/ HTTP/1.1\r\nHost: open.test\r\n\r\n'))
 ",
     )
     .await;
+    assert_held!(World::shared().seen("victim.test").is_empty(), "{statuses:?}\n{log}");
+    assert_held!(statuses.iter().skip(1).all(|status| status != "200"), "{statuses:?}\n{log}");
     assert_eq!(statuses, ["200", "421", "421", "421"], "{log}");
-    assert!(World::shared().seen("victim.test").is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_malformed_identity_is_refused() {
-    let (statuses, log) = statuses(
-        r"
-for request in (
-    b'GET / HTTP/1.1\r\nHost: open.test\r\nHost: evil.test\r\n\r\n',
-    b'GET / HTTP/1.1\r\n\r\n',
-    b'GET / HTTP/1.1\r\nHost: user@open.test\r\n\r\n',
-    b'GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n',
-    b'GET / HTTP/1.1\r\nHost: 2130706433\r\n\r\n',
-    b'GET / HTTP/1.1\r\nHost: 0x7f.1\r\n\r\n',
-    b'GET / HTTP/1.1\r\nHost: 0177.0.0.1\r\n\r\n',
-    b'GET / HTTP/1.1\r\nHost: open.test:22\r\n\r\n',
-    b'GET / HTTP/1.1\r\nHost: 203.0.113.10\r\n\r\n',
-    b'CONNECT open.test:443 HTTP/1.1\r\nHost: open.test:443\r\n\r\n',
-    b'TRACE / HTTP/1.1\r\nHost: open.test\r\n\r\n',
-):
-    print(plain(request))
-",
-    )
-    .await;
-    assert_eq!(
-        statuses,
-        ["400", "400", "400", "400", "400", "400", "400", "403", "403", "403", "403"],
-        "{log}"
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,30 +69,10 @@ for path in (b'/repos/ours/x', b'/repos/ours/../theirs', b'/repos/ours/%2e%2e/th
     .await;
     let (first, rest) = statuses.split_first().expect("answers");
     assert_eq!(first, "200", "{log}");
+    let seen = World::shared().seen("repo.test");
+    assert_held!(seen.iter().all(|seen| seen.target == "/repos/ours/x"), "{seen:?}");
+    assert_held!(!rest.contains(&"200".to_owned()), "{statuses:?}\n{log}");
     assert!(rest.iter().all(|status| status == "403" || status == "400"), "{statuses:?}\n{log}");
-    assert_eq!(
-        World::shared().seen("repo.test").iter().filter(|seen| seen.target != "/repos/ours/x").count(),
-        0
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn smuggled_framing_is_refused() {
-    let (statuses, log) = statuses(
-        r"
-for request in (
-    b'POST / HTTP/1.1\r\nHost: open.test\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
-    b'POST / HTTP/1.1\r\nHost: open.test\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
-    b'POST / HTTP/1.1\r\nHost: open.test\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n',
-    b'GET / HTTP/1.1\r\nHost: open.test\r\nX: a\r\n b\r\n\r\n',
-    b'GET / HTTP/1.1\nHost: open.test\n\n',
-    b'POST / HTTP/1.1\r\nHost: open.test\r\nContent-Length: +3\r\n\r\nabc',
-):
-    print(plain(request))
-",
-    )
-    .await;
-    assert_eq!(statuses, ["400"; 6], "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,7 +81,7 @@ async fn a_connection_without_a_servers_name_is_refused() {
     let ran = bed
         .run(POLICY, "openssl s_client -noservername -connect open.test:443 </dev/null 2>&1 | grep -ci alert; echo raw | socat -t 2 - TCP:open.test:443 >/dev/null; true")
         .await;
-    assert_ne!(ran.stdout.trim(), "0", "{}", ran.stdout);
+    assert_held!(ran.stdout.trim() != "0", "it was let in: {}", ran.log);
     assert!(
         ran.log_lines("BLOCKED TLS - -> ").iter().any(|line| line.ends_with("[reason: no_sni]")),
         "{}",

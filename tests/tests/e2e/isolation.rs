@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
+use e2e_tests::assert_held;
 use e2e_tests::bed::{self, Bed, read_until};
 use e2e_tests::engine;
 use e2e_tests::host::{self, HostService};
@@ -37,7 +38,7 @@ async fn the_hosts_services_are_unreachable_over_ipv4() {
     let service = HostService::start();
     for address in [HOST, "10.88.0.1", "169.254.1.2"] {
         let outcome = probe(&bed, &format!("tcp {address} {}", service.port())).await;
-        assert!(!answered(&outcome), "{address}: {outcome}");
+        assert_held!(!answered(&outcome), "{address}: {outcome}");
     }
     // The first address of the task's own network, where a bridge would have its gateway.
     let script = format!(
@@ -45,7 +46,7 @@ async fn the_hosts_services_are_unreachable_over_ipv4() {
         service.port()
     );
     let ran = bed.run(POLICY, &script).await;
-    assert!(!answered(&ran.stdout), "{}", ran.stdout);
+    assert_held!(!answered(&ran.stdout), "{}", ran.stdout);
     bed.close().await;
 }
 
@@ -71,7 +72,7 @@ async fn names_that_podman_gives_the_host_lead_nowhere() {
             service.port()
         );
         let ran = bed.run(POLICY, &script).await;
-        assert!(!ran.stdout.contains("\"reached\""), "{name}: {}", ran.stdout);
+        assert_held!(!ran.stdout.contains("\"reached\""), "{name}: {}", ran.stdout);
     }
     bed.close().await;
 }
@@ -126,9 +127,10 @@ async fn the_hosts_services_are_unreachable_over_ipv6_link_local() {
     let bed = Bed::new().await;
     let service = HostService::start();
     for outcome in with_link_local(&bed, service.port()).await {
-        assert!(!answered(&outcome), "{outcome}");
+        assert_held!(!answered(&outcome), "{outcome}");
     }
     let addresses = bed.run(POLICY, "cat /proc/net/if_inet6 2>/dev/null; cat /proc/sys/net/ipv6/conf/*/disable_ipv6 | sort -u; echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6 || echo refused").await;
+    assert_held!(!addresses.stdout.contains('0'), "it has IPv6: {}", addresses.stdout);
     assert_eq!(addresses.stdout, "1\nrefused\n", "{}", addresses.stderr);
     bed.close().await;
 }
@@ -143,13 +145,15 @@ async fn the_control_with_ipv6_on_an_internal_network_reaches_the_host() {
     let bridge = made["network_interface"].as_str().expect("a bridge").to_owned();
     let on_it = json!({"netns": {"nsmode": "bridge"}, "Networks": {network.clone(): {}}, "networks": {network.clone(): {}}});
     let holder = tokio::spawn({
-        let on_it = on_it.clone();
-        async move { engine::weakened(&["sleep", "45"], &on_it).await }
+        let mut named = on_it.clone();
+        engine::merge(&mut named, &json!({"name": network}));
+        async move { engine::weakened(&["sleep", "600"], &named).await }
     });
     let address = link_local_address_of(bridge).await;
     let port = service.port().to_string();
     let outcome = engine::weakened(&["--after", "4", "tcp", &address, &port], &on_it).await;
     let reached = answered(&outcome);
+    engine::call("DELETE", &format!("/containers/{network}?force=true&timeout=0"), None).await;
     holder.await.expect("the container that keeps the bridge up");
     engine::call("DELETE", &format!("/networks/{network}?force=true"), None).await;
     assert!(
@@ -190,7 +194,7 @@ async fn udp_and_icmp_to_the_outside_arrive_nowhere() {
     );
     let ran = bed.run(POLICY, &script).await;
     assert_eq!(ran.stdout.matches("\"outcome\"").count(), 5, "each attempt was made: {}", ran.stdout);
-    assert_eq!((sink.count(), echoes.count()), (0, 0), "{}", ran.stdout);
+    assert_held!(sink.count() == 0 && echoes.count() == 0, "{}", ran.stdout);
 
     let spec = bed.command(POLICY, &["bash", "-c", &script]).network(Network::Unrestricted);
     let control = bed.run_spec(spec).await;
@@ -245,7 +249,7 @@ async fn datagrams_to_the_host_arrive_nowhere_whatever_the_socket() {
     for expected in ["'bound EPERM'", "'named EPERM'", "'unrouted "] {
         assert!(outcome.contains(expected), "{outcome}");
     }
-    assert!(!outcome.contains("sent"), "{outcome}");
+    assert_held!(!outcome.contains("sent"), "{outcome}");
 
     let task = bed.container(Role::Task).await;
     let facts = engine::json("GET", &format!("/containers/{task}/json"), None).await;
@@ -261,7 +265,7 @@ async fn datagrams_to_the_host_arrive_nowhere_whatever_the_socket() {
     let control = attempt(&unfiltered).await;
     assert!(control.contains("'bound sent'") && control.contains("'named sent'"), "{control}");
     assert!(unfiltered.count() > 0, "{control}");
-    assert_eq!(sandboxed.count(), 0, "{outcome}");
+    assert_held!(sandboxed.count() == 0, "{outcome}");
     drop(writer);
     execution.await.expect("the sandbox works");
     bed.close().await;
@@ -297,8 +301,8 @@ async fn the_proxy_cannot_be_pinged_nor_anything_behind_it() {
     let ran = bed.run(POLICY, &script).await;
     let tried = ran.stdout.matches("ping ").count();
     assert_eq!(tried, 2, "{}{}", ran.stdout, ran.stderr);
-    assert!(!ran.stdout.contains("answered"), "{}", ran.stdout);
-    assert_eq!(echoes.count(), 0);
+    assert_held!(!ran.stdout.contains("answered"), "{}", ran.stdout);
+    assert_held!(echoes.count() == 0, "it arrived: {}", ran.stdout);
     let script = PING.replace("$TARGETS", &ORIGIN.to_string());
     let free = json!({"image": Setting::of_this_run().clients_image, "entrypoint": [], "command": ["bash", "-c", script],
         "cap_add": ["NET_RAW"]});
@@ -325,7 +329,7 @@ async fn names_never_leave_and_only_the_proxy_answers() {
         "{}",
         ran.stdout
     );
-    assert!(!answered(lines[3]) && !answered(lines[4]), "{}", ran.stdout);
+    assert_held!(!answered(lines[3]) && !answered(lines[4]), "{}", ran.stdout);
     assert_eq!(ran.log_lines("DNS TXT c2VjcmV0.exfiltrate.test -> NODATA").len(), 1, "{}", ran.log);
     let spec = bed
         .command(POLICY, &["/probe", "dns", "203.0.113.10:53", "open.test", "1"])
@@ -340,6 +344,8 @@ async fn only_three_ports_of_the_proxy_are_open() {
     let script = "server=$(awk '/nameserver/ {print $2}' /etc/resolv.conf)
 for port in $(seq 1 1024) 3128 8080 8081 8443 9090; do (exec 3<>/dev/tcp/$server/$port) 2>/dev/null && echo $port; done; true";
     let ran = bed.run(POLICY, script).await;
+    let is_served = |port: &str| ["53", "80", "443"].contains(&port);
+    assert_held!(ran.stdout.lines().all(is_served), "{}", ran.stdout);
     assert_eq!(ran.stdout, "53\n80\n443\n", "{}", ran.stderr);
     bed.close().await;
 }
@@ -376,7 +382,8 @@ async fn two_tasks_see_nothing_of_each_other() {
     let (a, b) = tokio::join!(conversation(&first, script), conversation(&second, script));
     for output in [a, b] {
         let (other, own) = output.split_once("control").expect("both were tried");
-        assert!(!answered(other) && answered(own), "{output}");
+        assert_held!(!answered(other), "{output}");
+        assert!(answered(own), "{output}");
         assert!(own.contains("hello from open.test"), "{output}");
     }
     first.close().await;
@@ -416,6 +423,9 @@ async fn neither_the_root_key_nor_the_tasks_key_is_in_reach() {
     let script = "grep -rl 'PRIVATE KEY' /run/sandbox /etc/ssl /usr/local/share 2>/dev/null; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c 'PRIVATE KEY'; \
          grep -c authority /proc/self/mountinfo; grep -q ' /run/sandbox' /proc/self/mountinfo && echo mounted; true";
     let ran = bed.run(POLICY, script).await;
+    // The files that hold a key, and what counts them.
+    let found = ran.stdout.lines().any(|line| !["0", "mounted"].contains(&line));
+    assert_held!(!found, "{}", ran.stdout);
     assert_eq!(ran.stdout, "0\n0\nmounted\n", "{}", ran.stderr);
     let key = std::fs::read_to_string(bed::state_dir().join("authority/root.pem"))
         .is_ok_and(|text| text.contains("PRIVATE KEY"));
@@ -439,8 +449,9 @@ async fn when_the_proxy_is_killed_all_traffic_stops() {
     writer.write_all(b"go\n").await.expect("the task reads");
     let result = execution.await.expect("a dead proxy is not a failure of the command");
     let output = String::from_utf8_lossy(&result.stdout);
-    assert!(output.contains("end") && !output.contains("after"), "{output}");
-    assert!(!output.contains("\"reached\""), "{output}");
+    assert_held!(!output.contains("after"), "{output}");
+    assert!(output.contains("end"), "{output}");
+    assert_held!(!output.contains("\"reached\""), "{output}");
     let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log");
     assert!(log.contains("WARNING"), "{log}");
     bed.close().await;

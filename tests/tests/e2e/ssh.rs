@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use allowlist::HostPattern;
 use e2e_tests::DEADLINE;
+use e2e_tests::assert_held;
 use e2e_tests::bed::Bed;
 use e2e_tests::secret::{Secrets, unique};
 use e2e_tests::setting::Setting;
@@ -98,8 +99,8 @@ async fn a_commit_made_inside_is_verified_outside() {
     let folder = bed.folder();
     assert!(is_verified(folder, &line, "verify-commit", "signed"));
     assert!(is_verified(folder, &line, "verify-tag", "v1"));
-    assert!(!is_verified(folder, &line, "verify-commit", "unsigned"));
-    assert!(!is_verified(folder, &other, "verify-commit", "signed"));
+    assert_held!(!is_verified(folder, &line, "verify-commit", "unsigned"), "nothing signed it");
+    assert_held!(!is_verified(folder, &other, "verify-commit", "signed"), "another key signed it");
     let events = events.lock().unwrap().clone();
     assert_eq!(events.len(), 2, "{events:?}");
     assert!(events.iter().all(|event| {
@@ -146,6 +147,10 @@ grep -rl 'PRIVATE KEY' /run /root /tmp /etc/ssh 2>/dev/null || echo none"
     );
     let ran = bed.run_spec(script(&bed, Some(signer), &program)).await;
     let expected = ["14"].into_iter().chain(["5"; 12]).chain(["14", "agent.sock", "read-only", "none"]);
+    // 14 is a signature. All answers but the first and the last are about what is no commit's.
+    let hostile = ran.stdout.lines().skip(1).take(12);
+    assert_held!(hostile.clone().all(|kind| kind == "5" || kind.parse::<u8>().is_err()), "{}", ran.stdout);
+    assert_held!(!ran.stdout.contains('/'), "a key is in reach: {}", ran.stdout);
     assert_eq!(ran.stdout.lines().collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{}", ran.stderr);
     let events = events.lock().unwrap().clone();
     let refusals: Vec<_> = events.iter().filter_map(|event| event.outcome.err()).collect();
@@ -190,7 +195,8 @@ async fn an_agent_ends_with_its_execution_and_leaves_nothing() {
     assert_eq!(listed, "sandbox:ends", "{}", ran.stderr);
     let agents = e2e_tests::bed::state_dir().join("sockets");
     let folder = agents.join(folder.rsplit('/').next().unwrap_or_default());
-    assert!(agents.is_dir() && folder != agents && !folder.exists(), "{}", folder.display());
+    assert_held!(!folder.exists(), "the agent's socket is still there: {}", folder.display());
+    assert!(agents.is_dir() && folder != agents, "{}", folder.display());
     bed.close().await;
 }
 

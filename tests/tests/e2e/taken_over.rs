@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::{self, Bed, read_until};
 use e2e_tests::engine;
 use e2e_tests::host::HostService;
@@ -186,11 +187,14 @@ async fn it_reaches_public_hosts_and_neither_the_host_nor_private_networks_nor_o
 
     let taken_over = first.attack(&targets, &[]).await;
     for name in forbidden() {
-        assert!(!taken_over.any(name, "reached") && !taken_over.any(name, "sent"), "{name}: {taken_over:?}");
+        assert_held!(
+            !taken_over.any(name, "reached") && !taken_over.any(name, "sent"),
+            "{name}: {taken_over:?}"
+        );
     }
     assert!(taken_over.any("origin", "reached"), "{taken_over:?}");
-    assert!(taken_over.any("filter", "EPERM"), "{taken_over:?}");
-    assert_eq!(sink.count(), 0, "{taken_over:?}");
+    assert_held!(taken_over.any("filter", "EPERM"), "{taken_over:?}");
+    assert_held!(sink.count() == 0, "{taken_over:?}");
 
     // The other proxy answers no neighbour either, as long as it has its filter.
     second.attack(&json!([["origin", ORIGIN, 443]]), &["NET_ADMIN"]).await;
@@ -230,9 +234,9 @@ async fn it_has_no_capability_and_can_get_none() {
         let field =
             |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).expect("a field").trim();
         for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
-            assert_eq!(field(set), "0000000000000000", "{set}");
+            assert_held!(field(set) == "0000000000000000", "{status}");
         }
-        assert_eq!(field("NoNewPrivs:"), "1");
+        assert_held!(field("NoNewPrivs:") == "1", "{status}");
         count += 1;
     }
     assert!(count > 1, "the control: threads that began later are among them");

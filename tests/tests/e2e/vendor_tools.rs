@@ -1,5 +1,6 @@
 //! Tools that a model's vendor runs on its side: the real Claude Code with its web search, and hostile requests for them.
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::{Bed, network};
 use sandbox::{Outcome, Prompt};
 
@@ -67,6 +68,7 @@ async fn hostile_requests_fail_closed() {
         for (name, status) in lines {
             let passes = open || ["plain", "large-plain", "removed"].contains(&name);
             // The stand-in knows few paths, and says so with 404.
+            assert_held!(passes || status != "200", "{name} {status} under {policy}\n{}", ran.log);
             assert_eq!(status != "403", passes, "{name} {status} under {policy}\n{}", ran.log);
         }
         let removed = ran.log.lines().filter(|line| line.ends_with("[removed: web_search]")).count();

@@ -43,13 +43,14 @@ impl Programs {
     /// What `selections` need.
     pub(crate) fn prepare(selections: &[Selection], claude: Option<&Path>) -> Result<Self> {
         let claude = claude_code::visible_program(claude)?;
-        let tests = step("building the tests", nextest::build)?;
+        let sandbox =
+            step("building the sandbox command and all tests", || cargo::program_for_tests("sandbox"))?;
+        let tests = nextest::build()?;
         let filters: Vec<String> =
             selections.iter().map(|selection| format!("({})", selection.filter)).collect();
         let names = tests.names(&filters.join(" | "))?;
         let needs_fetched = |name: &String| NEED_FETCHED.iter().any(|begin| name.starts_with(begin));
         let fetched = names.iter().any(needs_fetched).then(Fetched::prepare).transpose()?;
-        let sandbox = step("building the sandbox command", || cargo::program_for_tests("sandbox"))?;
         let stand_in = cargo::program_for_tests("stand-in")?;
         let proxy = task_proxy_image::build_for_tests()?;
         Ok(Self { tests, stand_in, sandbox, proxy, claude, fetched })

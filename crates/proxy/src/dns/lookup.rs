@@ -326,16 +326,15 @@ mod tests {
         assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     }
 
+    /// A timeout, which comes later, is another error.
     #[tokio::test]
-    async fn a_closed_port_is_reported_at_once() {
+    async fn a_closed_port_is_reported_as_what_it_is() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let server = socket.local_addr().unwrap();
         drop(socket);
-        let began = Instant::now();
         let found = look_up(server, &Name::from_host("a.example").unwrap()).await;
         assert!(
             matches!(&found, Err(ResolveError::Unreachable(source)) if source.kind() == io::ErrorKind::ConnectionRefused)
         );
-        assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
     }
 }

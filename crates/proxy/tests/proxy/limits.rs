@@ -119,7 +119,7 @@ async fn silence_is_closed() {
 
 #[tokio::test]
 async fn idle_connections_are_closed() {
-    let (proxy, _upstream) = start(|limits| limits.idle_timeout_ms = 200).await;
+    let (proxy, _upstream) = start(|limits| limits.idle_timeout_ms = 2000).await;
     let mut http1 = proxy.http1("a.example").await;
     Answer::read(
         http1
@@ -141,11 +141,11 @@ async fn idle_connections_are_closed() {
 
 #[tokio::test]
 async fn a_request_in_progress_is_not_idle() {
-    let (proxy, upstream) = start(|limits| limits.idle_timeout_ms = 100).await;
+    let (proxy, upstream) = start(|limits| limits.idle_timeout_ms = 1000).await;
     let request = get("https://a.example/wait");
     let mut client = proxy.http2("a.example").await;
     let mut waiting = std::pin::pin!(client.send_request(request));
-    assert!(timeout(Duration::from_millis(500), &mut waiting).await.is_err());
+    assert!(timeout(Duration::from_millis(2500), &mut waiting).await.is_err());
     upstream.go_on();
     assert_eq!(Answer::read(waiting.await.unwrap()).await.body, "at last");
     proxy.stop().await;

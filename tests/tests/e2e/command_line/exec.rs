@@ -5,11 +5,9 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use e2e_tests::engine;
 use e2e_tests::setting::Setting;
-use serde_json::json;
 
-use super::project::{Ended, PREFIX, Project, config};
+use super::project::{Ended, Project, config};
 
 /// A project that user 1000 may write.
 fn open_project() -> Project {
@@ -62,26 +60,6 @@ async fn in_a_folder_of_root_a_failure_has_a_hint() {
         let well = exec(&project, &[], "true");
         assert_eq!((well.code, well.stderr.as_str()), (Some(0), ""), "{well:?}");
     }
-}
-
-/// An image with a program that makes root of whoever calls it.
-#[tokio::test(flavor = "multi_thread")]
-async fn sudo_gives_nothing() {
-    let project = open_project();
-    project.write(".sandbox/sandbox.yaml", &config(PREFIX, "X").replace("image: X\n", ""));
-    let dockerfile = format!(
-        "FROM {}\nRUN cp /usr/bin/env /usr/bin/sudo && chmod 4755 /usr/bin/sudo\n",
-        Setting::of_this_run().image
-    );
-    project.write(".sandbox/container/Dockerfile", &dockerfile);
-    let built = project.output(&["build"]);
-    assert_eq!(built.code, Some(0), "{built:?}");
-    let ended = exec(&project, &[], "sudo id -u");
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "1000\n"), "{ended:?}");
-    // The control: the same image and user without the sandbox.
-    let body = json!({"Image": built.stdout.trim(), "User": "1000"});
-    let control = engine::compatible("sudo id -u", &body).await;
-    assert_eq!(control.output, "0\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

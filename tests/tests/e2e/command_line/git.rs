@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use e2e_tests::assert_held;
 use tempfile::TempDir;
 
 use super::project::{Ended, Project};
@@ -384,9 +385,10 @@ async fn hooks_and_settings_that_a_task_plants_run_nowhere() {
             let applied = bed.sandbox(&["apply"]);
             assert_eq!(applied.code, Some(0), "{applied:?}");
             bed.host(&bed.work_tree, commit);
-            assert!(!mark.exists(), "{kind:?} {mode}: {applied:?}");
+            assert_held!(!mark.exists(), "{kind:?} {mode}: {applied:?}");
             let next = bed.run("direct", &format!("mkdir -p {}; {commit}", bed.root().display()));
-            assert!(next.code == Some(0) && !next.stderr.contains("mark"), "{kind:?} {mode}: {next:?}");
+            assert_held!(!next.stderr.contains("mark"), "{kind:?} {mode}: {next:?}");
+            assert_eq!(next.code, Some(0), "{kind:?} {mode}: {next:?}");
 
             // The control: what was held back is applied, or nothing is protected.
             if mode == "copy" {
@@ -428,11 +430,12 @@ async fn what_leads_the_hosts_git_to_a_repository_cannot_be_replaced() {
         bed.host(common, "rm -r hooks; cp HEAD ../head");
         let script = REPLACEMENTS.replace("MARK", &mark.display().to_string());
         let ended = bed.run("direct", &script);
-        let is_refused = ended.stdout.lines().count() == 3 && ended.stdout.lines().all(|code| code != "0");
+        let is_refused = ended.stdout.lines().count() == 3;
+        assert_held!(ended.stdout.lines().all(|code| code != "0"), "{kind:?}: {ended:?}");
         assert!(is_refused, "{kind:?}: {ended:?}");
         bed.host(common, "mv ../head HEAD");
         bed.host(&bed.work_tree, "git commit -q --allow-empty -m host");
-        assert!(!mark.exists(), "{kind:?}: {ended:?}");
+        assert_held!(!mark.exists(), "{kind:?}: {ended:?}");
 
         let place = common.display().to_string();
         let mount = format!("{place}:{place}");
@@ -468,7 +471,7 @@ async fn what_several_runs_on_a_copy_put_together_is_held_back() {
         }
     };
     work(&runs, &["apply"]);
-    assert!(!mark.exists());
+    assert_held!(!mark.exists(), "the host's git ran it");
     bed.sandbox(&["discard"]);
     work(&[&runs.join("\n")], &["apply", "--include-protected"]);
     assert!(mark.exists(), "the control");
@@ -490,11 +493,13 @@ async fn a_work_tree_is_not_led_to_another_repository() {
         say(&text);
         for mode in ["direct", "copy"] {
             let ended = bed.run(mode, "true");
+            assert_held!(ended.code != Some(0), "{text}: {ended:?}");
             ended.fails(125, why);
             assert!(ended.stderr.contains("hint: "), "{ended:?}");
         }
     }
     say(&own);
-    assert_eq!(bed.run("direct", "echo gitdir: /x > .git").code, Some(1), "it is read-only");
+    bed.run("direct", "echo gitdir: /x > .git").fails(1, "Read-only file system");
+    assert_held!(bed.host(&bed.work_tree, "cat .git") == own, "it is read-only");
     assert_eq!(bed.run("direct", "git status").code, Some(0), "the control");
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use e2e_tests::assert_held;
 use e2e_tests::engine;
 use tempfile::TempDir;
 
@@ -42,7 +43,10 @@ fn ended(project: &Project, arguments: &[&str]) -> Ended {
     timed.stdin(std::process::Stdio::null()).output().expect("the sandbox command").into()
 }
 
+/// Whether it was refused, and for that. That it ran is a breach.
+#[track_caller]
 fn is_refused(ended: &Ended, why: &str) -> bool {
+    assert_held!(ended.code != Some(0), "what must be refused ran: {ended:?}");
     ended.code == Some(125) && ended.stderr.contains(why)
 }
 
@@ -54,8 +58,8 @@ async fn a_link_in_the_place_of_a_mounted_folder_is_not_mounted() {
     let planted = project.run(&format!("mv cache old; ln -s {} cache", secrets.path().display()));
     assert_eq!(planted.code, Some(0), "{planted:?}");
     let next = project.run("cat /cache/key; echo x > /cache/by-task");
+    assert_held!(!next.stdout.contains("host-only") && untouched(&secrets), "{next:?}");
     assert!(is_refused(&next, "symbolic link in a folder that tasks can write"), "{next:?}");
-    assert!(!next.stdout.contains("host-only") && untouched(&secrets));
     // The control: the same link where no task can write is the user's own.
     let own = tempfile::tempdir().expect("a folder");
     symlink(secrets.path(), own.path().join("cache")).expect("a link");
@@ -85,7 +89,7 @@ async fn logs_are_not_written_through_a_link_or_a_second_name() {
         let next = project.output(&[&["run"], &flags[..], &request[..]].concat());
         assert!(is_refused(&next, "in a folder that tasks can write"), "{flags:?}: {next:?}");
     }
-    assert!(untouched(&secrets));
+    assert_held!(untouched(&secrets), "a log was written through a link");
     // The control: a link of the user's own is followed.
     let own = tempfile::tempdir().expect("a folder");
     symlink(&victim, own.path().join("net.log")).expect("a link");
@@ -184,6 +188,7 @@ async fn a_repository_that_was_cloned_gets_nothing_before_it_is_trusted() {
     };
     let run = ["run", "--", "bash", "-c", script];
     let refused = with_keys(project.wary(&run));
+    assert_held!(!refused.stdout.contains("host-"), "{refused:?}");
     assert_eq!(refused.code, Some(125), "{refused:?}");
     for request in [
         "turn the network sandbox off",
@@ -196,7 +201,6 @@ async fn a_repository_that_was_cloned_gets_nothing_before_it_is_trusted() {
     ] {
         assert!(refused.stderr.contains(request), "{request}: {refused:?}");
     }
-    assert!(!refused.stdout.contains("host-"));
     for command in [
         &["exec", "--", "true"][..],
         &["status"],
@@ -220,8 +224,11 @@ async fn a_repository_that_was_cloned_gets_nothing_before_it_is_trusted() {
     let agreed = with_keys(project.wary(&[&[by_digest.as_str()], &run[..]].concat()));
     assert_eq!(agreed.stdout, "host-only\nhost-key host-token\n", "{agreed:?}");
     let wrong = format!("--trust=sha256:{}", "0".repeat(64));
-    assert_eq!(with_keys(project.wary(&[&[wrong.as_str()], &run[..]].concat())).code, Some(125));
-    assert_eq!(with_keys(project.wary(&run)).code, Some(125), "one run is one run");
+    for flags in [&[wrong.as_str()][..], &[]] {
+        let again = with_keys(project.wary(&[flags, &run[..]].concat()));
+        assert_held!(!again.stdout.contains("host-"), "one run is one run: {again:?}");
+        assert_eq!(again.code, Some(125), "{again:?}");
+    }
     assert_eq!(with_keys(project.wary(&["trust"])).code, Some(0));
     assert_eq!(with_keys(project.wary(&run)).stdout, "host-only\nhost-key host-token\n");
     assert_eq!(with_keys(project.wary(&["trust", "--revoke"])).code, Some(0));
@@ -273,7 +280,7 @@ async fn an_archive_that_a_task_can_write_is_not_loaded_and_replaces_no_proxy() 
     symlink(secrets.path().join("key"), link.join("images.tar.unfinished")).expect("a link");
     let saved = project.output(&["image", "save", "archive"]);
     assert_eq!(saved.code, Some(0), "{saved:?}");
-    assert!(untouched(&secrets) && link.join("images.tar").metadata().is_ok_and(|facts| facts.is_file()));
+    assert_held!(untouched(&secrets), "an archive was written through a link: {saved:?}");
     assert!(link.join("images.tar").symlink_metadata().is_ok_and(|facts| facts.is_file()));
 }
 
@@ -401,7 +408,7 @@ async fn a_folder_that_a_running_task_keeps_exchanging_is_never_mounted_as_anoth
     for _ in 0..12 {
         let ended =
             project.output(&["run", "--mount", "sub:/x", "--", "sh", "-c", "cat /x/key; touch /x/by-task"]);
-        assert!(!ended.stdout.contains("host-only") && untouched(&secrets), "{ended:?}");
+        assert_held!(!ended.stdout.contains("host-only") && untouched(&secrets), "{ended:?}");
     }
     project.write("stop", "");
     assert!(child.0.wait().expect("an end").success());

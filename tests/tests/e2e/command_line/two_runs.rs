@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
+use e2e_tests::assert_held;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -154,7 +155,8 @@ async fn whatever_the_first_run_did_the_second_reads_writes_and_runs_nothing_of_
         let mut random = StdRng::seed_from_u64(seed);
         let script = mutations(&mut random, host.folder.path());
         let first = bounded(&project.wary(&["run", "--unprotected", "--", "bash", "-c", &script]));
-        assert_eq!(host.difference(), None, "{seed}: {first:?}");
+        let difference = host.difference();
+        assert_held!(difference.is_none(), "{seed} {difference:?}: {first:?}");
         // Trusted whatever it says: `trust` is not what holds here.
         for trust in [false, true] {
             // A configuration of the task's that the user trusted may mount the host's folder.
@@ -169,12 +171,13 @@ async fn whatever_the_first_run_did_the_second_reads_writes_and_runs_nothing_of_
             for arguments in COMMANDS {
                 let command = if trust { project.sandbox(arguments) } else { project.wary(arguments) };
                 let ended = bounded(&command);
-                assert!(ended.code.is_some_and(|code| code != 137), "{seed} {arguments:?} hangs: {ended:?}");
-                assert_eq!(host.difference(), None, "{seed} {arguments:?}: {ended:?}");
-                assert!(
+                let difference = host.difference();
+                assert_held!(difference.is_none(), "{seed} {arguments:?} {difference:?}: {ended:?}");
+                assert_held!(
                     !ended.stdout.contains("host-only") && !ended.stderr.contains('\u{1b}'),
                     "{seed} {arguments:?}: {ended:?}"
                 );
+                assert!(ended.code.is_some_and(|code| code != 137), "{seed} {arguments:?} hangs: {ended:?}");
             }
         }
         drop(Command::new("chmod").args(["-R", "u+rwX"]).arg(project.path()).output());

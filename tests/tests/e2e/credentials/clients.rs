@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::{Bed, Ran, network, network_with, state_dir};
 use e2e_tests::secret::{Secrets, injection, unique};
 use e2e_tests::setting::Setting;
@@ -54,9 +55,9 @@ impl Client {
             .prepare();
         let ran = bed.run_spec(self.command(&bed, &secrets)).await;
         let facts = format!("{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
+        assert_held!(!facts.contains(&self.token), "the real token came back: {facts}");
         assert_eq!(ran.code, 0, "{facts}");
         assert!(ran.stdout.contains(self.expected), "{facts}");
-        assert!(!facts.contains(&self.token), "the real token came back: {facts}");
         assert!(!ran.log_lines("[masked: 1]").is_empty(), "{facts}");
         for surrogate in secrets.env_vars().values() {
             let seen = format!("{:?}", World::shared().seen(self.host));
@@ -242,8 +243,8 @@ async fn claude_code_with(host: &'static str, variable: &str, value: &str, lock:
             bed.sandbox.create_task(bed.agent().env(env.clone()).network(network)).expect("a good task");
         let result = task.execute(Prompt::new("say hello")).await.expect("the sandbox works");
         let facts = format!("{:?} {}", result.error_summary, String::from_utf8_lossy(&result.stdout));
+        assert_held!(!facts.contains(value), "{facts}");
         assert_eq!(result.outcome, expected, "{facts}");
-        assert!(!facts.contains(value), "{facts}");
     }
     // The session, the network log, and the state of all beds.
     let folders = [bed.folder().to_owned(), state_dir()];
@@ -252,7 +253,7 @@ async fn claude_code_with(host: &'static str, variable: &str, value: &str, lock:
         needles.look_into_files("host", folders.iter().map(PathBuf::as_path));
         needles.found().clone()
     };
-    assert!(found(value).is_empty(), "{:?}", found(value));
+    assert_held!(found(value).is_empty(), "{:?}", found(value));
     fs::write(bed.folder().join("control"), value).expect("a file");
     assert_eq!(found(value).len(), 1, "the control");
     bed.close().await;

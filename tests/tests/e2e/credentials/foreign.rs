@@ -1,19 +1,13 @@
-//! Credentials that an attacker brings along to a host that is allowed: to send something out to an account of their own.
+//! Credentials that an attacker brings along to a host that is allowed: to send something out to an account of their own. The table of
+//! their forms is in the proxy's tests (`credentials`, `signing`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use e2e_tests::assert_held;
 use e2e_tests::bed::Bed;
 use e2e_tests::secret::{AwsKey, Secrets, injection, unique};
 use e2e_tests::world::World;
 use sandbox::credentials::Injection;
-
-/// What a host received of the header `name`, one line after the other.
-fn received(host: &str, name: &str) -> Vec<String> {
-    let seen = World::shared().seen(host);
-    assert!(!seen.is_empty(), "nothing arrived at {host}");
-    let lines = seen.into_iter().flat_map(|request| request.headers);
-    lines.filter(|line| line.0 == name).map(|line| line.1).collect()
-}
 
 /// What `host` receives as `Authorization` of curl with `arguments`, in which `$TOKEN` is the surrogate, and the real token.
 /// With no injection the proxy knows of no secret.
@@ -33,7 +27,10 @@ async fn authorization(
     let ran = bed.run_with(&secrets.prepare(), &policy, &script).await;
     assert_eq!(ran.code, 0, "{}\n{}", ran.stderr, ran.log);
     bed.close().await;
-    (received(host, "authorization"), token)
+    let seen = World::shared().seen(host);
+    assert!(!seen.is_empty(), "nothing arrived at {host}");
+    let lines = seen.into_iter().flat_map(|request| request.headers);
+    (lines.filter(|line| line.0 == "authorization").map(|line| line.1).collect(), token)
 }
 
 fn strict(host: &str) -> Injection {
@@ -54,41 +51,6 @@ fn hold(lines: &[String], text: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn alone_it_is_removed() {
-    for (name, arguments) in [
-        ("bearer", "-H 'Authorization: Bearer attackers-own'"),
-        ("basic", "-u x:attackers-own"),
-        ("bare", "--http1.1 -H 'authorization: attackers-own'"),
-    ] {
-        let host = format!("{name}.alone.test");
-        let (lines, _) = authorization(&host, strict(&host), arguments).await;
-        assert_eq!(lines, Vec::<String>::new(), "{name}");
-        let host = format!("{name}.alone-control.test");
-        let (lines, _) = authorization(&host, lenient(&host), arguments).await;
-        assert!(hold(&lines, "attackers-own"), "the control: {name} {lines:?}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn in_one_value_with_the_surrogate_it_is_removed() {
-    for (name, arguments) in [
-        ("before", "-H \"Authorization: Bearer attackers-own.$TOKEN\""),
-        ("after", "-H \"Authorization: Bearer ${TOKEN}attackers-own\""),
-        ("joined", "-H \"Authorization: Bearer attackers-own, Bearer $TOKEN\""),
-        ("spaced", "-H \"Authorization: Bearer $TOKEN attackers-own\""),
-    ] {
-        let host = format!("{name}.beside.test");
-        let (lines, token) = authorization(&host, strict(&host), arguments).await;
-        assert!(!hold(&lines, "attackers-own"), "{name} {lines:?}");
-        assert!(!hold(&lines, &token), "half of a credential was replaced: {name}");
-        let host = format!("{name}.beside-control.test");
-        let (lines, token) = authorization(&host, lenient(&host), arguments).await;
-        assert!(hold(&lines, "attackers-own"), "the control: {name} {lines:?}");
-        assert!(!hold(&lines, &token), "even then the real token does not join it: {name}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn in_a_second_line_it_is_removed() {
     let surrogate = "-H \"Authorization: Bearer $TOKEN\"";
     let foreign = "-H 'Authorization: Bearer attackers-own'";
@@ -99,6 +61,7 @@ async fn in_a_second_line_it_is_removed() {
     ] {
         let host = format!("{name}.lines.test");
         let (lines, token) = authorization(&host, strict(&host), &arguments).await;
+        assert_held!(!hold(&lines, "attackers-own"), "{name} {lines:?}");
         assert_eq!(lines, [format!("Bearer {token}")], "{name}");
         let host = format!("{name}.lines-control.test");
         let (lines, _) = authorization(&host, None, &arguments).await;
@@ -117,41 +80,11 @@ async fn as_the_other_half_of_basic_credentials_it_is_removed() {
             |host: &str| Injection { basic_user: Some(allowlist::Glob::new(pattern)), ..strict(host) };
         let host = format!("{name}.basic.test");
         let (lines, token) = authorization(&host, within(&host), arguments).await;
-        assert!(!hold(&lines, "attackers-own") && !hold(&lines, &token), "{name} {lines:?}");
+        assert_held!(!hold(&lines, "attackers-own") && !hold(&lines, &token), "{name} {lines:?}");
         let host = format!("{name}.basic-control.test");
         let (lines, _) = authorization(&host, lenient(&host), arguments).await;
         assert!(hold(&lines, "attackers-own"), "the control: {name} {lines:?}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn where_requests_are_signed_it_is_removed() {
-    let bed = Bed::new().await;
-    let real = AwsKey::generate(false);
-    for (name, header, arguments) in [
-        ("bearer", "authorization", "-H 'Authorization: Bearer attackers-own'"),
-        ("basic", "authorization", "-u x:attackers-own"),
-        ("token", "x-amz-security-token", "-H 'X-Amz-Security-Token: attackers-own'"),
-    ] {
-        let host = format!("{name}.signed.test");
-        let control = format!("{name}.signed-control.test");
-        for (host, secrets) in [
-            (&host, Secrets::default().aws(&real, &host)),
-            (&control, Secrets::default().lenient_aws(&real, &control)),
-        ] {
-            let policy = format!("domains: [{host}]");
-            let script = format!("curl -sS {arguments} https://{host}/");
-            let ran = bed.run_with(&secrets.prepare(), &policy, &script).await;
-            assert_eq!(ran.code, 0, "{}\n{}", ran.stderr, ran.log);
-            let dropped = ran.log_lines("[dropped: 1]").len();
-            assert_eq!(dropped, usize::from(*host != control), "{name}\n{}", ran.log);
-        }
-        let lines = received(&host, header);
-        assert_eq!(lines, Vec::<String>::new(), "{name}");
-        let lines = received(&control, header);
-        assert!(hold(&lines, "attackers-own"), "the control: {name} {lines:?}");
-    }
-    bed.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,9 +114,9 @@ except Exception as error: print(type(error).__name__)\"",
     let secrets = Secrets::default().aws(&real, "*.amazonaws.com").prepare();
     let ran = bed.run_with(&secrets, policy, &script).await;
     let (count, text) = arrived();
+    assert_held!(!text.contains(&own.id) && !text.contains("Signature="), "{text}");
+    assert_held!(!text.contains(&real.id), "nothing is signed in its place: {text}");
     assert_eq!(count, 2, "{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
-    assert!(!text.contains(&own.id) && !text.contains("Signature="), "{text}");
-    assert!(!text.contains(&real.id), "nothing is signed in its place: {text}");
     assert_eq!(ran.log_lines("[dropped: ").len(), 2, "{}", ran.log);
     // The control: a proxy that knows of no key lets them through.
     bed.run(policy, &script).await;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
+use e2e_tests::assert_held;
 use e2e_tests::secret::unique;
 use e2e_tests::world::{Lock, World};
 use rustix::process::{Pid, Signal, kill_process};
@@ -89,7 +90,7 @@ async fn a_running_task_goes_on_with_the_value_that_was_read_again() {
     drop(stdout);
     let log = project.output(&["logs"]);
     assert!(log.stdout.contains("\nPOLICY credentials renewed -> up\n"), "{log:?}");
-    assert!(!log.stdout.contains(&first) && !log.stdout.contains(&second), "{log:?}");
+    assert_held!(!log.stdout.contains(&first) && !log.stdout.contains(&second), "{log:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,7 +133,7 @@ async fn what_is_not_trusted_is_neither_run_nor_read() {
     for arguments in [&["config", "check"][..], &["doctor"], &["trust", "--show"]] {
         drop::<Ended>(project.wary(arguments).output().expect("the sandbox command").into());
     }
-    assert_eq!(keeper.runs(), 0);
+    assert_held!(keeper.runs() == 0, "it ran {} times", keeper.runs());
     // The control: once it is trusted it runs, and once for each run.
     let ran = project.run("true");
     assert_eq!((ran.code, keeper.runs()), (Some(0), 1), "{ran:?}");
@@ -159,8 +160,9 @@ async fn a_program_or_file_that_a_task_could_have_written_is_refused_although_it
         let (before, _) = text.split_once("masked_secrets").expect("what was written");
         let entry = format!("TOKEN: {{value: {value}, scopes: [{host}], headers: [authorization]}}");
         within.write(".sandbox/sandbox.yaml", &format!("{before}masked_secrets: {{{entry}}}\n"));
-        within.run("true").fails(125, "lies where tasks can write");
-        assert!(!within.path().join("get.ran").exists());
+        let refused = within.run("true");
+        assert_held!(!within.path().join("get.ran").exists(), "{value} ran");
+        refused.fails(125, "lies where tasks can write");
     }
     // The control: the same script elsewhere.
     fs::copy(&script, keeper.program()).expect("a file");
@@ -176,7 +178,8 @@ async fn a_file_and_a_failing_program() {
     let script =
         format!("curl -sS -H \"Authorization: Bearer $TOKEN\" https://{host}/ >/dev/null; echo $TOKEN");
     let ran = project(host, &format!("!file {}", keeper.path("value").display())).run(&script);
-    assert!(ran.code == Some(0) && !ran.stdout.contains(&value), "{ran:?}");
+    assert_held!(!ran.stdout.contains(&value), "{ran:?}");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(format!("{:?}", World::shared().seen(host)).contains(&value));
 
     fs::write(
@@ -186,7 +189,7 @@ async fn a_file_and_a_failing_program() {
     .expect("a file");
     let failed = project(host, &command(&keeper.program())).run("true");
     failed.fails(125, "failed with exit status: 7: you are signed out");
-    assert!(!failed.stderr.contains(&value), "{failed:?}");
+    assert_held!(!failed.stderr.contains(&value), "{failed:?}");
 }
 
 /// The API of a forge with an App, on this machine's loopback. `host` opens to the token that it made last.

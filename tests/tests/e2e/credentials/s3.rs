@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::{Bed, Ran, network};
 use e2e_tests::s3::S3;
 use e2e_tests::secret::Secrets;
@@ -87,7 +88,7 @@ fn seen(server: &S3, bucket: &str) -> Vec<Seen> {
 fn assert_only_the_real_key_was_sent(server: &S3, bucket: &str, secrets: &PreparedSecrets, ran: &Ran) {
     for (name, real) in server.key.variables() {
         let text = format!("{}{}{}", ran.stdout, ran.stderr, ran.log);
-        assert!(!text.contains(&real), "{name} came back: {text}");
+        assert_held!(!text.contains(&real), "{name} came back: {text}");
     }
     let seen = seen(server, bucket);
     assert!(!seen.is_empty());
@@ -108,8 +109,8 @@ async fn with_surrogates(region: &'static str, command: &[String], steps: usize)
     let (bed, server) = (Bed::new().await, S3::start(region, false));
     let secrets = surrogates(&server);
     let ran = bed.run_spec(masked(&bed, &server, &secrets, &words(command))).await;
-    assert_good(&ran, steps);
     assert_only_the_real_key_was_sent(&server, "bucket", &secrets, &ran);
+    assert_good(&ran, steps);
     let signed = format!("[region: {region}]");
     let unsigned: Vec<&str> =
         ran.log.lines().filter(|line| line.starts_with("allowed ") && !line.contains(&signed)).collect();
@@ -155,8 +156,8 @@ async fn a_temporary_key_has_a_session_token_that_the_container_never_sees() {
         [("bucket", command_line("bucket", SMALLER), 7), ("python", python(BOTO3, &["python", SMALLER]), 18)]
     {
         let ran = bed.run_spec(masked(&bed, &server, &secrets, &words(&command))).await;
-        assert_good(&ran, steps);
         assert_only_the_real_key_was_sent(&server, bucket, &secrets, &ran);
+        assert_good(&ran, steps);
     }
     let create = "import boto3; boto3.client('s3').create_bucket(Bucket='chunks')";
     let command = python(&format!("{create}\n{CHUNKS}"), &["chunks", "1000000", "70001"]);

@@ -1,5 +1,6 @@
 //! Where the real value goes, and where it never does.
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::{Bed, Ran};
 use e2e_tests::secret::{Secrets, injection, unique};
 use e2e_tests::world::World;
@@ -30,8 +31,8 @@ impl Used {
     #[track_caller]
     fn assert_surrogate_at(&self, host: &str) {
         let seen = self.seen(host);
+        assert_held!(!seen.contains(&self.real), "the real value reached {host}: {seen}");
         assert!(seen.contains(&self.surrogate), "{seen}");
-        assert!(!seen.contains(&self.real), "the real value reached {host}: {seen}");
     }
 
     /// What `host` received holds the real value.
@@ -65,18 +66,6 @@ async fn to_a_host_out_of_scope_the_surrogate_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_plain_http_the_surrogate_goes() {
-    let script = format!("curl -sS {BEARER} http://plain.scope.test/");
-    let used = with(injection(&["plain.scope.test"], &["authorization"]), &script).await;
-    let seen = used.seen("plain.scope.test");
-    assert!(!seen.contains(&used.real), "{seen}");
-    let permitted =
-        Injection { allow_plaintext: true, ..injection(&["control-plain.scope.test"], &["authorization"]) };
-    let script = format!("curl -sS {BEARER} http://control-plain.scope.test/");
-    with(permitted, &script).await.assert_real_at("control-plain.scope.test");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn in_path_query_body_and_other_headers_it_stays_what_it_is() {
     let script = format!(
         "curl -sS https://places.scope.test/$TOKEN; curl -sS \"https://places.scope.test/?token=$TOKEN\"
@@ -102,29 +91,8 @@ async fn split_over_two_header_lines_it_is_no_surrogate() {
     let scopes = [host, "control-split.scope.test"];
     let used = with(injection(&scopes, &["authorization"]), &script).await;
     let seen = used.seen(host);
-    assert!(!seen.contains(&used.real) && !seen.contains(&used.real[20..]), "{seen}");
+    assert_held!(!seen.contains(&used.real) && !seen.contains(&used.real[20..]), "{seen}");
     used.assert_real_at("control-split.scope.test");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_redirect_out_of_scope_takes_the_surrogate_along() {
-    // curl repeats the header at the new host only when a flag says to trust it.
-    let script = |from: &str, to: &str| {
-        format!(
-            "curl -sS -L --location-trusted {BEARER} https://{from}.scope.test/redirect/{to}.scope.test/landing"
-        )
-    };
-    let used =
-        with(injection(&["redirects.scope.test"], &["authorization"]), &script("redirects", "elsewhere"))
-            .await;
-    used.assert_real_at("redirects.scope.test");
-    used.assert_surrogate_at("elsewhere.scope.test");
-    let wider = with(
-        injection(&["*.scope.test"], &["authorization"]),
-        &script("control-redirects", "control-elsewhere"),
-    )
-    .await;
-    wider.assert_real_at("control-elsewhere.scope.test");
 }
 
 #[tokio::test(flavor = "multi_thread")]

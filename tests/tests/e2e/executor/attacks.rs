@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use e2e_tests::DEADLINE;
+use e2e_tests::assert_held;
 use e2e_tests::bed::Bed;
-use sandbox::executor::ExecutorMode;
-use sandbox::{ByteSize, ResourceLimits};
+use sandbox::executor::{ExecOptions, ExecutorMode};
+use sandbox::{ByteSize, Input, ResourceLimits};
+use tokio::io::AsyncWriteExt as _;
 
-use super::bed::{config, executor, marker, output, processes, run, until_some_process, within};
+use super::bed::{
+    config, executor, marker, output, processes, run, timed_out_once_begun, until_some_process, within,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_supervisor_can_be_neither_killed_stopped_nor_read() {
@@ -16,7 +20,9 @@ async fn the_supervisor_can_be_neither_killed_stopped_nor_read() {
     let script = "kill -9 1; kill -STOP 1; kill -TERM 1; for file in environ fd mem maps; do ls /proc/1/$file/ >/dev/null 2>&1 || \
          cat /proc/1/$file >/dev/null 2>&1 && echo open $file; done; cat /run/sandbox/inside >/dev/null 2>&1 && echo readable; \
          cat /proc/self/environ >/dev/null && ls /proc/self/fd/ >/dev/null && echo control";
-    assert_eq!(output(&executor, script).await, "control\n");
+    let said = output(&executor, script).await;
+    assert_held!(!said.contains("open ") && !said.contains("readable"), "{said}");
+    assert_eq!(said, "control\n");
     assert_eq!(output(&executor, "echo next").await, "next\n");
     bed.close().await;
 }
@@ -29,7 +35,7 @@ async fn who_kills_its_subreaper_kills_itself_and_what_it_started() {
     let script = format!("setsid sleep {mark} & echo before; kill -9 $PPID; sleep {mark}");
     let result = run(&executor, script).await;
     assert_eq!((result.exit_code, &*result.stdout_text()), (137, "before\n"));
-    assert_eq!(processes(&mark), 0);
+    assert_held!(processes(&mark) == 0, "{} processes are left", processes(&mark));
     let stopped =
         executor.execute("kill -STOP $PPID; exit 3", within(Duration::from_secs(2))).await.expect("a result");
     assert!(stopped.timed_out, "a subreaper that was stopped reports nothing: {stopped:?}");
@@ -44,16 +50,20 @@ async fn a_fork_bomb_ends_at_its_timeout_and_its_neighbour_lives() {
     // Each process starts its successors and goes: whoever kills them one by one runs after them.
     let mark = marker(11);
     let next = format!("setsid bash -c \"$(declare -f f); f {mark}\" &");
-    let bomb = format!("f() {{ {next} {next} }}; f; sleep 600");
-    let (bombed, neighbour, ()) = tokio::join!(
-        executor.execute(bomb, within(Duration::from_secs(6))),
-        executor.execute("exec sleep 12", within(DEADLINE)),
-        until_some_process(&mark),
-    );
-    assert!(bombed.expect("a result").timed_out);
+    let bomb = format!("f() {{ {next} {next} }}; f; echo begun; exec sleep 600");
+    let (mut writer, reader) = tokio::io::duplex(16);
+    let waits = marker(12);
+    let options = ExecOptions { stdin: Input::Reader(Box::new(reader)), ..within(DEADLINE) };
+    let neighbour = executor.execute(format!(": {waits}; read line; echo $line"), options);
+    let attack = async {
+        until_some_process(&waits).await;
+        timed_out_once_begun(&executor, &bomb).await;
+        writer.write_all(b"on\n").await.expect("the neighbour reads");
+    };
+    let (neighbour, ()) = tokio::join!(neighbour, attack);
     let neighbour = neighbour.expect("the container is still there");
-    assert!(neighbour.is_success(), "{neighbour:?}");
-    assert_eq!(processes(&mark), 0);
+    assert_eq!((neighbour.exit_code, &*neighbour.stdout_text()), (0, "on\n"), "{neighbour:?}");
+    assert_held!(processes(&mark) == 0, "{} processes are left", processes(&mark));
     assert_eq!(output(&executor, "echo next").await, "next\n");
     bed.close().await;
 }
@@ -66,7 +76,7 @@ async fn memory_is_limited_and_the_executor_goes_on() {
         let executor = executor(&bed, config(&bed).mode(mode));
         // Whoever the kernel picks: the command does not succeed, and the next one does.
         match executor.execute(eat, within(Duration::from_mins(2))).await {
-            Ok(result) => assert_ne!(result.exit_code, 0, "{result:?}"),
+            Ok(result) => assert_held!(result.exit_code != 0, "{result:?}"),
             Err(error) => assert!(error.to_string().contains("container of the command ended"), "{error}"),
         }
         assert_eq!(output(&executor, "echo next").await, "next\n");

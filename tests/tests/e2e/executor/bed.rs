@@ -43,8 +43,22 @@ pub(super) async fn output(executor: &Executor, line: &str) -> String {
     result.stdout_text().into_owned()
 }
 
+/// Runs `line` at a limit of time which ends it once it has printed `begun` and a newline: where the machine is slow, the limit doubles.
+pub(super) async fn timed_out_once_begun(executor: &Executor, line: &str) -> ExecResult {
+    let mut limit = Duration::from_secs(4);
+    loop {
+        let result = executor.execute(line, within(limit)).await.expect("a result");
+        assert!(result.timed_out, "{result:?}");
+        if result.stdout_text() == "begun\n" {
+            return result;
+        }
+        limit *= 2;
+        assert!(limit < DEADLINE, "it does not begin: {result:?}");
+    }
+}
+
 /// A number of seconds that no other process of this machine sleeps for.
-pub(super) fn marker(number: u32) -> String {
+pub(crate) fn marker(number: u32) -> String {
     format!("{}.{number}", 10_000_000 + std::process::id())
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use e2e_tests::DEADLINE;
+use e2e_tests::assert_held;
 use e2e_tests::bed::Bed;
 use e2e_tests::setting::Setting;
 use sandbox::executor::{ExecOptions, ExecutorMode, Workspace};
@@ -71,15 +72,18 @@ async fn the_root_cannot_be_written_and_nothing_makes_root() {
         "touch /bin/x 2>&1",
     ] {
         let result = run(&hard, line).await;
-        assert_ne!(result.exit_code, 0, "{line}");
+        assert_held!(result.exit_code != 0, "{line}: {result:?}");
         assert!(result.stdout_text().contains("Read-only file system"), "{result:?}");
     }
     // The first is refused by `rm` itself, in whatever container.
     for line in ["rm -rf /", "su -c whoami", "ls /root", "test $(id -u) = 0"] {
-        assert_ne!(run(&hard, line).await.exit_code, 0, "{line}");
+        let result = run(&hard, line).await;
+        assert_held!(result.exit_code != 0, "{line}: {result:?}");
     }
     let look = "id -u; grep NoNewPrivs /proc/self/status | tr '\\t' ' '; grep CapBnd /proc/self/status | tr '\\t' ' '";
-    assert_eq!(output(&hard, look).await, "1000\nNoNewPrivs: 1\nCapBnd: 0000000000000000\n");
+    let rights = output(&hard, look).await;
+    assert_held!(!rights.starts_with("0\n") && !rights.contains("NoNewPrivs: 0"), "{rights}");
+    assert_eq!(rights, "1000\nNoNewPrivs: 1\nCapBnd: 0000000000000000\n");
     // The control: the same, where it is allowed.
     assert!(output(&soft, look).await.starts_with("0\nNoNewPrivs: 0\n"));
     output(&soft, "touch /etc/x /usr/x /bin/x && ls /root && su -c whoami").await;
@@ -102,9 +106,11 @@ async fn sudo_gives_nothing() {
     let image = bed.sandbox.ensure_image(&source).await.expect("an image");
     let config = || image_config(image.clone());
     let hard = executor(&bed, config());
-    assert_eq!(output(&hard, "sudo id -u").await, "1000\n");
+    let user = output(&hard, "sudo id -u").await;
+    assert_held!(user != "0\n", "sudo makes root");
+    assert_eq!(user, "1000\n");
     let touched = run(&hard, "sudo touch /root/x").await;
-    assert_ne!(touched.exit_code, 0, "{touched:?}");
+    assert_held!(touched.exit_code != 0, "{touched:?}");
     let soft =
         executor(&bed, config().isolation(Isolation { no_new_privileges: false, ..Isolation::untrusted() }));
     assert_eq!(output(&soft, "sudo id -u; sudo whoami").await, "0\nroot\n", "the control");
@@ -135,6 +141,7 @@ async fn a_workspace_is_none_for_reading_or_for_writing() {
     let reading = executor(&bed, config(&bed).workspace(Workspace::ReadOnly(folder.clone())));
     assert_eq!(output(&reading, "pwd; cat given").await, "/workspace\ngiven\n");
     let refused = run(&reading, "touch made").await;
+    assert_held!(!folder.join("made").exists(), "it was written: {refused:?}");
     assert!(refused.stderr_text().contains("Read-only file system"), "{refused:?}");
     let writing = executor(
         &bed,

@@ -1,13 +1,19 @@
 //! More commands at once than the container's first process has open files for.
 
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
 use e2e_tests::DEADLINE;
 use e2e_tests::bed::Bed;
 use futures_util::future::join_all;
-use sandbox::executor::ExecOptions;
+use sandbox::executor::{ExecOptions, Workspace};
 use sandbox::isolation::{Ulimit, UlimitKind};
 use sandbox::{Input, Isolation};
 
-use super::bed::{config, executor, output};
+use super::bed::{config, executor, marker, output, processes};
+
+const CROWD: usize = 30;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_finds_no_room_disturbs_no_other() {
@@ -15,17 +21,33 @@ async fn a_command_that_finds_no_room_disturbs_no_other() {
     // Room for about a dozen.
     let isolation =
         Isolation { ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 48)], ..Isolation::untrusted() };
-    let executor = executor(&bed, config(&bed).isolation(isolation));
+    // Those that find room hold on until the test has seen that all of them are there, or failed.
+    let folder = bed.folder().join("work");
+    fs::create_dir(&folder).expect("a folder");
+    let executor =
+        executor(&bed, config(&bed).isolation(isolation).workspace(Workspace::ReadOnly(folder.clone())));
     output(&executor, "touch /tmp/before").await;
-    let one = async |number: u64| {
+    let (mark, refused) = (marker(40), AtomicUsize::new(0));
+    let one = async |number: usize| {
         let options = ExecOptions {
             stdin: if number.is_multiple_of(2) { Input::Empty } else { Input::Bytes(b"in\n".to_vec()) },
             timeout: Some(DEADLINE),
             ..ExecOptions::default()
         };
-        executor.execute(format!("sleep 10.{number}; echo {number}"), options).await
+        let line = format!(": {mark}; until [ -e /workspace/go ]; do sleep 0.1; done; echo {number}");
+        let result = executor.execute(line, options).await;
+        refused.fetch_add(usize::from(result.is_err()), Ordering::Relaxed);
+        result
     };
-    let results = join_all((10..40).map(one)).await;
+    let deadline = Instant::now() + DEADLINE;
+    let release = async {
+        while processes(&mark) + refused.load(Ordering::Relaxed) < CROWD {
+            assert!(Instant::now() < deadline, "some neither hold on nor fail");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        fs::write(folder.join("go"), "").expect("a file");
+    };
+    let (results, ()) = tokio::join!(join_all((0..CROWD).map(one)), release);
     let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     assert!(done.len() >= 8 && failed.len() >= 8, "{done:?} {failed:?}");
     for result in done.into_iter().flatten() {

@@ -2,7 +2,7 @@
 //! just that.
 
 mod attacks;
-mod bed;
+pub(crate) mod bed;
 mod behaviour;
 mod crowd;
 mod errors;

@@ -44,7 +44,8 @@ async fn where_the_sandbox_decides_what_answers_neither_can_be_named() {
     let bed = Bed::new().await;
     let refused = |config: ExecutorConfig| match bed.sandbox.create_executor(config) {
         Err(SandboxError::Spec(error)) => error.field().to_owned(),
-        other => panic!("{other:?}"),
+        Err(error) => panic!("{error:?}"),
+        Ok(_) => panic!("breach: it was accepted"),
     };
     for network in [Network::Disabled, bed::network("domains: []")] {
         let with = || config(&bed).network(network.clone());

@@ -8,8 +8,9 @@ use futures_util::future::join_all;
 use sandbox::Input;
 use sandbox::diagnostics::Role;
 use sandbox::executor::{ExecOptions, ExecutorMode};
+use tokio::io::AsyncWriteExt as _;
 
-use super::bed::{config, executor, marker, processes, until_processes, within};
+use super::bed::{config, executor, marker, processes, timed_out_once_begun, until_processes, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_has_its_own_streams_code_and_end() {
@@ -63,25 +64,29 @@ async fn containers(bed: &Bed) -> usize {
 async fn the_end_of_one_is_not_the_end_of_another() {
     let bed = Bed::new().await;
     let executor = executor(&bed, config(&bed));
+    let own = marker(201);
+    let (mut writer, reader) = tokio::io::duplex(16);
     let long = async {
-        let own = marker(201);
         let line = format!(
-            "(setsid sleep {own} &); setsid sleep {own} & sleep 4; \
+            "(setsid sleep {own} &); setsid sleep {own} & read line; \
              cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -cx '[1]{}'",
             own.trim_start_matches('1')
         );
-        executor.execute(line, within(DEADLINE)).await.expect("a result")
+        let options = ExecOptions { stdin: Input::Reader(Box::new(reader)), ..within(DEADLINE) };
+        executor.execute(line, options).await.expect("a result")
     };
-    let short = async {
-        let line = format!("setsid sleep {} & sleep 600", marker(202));
-        executor.execute(line, within(Duration::from_secs(1))).await.expect("a result")
+    let others = async {
+        // With that of the line itself.
+        until_processes(&own, 3).await;
+        let sleeps = format!("setsid sleep {} & echo begun", marker(202));
+        let line = format!("{sleeps}; sleep 600");
+        let quick = executor.execute(sleeps, within(DEADLINE));
+        let (_, quick) = tokio::join!(timed_out_once_begun(&executor, &line), quick);
+        writer.write_all(b"go on\n").await.expect("it reads");
+        quick.expect("a result")
     };
-    let quick = async {
-        let line = format!("setsid sleep {} & sleep 2", marker(202));
-        executor.execute(line, within(DEADLINE)).await.expect("a result")
-    };
-    let (long, short, quick) = tokio::join!(long, short, quick);
-    assert!(short.timed_out && quick.is_success(), "{short:?} {quick:?}");
+    let (long, quick) = tokio::join!(long, others);
+    assert!(quick.is_success(), "{quick:?}");
     assert_eq!(long.stdout_text(), "2\n", "two ended meanwhile, its own processes not");
     assert_eq!(processes(&marker(20)), 0);
     bed.close().await;

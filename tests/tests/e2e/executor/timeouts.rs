@@ -1,11 +1,9 @@
 //! The end of a command is the end of all that it started.
 
-use std::time::Duration;
-
 use e2e_tests::bed::Bed;
 use sandbox::executor::{ExecOptions, ExecutorMode};
 
-use super::bed::{config, executor, marker, output, processes, run, until_processes, within};
+use super::bed::{config, executor, marker, output, processes, run, timed_out_once_begun, until_processes};
 
 /// Starts two processes that leave the command's session, group and parent, and waits until they are there.
 fn escape(marker: &str) -> String {
@@ -38,14 +36,8 @@ async fn a_timeout_ends_what_left_the_session_and_was_orphaned() {
         assert_eq!(output(&executor, &control).await, "2\n", "they survive that");
         assert_eq!(processes(&weaker), 0, "and not the command's end");
 
-        let line = format!("{}echo started; exec sleep 300", escape(&marker));
-        let options = within(Duration::from_secs(6));
-        let (result, ()) = tokio::join!(executor.execute(line, options), async {
-            until_processes(&marker, 2).await;
-        });
-        let result = result.expect("a result");
-        assert!(result.timed_out, "{result:?}");
-        assert_eq!(result.stdout_text(), "started\n", "what was written is kept");
+        // It says so once both are there, and what was written is kept.
+        timed_out_once_begun(&executor, &format!("{}echo begun; exec sleep 600", escape(&marker))).await;
         until_processes(&marker, 0).await;
         executor.cleanup().await.expect("it goes");
     }

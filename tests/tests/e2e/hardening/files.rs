@@ -15,13 +15,14 @@ async fn files_in_memory_have_their_size_rights_and_flags() {
     let bed = Bed::new().await;
     let small = Tmpfs::new("/small", 1 << 20);
     let open = Tmpfs { mode: 0o700, exec: true, copy_up: true, ..Tmpfs::new("/etc/apt", 1 << 20) };
-    let isolation = Isolation { tmpfs: vec![small, open], ..Isolation::agent() };
-    let script = "stat -c %a /small /etc/apt; cp /bin/true /small/t; /small/t 2>/dev/null; echo $?; \
+    let empty = Tmpfs::new("/etc/dpkg", 1 << 20);
+    let isolation = Isolation { tmpfs: vec![small, open, empty], ..Isolation::agent() };
+    let script = "stat -c %a /small /etc/apt /etc/dpkg; ls /etc/dpkg | wc -l; cp /bin/true /small/t; /small/t 2>/dev/null; echo $?; \
          cp /bin/true /etc/apt/t && /etc/apt/t; echo $?; ls -d /etc/apt/apt.conf.d; \
          head -c 2000000 /dev/zero > /small/full 2>/dev/null; stat -c %s /small/full";
     let seen = output(&bed, isolation, script).await;
     let (head, filled) = seen.trim_end().rsplit_once('\n').expect("lines");
-    assert_eq!(head, "1777\n700\n126\n0\n/etc/apt/apt.conf.d");
+    assert_eq!(head, "1777\n700\n1777\n0\n126\n0\n/etc/apt/apt.conf.d");
     assert!(filled.parse::<u32>().expect("a size") <= 1 << 20, "{filled}");
     bed.close().await;
 }
@@ -36,6 +37,8 @@ async fn what_a_read_only_root_leaves_writable_is_bounded() {
         seen,
         "size=65536k\nsize=16384k\nsize=32768k\ntouch: cannot touch '/x': Read-only file system\n"
     );
+    let smaller = Isolation { tmpfs: vec![Tmpfs::new("/tmp", 1 << 20)], ..isolation.clone() };
+    assert_eq!(output(&bed, smaller, SIZES).await, "size=1024k\nsize=16384k\nsize=32768k\n");
     let mounted = spec(&bed, isolation, "touch /tmp/x && grep -c ' /tmp tmpfs' /proc/mounts")
         .mount(Mount::read_write(bed.folder(), "/tmp"));
     assert_eq!(bed.run_spec(mounted).await.stdout, "0\n", "the caller's own folder");

@@ -1,8 +1,7 @@
 //! Isolation as a container sees it from inside: each field works, or asking for it is an error. Fields that confine stand beside a container
-//! that lacks just that; the presets and the table of what podman drops stand beside podman alone.
+//! that lacks just that; the presets stand beside podman alone.
 
 mod bed;
-mod dropped;
 mod files;
 mod presets;
 mod process;

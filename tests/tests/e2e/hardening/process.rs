@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use e2e_tests::bed::Bed;
+use e2e_tests::DEADLINE;
+use e2e_tests::bed::{Bed, read_until};
 use sandbox::isolation::{StopSignal, Ulimit, UlimitKind};
-use sandbox::{ByteSize, Isolation, ResourceLimits};
+use sandbox::{ByteSize, Input, Isolation, ResourceLimits};
 
 use super::bed::{output, refusal, spec};
 
@@ -66,20 +67,25 @@ async fn swap_is_none_unless_it_is_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_stop_signal_comes_first_and_the_end_after_its_time() {
     let bed = Bed::new().await;
-    let stopped = |stop_signal, stop_timeout, script: &str| {
+    let stopped = async |stop_signal, stop_timeout, script: &str| {
         let isolation = Isolation { stop_signal, stop_timeout, ..Isolation::agent() };
-        spec(&bed, isolation, script).limits(ResourceLimits::default().timeout(Duration::from_secs(1)))
+        let command = bed.sandbox.create_command(spec(&bed, isolation, script)).expect("a good command");
+        let mut execution = command.execute(Input::Empty);
+        read_until(&mut execution, |output| output.contains("ready")).await;
+        let (result, stopped) = tokio::join!(execution, command.stop());
+        assert!(stopped);
+        result.expect("a stop is an outcome")
     };
-    let script =
-        "trap 'echo usr1; exit 7' USR1; trap 'echo term; exit 8' TERM; while true; do sleep 0.1; done";
-    let ran = bed.run_spec(stopped(StopSignal::Usr1, Duration::from_secs(30), script)).await;
-    assert!(ran.result.timed_out, "{:?}", ran.result);
-    assert_eq!((ran.stdout.as_str(), ran.code), ("usr1\n", 7));
-    let deaf = "trap '' TERM; while true; do sleep 0.1; done";
+    let script = "trap 'echo usr1; exit 7' USR1; trap 'echo term; exit 8' TERM; echo ready; \
+         while true; do sleep 0.1; done";
+    let result = stopped(StopSignal::Usr1, DEADLINE, script).await;
+    assert!(result.stopped, "{result:?}");
+    assert_eq!((&*String::from_utf8_lossy(&result.stdout), result.exit_code), ("ready\nusr1\n", 7));
+    let deaf = "trap '' TERM; echo ready; while true; do sleep 0.1; done";
     let begin = Instant::now();
-    let ran = bed.run_spec(stopped(StopSignal::Term, Duration::from_secs(2), deaf)).await;
-    assert_eq!(ran.code, 137);
-    assert!(begin.elapsed() >= Duration::from_secs(3), "{:?}", begin.elapsed());
+    let result = stopped(StopSignal::Term, Duration::from_secs(2), deaf).await;
+    assert_eq!(result.exit_code, 137);
+    assert!(begin.elapsed() >= Duration::from_secs(2), "{:?}", begin.elapsed());
     bed.close().await;
 }
 

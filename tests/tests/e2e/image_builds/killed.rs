@@ -9,6 +9,7 @@ use sandbox::Network;
 use serde_json::Value;
 
 use super::bed::{Yard, permitting};
+use crate::executor::bed::marker;
 
 /// The processes of this machine, as the engine shares it, whose command line is `words`.
 fn processes(words: &str) -> Vec<u32> {
@@ -51,11 +52,11 @@ async fn working_containers() -> BTreeSet<String> {
     all.iter().filter(is_working).map(|container| container["Id"].to_string()).collect()
 }
 
-/// Begins a build that sleeps for `seconds`, and drops it once it does. What is dropped is all that a killed owner has: its ends of the
+/// Begins a build that sleeps for the seconds of `mark`, and drops it once it does. What is dropped is all that a killed owner has: its ends of the
 /// connections.
-async fn dropped(yard: &Yard, network: Network, seconds: u32) {
-    let steps = format!("RUN (sleep {seconds}1 &) ; sleep {seconds}\n");
-    let sleep = format!("sleep {seconds}");
+async fn dropped(yard: &Yard, network: Network, mark: &str) {
+    let steps = format!("RUN (sleep {mark}1 &) ; sleep {mark}\n");
+    let sleep = format!("sleep {mark}");
     let building = yard.build(network, &steps);
     tokio::select! {
         built = building => panic!("it sleeps: {built:?}"),
@@ -66,11 +67,11 @@ async fn dropped(yard: &Yard, network: Network, seconds: u32) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_steps_end_with_their_owner_and_leave_nothing() {
     let yard = Yard::new("e2e-build-killed").await;
-    for (network, seconds) in [(permitting("domains: [open.test]"), 48_151), (Network::Disabled, 48_152)] {
-        dropped(&yard, network, seconds).await;
+    for (network, mark) in [(permitting("domains: [open.test]"), marker(51)), (Network::Disabled, marker(52))]
+    {
+        dropped(&yard, network, &mark).await;
         until("the steps are gone", || {
-            processes(&format!("sleep {seconds}")).is_empty()
-                && processes(&format!("sleep {seconds}1")).is_empty()
+            processes(&format!("sleep {mark}")).is_empty() && processes(&format!("sleep {mark}1")).is_empty()
         })
         .await;
     }
@@ -88,15 +89,17 @@ async fn the_steps_end_with_their_owner_and_leave_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_a_step_outside_of_the_sandbox_goes_on() {
     let yard = Yard::new("e2e-build-goes-on").await;
-    dropped(&yard, Network::Unrestricted, 48_153).await;
+    let mark = marker(53);
+    dropped(&yard, Network::Unrestricted, &mark).await;
     // The engine notices at once that its client is gone, and does nothing about it.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let left = processes("sleep 48153");
+    let sleep = format!("sleep {mark}");
+    let left = processes(&sleep);
     for pid in &left {
         let pid = rustix::process::Pid::from_raw(i32::try_from(*pid).expect("a process")).expect("a process");
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
     assert!(!left.is_empty(), "the control: it goes on");
-    until("the step is gone", || processes("sleep 48153").is_empty()).await;
+    until("the step is gone", || processes(&sleep).is_empty()).await;
     yard.close().await;
 }

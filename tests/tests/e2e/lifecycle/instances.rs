@@ -1,9 +1,11 @@
 //! Two instances side by side, kill -9, and what is left afterwards: nothing.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
+use e2e_tests::assert_held;
 use e2e_tests::bed::{self, Bed};
 use e2e_tests::engine;
 use e2e_tests::setting::Setting;
@@ -57,16 +59,19 @@ fn start(project: &TempDir, state: &TempDir) -> Child {
     child
 }
 
-async fn until_quiet(host: &str) {
-    // Counts are compared across a pause: that is what "no traffic" means.
+/// Waits until the task has been refused five times in a row, by what it writes into `attempts`.
+async fn until_refused(attempts: &Path) {
     let deadline = Instant::now() + DEADLINE;
+    let count = || std::fs::read_to_string(attempts).map_or(0, |text| text.lines().count());
+    let begun = count();
     loop {
-        let before = World::shared().seen(host).len();
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        if World::shared().seen(host).len() == before {
+        let text = std::fs::read_to_string(attempts).unwrap_or_default();
+        let new: Vec<&str> = text.lines().skip(begun).collect();
+        if new.len() >= 5 && new.iter().rev().take(5).all(|line| *line == "refused") {
             return;
         }
-        assert!(Instant::now() < deadline, "traffic goes on");
+        assert_held!(Instant::now() < deadline, "traffic goes on: {text}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
@@ -98,18 +103,21 @@ async fn kill_9_stops_the_traffic_and_the_next_start_leaves_nothing() {
     assert_eq!(engine::networks(prefix).await, Vec::<String>::new());
 }
 
+/// Requests without end; what came of each is written into the work tree.
+const ATTEMPTS: &str = "while true; do curl -s -o /dev/null --max-time 2 https://owner.test/ && echo passed || echo refused; \
+     done > attempts";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn when_the_sandbox_process_dies_the_traffic_stops() {
     let prefix = "e2e-owner";
     let (project, state) = (project(prefix), tempfile::tempdir().expect("a folder"));
     std::fs::write(project.path().join(".sandbox/network-allowlist.yaml"), "domains: [owner.test]\n")
         .expect("a file");
-    let mut child =
-        sandbox_run(&project, &state, "while true; do curl -s --max-time 2 https://owner.test/; done")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the sandbox command");
+    let mut child = sandbox_run(&project, &state, ATTEMPTS)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the sandbox command");
     let deadline = Instant::now() + DEADLINE;
     while World::shared().seen("owner.test").is_empty() {
         assert!(Instant::now() < deadline, "the control: there is traffic while the owner lives");
@@ -117,7 +125,11 @@ async fn when_the_sandbox_process_dies_the_traffic_stops() {
     }
     child.kill().expect("our own child");
     child.wait().expect("our own child");
-    until_quiet("owner.test").await;
+    let attempts = project.path().join("attempts");
+    until_refused(&attempts).await;
+    let arrived = World::shared().seen("owner.test").len();
+    until_refused(&attempts).await;
+    assert_held!(World::shared().seen("owner.test").len() == arrived, "traffic goes on");
     let running = engine::containers(prefix).await;
     assert!(!running.is_empty(), "the control: the task itself is still there, trying");
     let output = sandbox_run(&project, &state, "true").output().expect("the sandbox command");
@@ -142,7 +154,7 @@ async fn a_prefix_of_another_prefix_is_not_its_owner() {
         }
         let short = Sandbox::start(short.on_demand()).await.expect("the engine answers");
         let swept = short.sweep().await.expect("it sweeps");
-        assert!(swept.containers.is_empty() && swept.networks.is_empty(), "{swept:?}");
+        assert_held!(swept.containers.is_empty() && swept.networks.is_empty(), "{swept:?}");
         assert_eq!(engine::containers("e2e-a-b").await.len(), 2);
         short.shutdown().await.expect("nothing is left");
         assert!(command.stop().await);

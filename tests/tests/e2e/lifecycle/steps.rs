@@ -17,13 +17,17 @@ use crate::command_line::stand_in::{RESULT, StandIn};
 /// How many times an execution is killed, evenly over the time that a whole one takes and half as much again.
 const KILLS: u32 = 16;
 
-/// Kills an execution at each step; returns what was left each time, as its number of containers and networks.
+/// Makes the execution wait once `is_at_work` holds, so that one is killed there for certain.
+const HOLD: &str = "hold";
+
+/// Kills an execution at each step, and once where `is_at_work`; returns what was left each time, as its number of containers and networks.
 ///
 /// The steps are shares of what a whole execution takes, so that a slow machine has the same ones.
 async fn kill_at_every_step(
     prefix: &str,
     project: &Project,
     arguments: &[&str],
+    is_at_work: impl Fn() -> bool,
     after_each: impl Fn(),
 ) -> BTreeSet<(usize, usize)> {
     // The first one makes the image.
@@ -36,19 +40,30 @@ async fn kill_at_every_step(
     }
     assert_nothing_left(prefix).await;
     let mut left = BTreeSet::new();
-    for step in 0..KILLS {
+    for step in 0..=KILLS {
+        if step == KILLS {
+            project.write(HOLD, "");
+        }
         let mut child = project
             .sandbox(arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("the sandbox command");
-        tokio::time::sleep(took * 3 * step / (2 * KILLS)).await;
+        let deadline = Instant::now() + DEADLINE;
+        while step == KILLS && !is_at_work() {
+            assert!(Instant::now() < deadline, "the execution does not begin");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        if step < KILLS {
+            tokio::time::sleep(took * 3 * step / (2 * KILLS)).await;
+        }
         child.kill().expect("our own child");
         child.wait().expect("our own child");
         after_each();
         left.insert((engine::containers(prefix).await.len(), engine::networks(prefix).await.len()));
     }
+    fs::remove_file(project.path().join(HOLD)).expect("a file");
     left
 }
 
@@ -96,13 +111,15 @@ async fn a_run_killed_at_any_step_is_gone_after_the_next_start() {
     let secrets =
         format!("masked_secrets: {{TOKEN: {{value: {real}, scopes: [open.test], headers: [X-Key]}}}}\n");
     project.append(".sandbox/sandbox.yaml", &secrets);
-    let script = "curl -sS -H \"X-Key: $TOKEN\" https://open.test/";
+    let script =
+        "curl -sS -H \"X-Key: $TOKEN\" https://open.test/; [ ! -e hold ] || { touch begun; sleep 600; }";
     let arguments = ["run", "--", "bash", "-c", script];
     let no_secret = || {
         assert_eq!(with_text(project.state(), &real), Vec::<String>::new());
     };
-    let left = kill_at_every_step(prefix, &project, &arguments, no_secret).await;
-    assert!(left.len() > 1, "the control: there were steps at which something was left: {left:?}");
+    let begun = project.path().join("begun");
+    let left = kill_at_every_step(prefix, &project, &arguments, || begun.exists(), no_secret).await;
+    assert!(left.iter().any(|(containers, _)| *containers > 1), "the control: something was left: {left:?}");
     assert_eq!(with_text(project.path(), &real).len(), 1, "the control: a file with the secret is found");
     until_settled(prefix).await;
     let next = project.run("true");
@@ -123,7 +140,7 @@ async fn a_run_killed_at_any_step_is_gone_after_the_next_start() {
 
 /// A Claude Code that is at work for a good second.
 const AGENT: &str = r#"echo '{"type":"system","subtype":"init","session_id":"a-b-c"}'
-for i in {1..40}; do echo "{\"type\":\"x\",\"number\":$i}"; sleep 0.02; done"#;
+for i in {1..40}; do echo "{\"type\":\"x\",\"number\":$i}"; sleep 0.02; [ $i != 20 ] || [ ! -e hold ] || sleep 600; done"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_killed_at_any_step_leaves_a_session_that_parses() {
@@ -138,8 +155,10 @@ async fn an_agent_killed_at_any_step_leaves_a_session_that_parses() {
             .and_then(|store| store.load())
             .expect("a session that can be read")
     };
-    let left = kill_at_every_step(prefix, &project, &arguments, || drop(parses())).await;
-    assert!(left.len() > 1, "the control: {left:?}");
+    let journal = session.join("context.journal.jsonl");
+    let is_at_work = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"number\":10"));
+    let left = kill_at_every_step(prefix, &project, &arguments, is_at_work, || drop(parses())).await;
+    assert!(left.iter().any(|(containers, _)| *containers > 1), "the control: {left:?}");
     let killed = parses().expect("a session").replies;
     assert!(
         killed.iter().skip(2).any(|reply| !reply.events.is_empty() && reply.events.len() < 42),

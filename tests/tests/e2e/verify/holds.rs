@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::Bed;
 use e2e_tests::setting::Setting;
 use sandbox::diagnostics::{ExpectedProgram, VerifySpec};
@@ -34,7 +35,7 @@ async fn every_guarantee_for_an_agent() {
         let spec = program.into_iter().fold(spec, VerifySpec::program);
         let report = report(&bed, spec).await;
         let broken: Vec<_> = report.broken().collect();
-        assert!(report.held(), "{broken:#?}");
+        assert_held!(report.held(), "{broken:#?}");
         for id in ["proxy_answers", "neighbours_absent", "memory_bounded", "processes_bounded"] {
             assert!(report.findings.iter().any(|finding| finding.check.id() == id), "{id}");
         }
@@ -53,7 +54,7 @@ async fn every_guarantee_for_the_untrusted() {
             let spec = VerifySpec::new(image.clone(), Isolation::untrusted(), untrusted_limits());
             let report = report(&bed, spec.network(network)).await;
             let broken: Vec<_> = report.broken().collect();
-            assert!(report.held(), "{broken:#?}");
+            assert_held!(report.held(), "{broken:#?}");
         }
     }
     bed.close().await;

@@ -1,5 +1,6 @@
 //! What a task writes so that a program of the host runs it, and what becomes of that with and without protection.
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::Bed;
 use sandbox::workspace::Protection;
 
@@ -41,6 +42,8 @@ pub(super) async fn all_fail(attacks: &[Attack]) {
         let tree = attack.tree();
         let mount = tree.plain().protected(Protection::default());
         let ran = tree.run(&bed, mount, &format!("{EVIL}{}", attack.task)).await;
+        let said = tree.host(attack.host);
+        assert_held!(!tree.marker().exists(), "{}: the host ran it: {said:?}", attack.name);
         let found = planted(&ran, &tree.path());
         if found != attack.planted {
             different.push(format!("{}: {found:?}: {}", attack.name, ran.stderr));
@@ -54,8 +57,6 @@ pub(super) async fn all_fail(attacks: &[Attack]) {
             let is_there = thing.moved_to.as_ref().is_none_or(|to| to.symlink_metadata().is_ok());
             assert!(is_there, "{}: {thing:?}", attack.name);
         }
-        let said = tree.host(attack.host);
-        assert!(!tree.marker().exists(), "{}: the host ran it: {said:?}", attack.name);
         let script = tree.path().join("evil.sh");
         assert!(script.exists(), "the task did work: {}", ran.stderr);
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::Bed;
 use sandbox::Mount;
 use sandbox::workspace::Protection;
@@ -31,6 +32,7 @@ async fn a_socket_of_the_host_in_the_tree_is_not_reached() {
             let mount = if read_only { Mount::read_only_at(tree.path(), "/workspace") } else { tree.plain() };
             let ran = tree.run(&bed, mount.protected(protection.clone()), script).await;
             let expected = if is_safe { "refused\n" } else { "hello" };
+            assert_held!(!is_safe || !ran.stdout.contains("hello"), "read-only {read_only}: {}", ran.stdout);
             assert_eq!(ran.stdout, expected, "read-only {read_only}: {}", ran.stderr);
             // The listener of a socket that was not reached waits for this.
             let own = std::os::unix::net::UnixStream::connect(tree.path().join("src/run.sock"));
@@ -53,6 +55,7 @@ async fn programs_of_another_user_do_not_stay() {
             found.permissions().mode() & 0o6000 != 0
         };
         for name in ["x", "g", "src/y"] {
+            assert_held!(!is_safe || !has_rights(name), "{name}: {}", ran.stderr);
             assert_eq!(has_rights(name), !is_safe, "{name}: {}", ran.stderr);
         }
         let expected: &[&str] = if is_safe { &["g", "src/y", "x"] } else { &[] };

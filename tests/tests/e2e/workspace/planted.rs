@@ -1,6 +1,7 @@
 //! Attacks on the host through a writable mount. Each is also tried on a mount without protection, where the host must run what was
 //! planted.
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::{Bed, read_until};
 use sandbox::Input;
 use sandbox::diagnostics::{InventoryObject, Role};
@@ -151,7 +152,7 @@ async fn git_works_in_a_protected_tree_but_for_its_configuration() {
     for refused in ["could not write config file", "Device or resource busy", "Read-only file system"] {
         assert!(ran.stderr.contains(refused), "{refused}: {}", ran.stderr);
     }
-    assert_eq!(tree.read(".git/config"), before);
+    assert_held!(tree.read(".git/config") == before, "{}", tree.read(".git/config"));
     bed.close().await;
 }
 
@@ -164,10 +165,10 @@ async fn a_list_of_the_users_own_is_protected_and_new_repositories_that_say_noth
     let script = "echo evil > ci/deploy.sh; mv ci other; mkdir -p ci; echo evil > ci/deploy.sh; echo evil > src/Makefile.local; \
                   git init -q new; git -C new remote add origin https://open.test/x.git; git clone -q . cloned";
     let ran = tree.run(&bed, mount, script).await;
+    assert_held!(tree.read("other/deploy.sh") == "good\n", "{}", ran.stderr);
     assert!(ran.stderr.contains("Read-only file system"), "{}", ran.stderr);
     // The folder around a path of the list can be renamed, and then the path belongs to the task.
     assert_eq!(planted(&ran, &tree.path()), ["ci/deploy.sh", "src/Makefile.local"]);
-    assert_eq!(tree.read("other/deploy.sh"), "good\n");
     assert!(tree.path().join("cloned/.git/config").exists() && tree.path().join("new/.git/HEAD").exists());
     bed.close().await;
 }
@@ -186,7 +187,8 @@ async fn what_a_dropped_execution_tampered_with_is_moved_away_when_its_container
         drop(execution);
         command.stop().await;
         let planted = tree.path().join(".envrc");
-        assert_ne!(planted.exists(), is_protected, "the control is not protected");
+        assert_held!(!is_protected || !planted.exists(), "it is still there");
+        assert!(is_protected || planted.exists(), "the control is not protected");
         if is_protected {
             let inventory = bed.sandbox.inventory().await.expect("the engine answers");
             let ours = inventory.instances.iter().find(|instance| instance.id == bed.sandbox.instance_id());

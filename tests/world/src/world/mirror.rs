@@ -38,7 +38,6 @@ pub(super) fn answer(
         "redirect" => redirect(argument, &credential),
         "error" => error(&credential),
         "body" => body(argument, &credential),
-        "bytes" => in_single_bytes(&credential),
         "bomb" => bomb(&credential),
         "sse" => events(&credential, gate(argument)),
         _ => not_found(),
@@ -136,16 +135,6 @@ fn zstd(plain: &[u8]) -> Vec<u8> {
     let mut encoded = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
     zstd_safe::compress(&mut encoded, plain, 3).expect("memory");
     encoded
-}
-
-/// Each byte of the body is a chunk, or a frame, of its own.
-fn in_single_bytes(credential: &str) -> Response<Body> {
-    let bytes = format!("before {credential} after\n").into_bytes();
-    let frames = stream::iter(bytes).then(|byte| async move {
-        tokio::task::yield_now().await;
-        Ok(Frame::data(Bytes::copy_from_slice(&[byte])))
-    });
-    Response::new(StreamBody::new(frames).boxed_unsync())
 }
 
 /// One event with the credential at once, the second when the test says so.

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
+use e2e_tests::assert_held;
 use e2e_tests::setting::Setting;
 use e2e_tests::world::World;
 use serde_json::Value;
@@ -76,11 +77,12 @@ async fn the_file_of_an_agent_has_surrogates_and_a_far_end() {
     assert_eq!(login["expiresAt"], 4_102_444_800_000_u64);
     for (name, start) in [("accessToken", "sk-ant-oat01-"), ("refreshToken", "sk-ant-ort01-")] {
         let token = login[name].as_str().expect("a token");
-        assert!(token.starts_with(start) && !machine.vendor.tokens().iter().any(|real| real == token));
+        assert_held!(!machine.vendor.tokens().iter().any(|real| real == token), "{name} is a real one");
+        assert!(token.starts_with(start), "{name}");
     }
     // What stands for the refresh token is worth nothing to the vendor.
     let answer = machine.vendor.refresh(login["refreshToken"].as_str().expect("a token"));
-    assert!(answer.contains("invalid_grant"), "{answer}");
+    assert_held!(answer.contains("invalid_grant"), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
+use e2e_tests::assert_held;
 use e2e_tests::world::World;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -22,8 +23,11 @@ async fn a_refused_refresh_is_final_until_the_user_logs_in_again() {
     let (project, agent) = (machine.project(), machine.asking_agent());
     for _ in 0..2 {
         let refused = run(&project, &agent);
+        assert_held!(
+            !machine.vendor.tokens().iter().any(|token| refused.stderr.contains(token)),
+            "{refused:?}"
+        );
         refused.fails(125, "was refused (invalid_grant): log in again with `claude`");
-        assert!(!machine.vendor.tokens().iter().any(|token| refused.stderr.contains(token)), "{refused:?}");
     }
     assert_eq!(machine.vendor.asked(), 1, "the token is not sent again");
     assert!(World::shared().seen(host).is_empty(), "nothing was started");
@@ -140,6 +144,7 @@ async fn a_login_of_a_project_is_used_once_it_is_trusted_and_never_where_a_task_
     let machine = Machine::new("login-trust.test", LONG);
     let (project, agent) = (machine.project(), machine.asking_agent());
     let refused: Ended = project.wary(&agent.arguments(&[])).output().expect("the sandbox command").into();
+    assert_held!(refused.code != Some(0), "a login is used for a project that is not trusted: {refused:?}");
     refused.fails(125, &format!("use your login of claude in `{}`", machine.file().display()));
     refused.fails(125, &format!("refreshed at {}", machine.vendor.url()));
     // The control.
@@ -149,7 +154,9 @@ async fn a_login_of_a_project_is_used_once_it_is_trusted_and_never_where_a_task_
     fs::copy(machine.file(), project.path().join("planted")).expect("a file");
     let planted = text.replace(&machine.file().display().to_string(), "../planted");
     project.write(".sandbox/sandbox.yaml", &planted);
-    run(&project, &agent).fails(125, "lies where tasks can write, so this login is not used");
+    let refused = run(&project, &agent);
+    assert_held!(refused.code != Some(0), "a login that a task could write is used: {refused:?}");
+    refused.fails(125, "lies where tasks can write, so this login is not used");
     for (url, expected) in [
         ("http://vendor.test/token", "`token_url` is not an address"),
         ("https://x@vendor.test/", "`token_url` is not"),

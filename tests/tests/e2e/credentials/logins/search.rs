@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
+use e2e_tests::assert_held;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::super::search::{Needles, Places};
@@ -39,7 +40,7 @@ touch /root/.claude/ready; exec -a \"$TOKEN\" sleep 600"
     places.search_living(&mut needles).await;
     let (root, state) = (project.path().to_owned(), project.state().to_owned());
     places.search_host(&mut needles, &[&root, &state, agent.session()]).await;
-    assert!(needles.found().is_empty(), "{:#?}", needles.found());
+    assert_held!(needles.found().is_empty(), "{:#?}", needles.found());
 
     // The proxy has the access token and uses it. It has no refresh token.
     let mut needles = Needles::new(&[machine.vendor.issued(1)[0].clone()]);
@@ -47,14 +48,14 @@ touch /root/.claude/ready; exec -a \"$TOKEN\" sleep 600"
     assert!(!needles.found().is_empty(), "the control: a search of memory finds what is there");
     let mut needles = Needles::new(&[0, 1].map(|number| machine.vendor.issued(number)[1].clone()));
     needles.look_into_memory("memory of the proxy", places.proxy.pid);
-    assert!(needles.found().is_empty(), "{:#?}", needles.found());
+    assert_held!(needles.found().is_empty(), "{:#?}", needles.found());
 
     kill_process(Pid::from_child(&child), Signal::TERM).expect("our own child");
     assert_eq!(child.wait().expect("our own child").code(), Some(143));
     assert_nothing_left(prefix).await;
     let mut needles = Needles::new(&tokens);
     places.search_host(&mut needles, &[&root, &state, agent.session()]).await;
-    assert!(needles.found().is_empty(), "{:#?}", needles.found());
+    assert_held!(needles.found().is_empty(), "{:#?}", needles.found());
     // The control: a real token that an agent has is found where it leaves it.
     fs::write(agent.session().join("claude/ready"), &tokens[3]).expect("a file");
     places.search_host(&mut needles, &[&root, &state, agent.session()]).await;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
 
+use e2e_tests::assert_held;
 use e2e_tests::secret::{AwsKey, unique};
 use e2e_tests::world::World;
 use rustix::process::{Pid, Signal, kill_process};
@@ -149,7 +150,7 @@ impl Run {
 
     #[track_caller]
     pub(super) fn assert_nothing_found(&self) {
-        assert!(self.needles.found().is_empty(), "{:#?}", self.needles.found());
+        assert_held!(self.needles.found().is_empty(), "{:#?}", self.needles.found());
     }
 
     /// The proxy had the real values, used them, and has them still.
@@ -203,7 +204,7 @@ async fn after_a_crash_of_the_proxy_nothing_is_found_and_no_core_is_left() {
     let limits = fs::read_to_string(format!("/proc/{}/limits", places.proxy.pid)).expect("a process");
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).expect("a limit");
     let numbers: Vec<&str> = core.split_whitespace().skip(4).take(2).collect();
-    assert_eq!(numbers, ["0", "0"], "{core}");
+    assert_held!(numbers == ["0", "0"], "{core}");
     // The sandbox sleeps, so that it tidies nothing up before it was looked at.
     let sandbox = Pid::from_child(&run.child);
     kill_process(sandbox, Signal::STOP).expect("our own child");
@@ -211,7 +212,7 @@ async fn after_a_crash_of_the_proxy_nothing_is_found_and_no_core_is_left() {
     crash(places.proxy.pid);
     let ended = places.await_end_of_the_proxy().await;
     assert_eq!(ended, 128 + Signal::ILL.as_raw(), "it crashed");
-    assert_eq!(cores(&layer), Vec::<PathBuf>::new());
+    assert_held!(cores(&layer).is_empty(), "{:?}", cores(&layer));
     run.needles.look_into_files("layer of the proxy", [layer.as_path()]);
     run.search_host(&places).await;
     run.assert_nothing_found();
