@@ -97,9 +97,8 @@ fn prepare(args: &DemoArgs) -> Result<Prepared> {
     let socket = step("finding an engine", || task_engine::find_or_start(args.podman))?;
     let claude = step("finding Claude Code", || claude_code::visible_program(args.claude_bin.as_deref()))?;
     let image = step("finding an image for tasks", || image(&socket, args))?;
-    let sandbox = step("building the sandbox command", || match args.is_test {
-        true => cargo::program_for_tests("sandbox"),
-        false => cargo::program("sandbox", &[]),
+    let sandbox = step("building the sandbox command", || {
+        if args.is_test { cargo::program_for_tests("sandbox") } else { cargo::program("sandbox", &[]) }
     })?;
     task_proxy_image::build_for_tests()?;
     let stand_in = StandIn::build()?;

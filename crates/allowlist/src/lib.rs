@@ -23,6 +23,7 @@ mod parse;
 mod path_pattern;
 mod pattern;
 mod policy;
+#[cfg(feature = "yaml")]
 mod policy_text;
 mod preset;
 mod reason;
@@ -68,7 +69,9 @@ pub use method::Method;
 pub use method::RuleMethod;
 pub use path_pattern::PathPattern;
 pub use policy::Allowlist;
+#[cfg(feature = "yaml")]
 pub use policy_text::CannotEdit;
+#[cfg(feature = "yaml")]
 pub use policy_text::PolicyText;
 pub use preset::Preset;
 pub use preset::UnknownPreset;
