@@ -248,7 +248,7 @@ async fn an_address_of_the_machine_is_refused_with_what_helps() {
     for is_own in [true, false] {
         let (mut setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
         if is_own {
-            setup.host_addresses = vec![Ipv4Addr::LOCALHOST];
+            setup.host_addresses = vec![upstream.address];
         } else {
             setup.allow_addresses.clear();
         }
