@@ -17,16 +17,15 @@ use crate::command_line::stand_in::{RESULT, StandIn};
 /// How many times an execution is killed, evenly over the time that a whole one takes and half as much again.
 const KILLS: u32 = 16;
 
-/// Makes the execution wait once `is_at_work` holds, so that one is killed there for certain.
-const HOLD: &str = "hold";
-
-/// Kills an execution at each step, and once where `is_at_work`; returns what was left each time, as its number of containers and networks.
+/// Kills an execution at each step; returns what was left each time, as its number of containers and networks. The last one waits where it
+/// finds a file `hold`, and is killed once `is_at_work`.
 ///
 /// The steps are shares of what a whole execution takes, so that a slow machine has the same ones.
 async fn kill_at_every_step(
     prefix: &str,
     project: &Project,
     arguments: &[&str],
+    hold: &Path,
     is_at_work: impl Fn() -> bool,
     after_each: impl Fn(),
 ) -> BTreeSet<(usize, usize)> {
@@ -42,7 +41,7 @@ async fn kill_at_every_step(
     let mut left = BTreeSet::new();
     for step in 0..=KILLS {
         if step == KILLS {
-            project.write(HOLD, "");
+            fs::write(hold, "").expect("a file");
         }
         let mut child = project
             .sandbox(arguments)
@@ -63,7 +62,7 @@ async fn kill_at_every_step(
         after_each();
         left.insert((engine::containers(prefix).await.len(), engine::networks(prefix).await.len()));
     }
-    fs::remove_file(project.path().join(HOLD)).expect("a file");
+    fs::remove_file(hold).expect("a file");
     left
 }
 
@@ -117,8 +116,8 @@ async fn a_run_killed_at_any_step_is_gone_after_the_next_start() {
     let no_secret = || {
         assert_eq!(with_text(project.state(), &real), Vec::<String>::new());
     };
-    let begun = project.path().join("begun");
-    let left = kill_at_every_step(prefix, &project, &arguments, || begun.exists(), no_secret).await;
+    let [hold, begun] = ["hold", "begun"].map(|name| project.path().join(name));
+    let left = kill_at_every_step(prefix, &project, &arguments, &hold, || begun.exists(), no_secret).await;
     assert!(left.iter().any(|(containers, _)| *containers > 1), "the control: something was left: {left:?}");
     assert_eq!(with_text(project.path(), &real).len(), 1, "the control: a file with the secret is found");
     until_settled(prefix).await;
@@ -139,8 +138,8 @@ async fn a_run_killed_at_any_step_is_gone_after_the_next_start() {
 }
 
 /// A Claude Code that is at work for a good second.
-const AGENT: &str = r#"echo '{"type":"system","subtype":"init","session_id":"a-b-c"}'
-for i in {1..40}; do echo "{\"type\":\"x\",\"number\":$i}"; sleep 0.02; [ $i != 20 ] || [ ! -e hold ] || sleep 600; done"#;
+const AGENT: &str = r#"cd /root/.claude; echo '{"type":"system","subtype":"init","session_id":"a-b-c"}'
+for i in {1..40}; do echo "{\"type\":\"x\",\"number\":$i}"; sleep 0.02; [ $i != 20 ] || [ ! -e hold ] || { touch begun; sleep 600; }; done"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_killed_at_any_step_leaves_a_session_that_parses() {
@@ -156,8 +155,10 @@ async fn an_agent_killed_at_any_step_leaves_a_session_that_parses() {
             .expect("a session that can be read")
     };
     let journal = session.join("context.journal.jsonl");
-    let is_at_work = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"number\":10"));
-    let left = kill_at_every_step(prefix, &project, &arguments, is_at_work, || drop(parses())).await;
+    let [hold, begun] = ["hold", "begun"].map(|name| session.join("claude").join(name));
+    let has_ten = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"number\":10"));
+    let is_at_work = || begun.exists() && has_ten();
+    let left = kill_at_every_step(prefix, &project, &arguments, &hold, is_at_work, || drop(parses())).await;
     assert!(left.iter().any(|(containers, _)| *containers > 1), "the control: {left:?}");
     let killed = parses().expect("a session").replies;
     assert!(
