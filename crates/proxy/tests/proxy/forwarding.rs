@@ -1,7 +1,5 @@
 //! What comes through, over each pair of protocols, and what happens when the upstream fails.
 
-use std::net::Ipv4Addr;
-
 use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::BodyExt;
 use sandbox_proxy_protocol::{Event, RequestOutcome, Scheme};
