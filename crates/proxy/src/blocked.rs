@@ -59,8 +59,8 @@ impl Blocked {
         Self::new(
             Reason::Address,
             format!(
-                "{host} resolves to a private or reserved address: to allow it, add its network, or an address of this \
-                 machine itself, to `upstream.allow_addresses` in .sandbox/sandbox.yaml"
+                "{host} resolves to a private or reserved address: to allow it, add its network to `upstream.allow_addresses` \
+                 in .sandbox/sandbox.yaml"
             ),
         )
     }
