@@ -215,7 +215,10 @@ impl Bed {
         let elsewhere = self.root().join("elsewhere");
         assert!(trees.contains(&format!("worktree {}\n", elsewhere.display())), "{trees}");
         assert_eq!(self.host(&elsewhere, "git status --porcelain -uno"), "");
-        assert_eq!(self.host(tree, "git log -1 --format='%s %ae' inner; cat inner/i"), "i ann@a.test\ni\n");
+        assert_eq!(
+            self.host(tree, "git log -1 --format='%s %ae' inner --; cat inner/i"),
+            "i ann@a.test\ni\n"
+        );
         assert!(!trees.contains("/inner\n") && !tree.join("inner/.git").exists(), "{trees}");
     }
 

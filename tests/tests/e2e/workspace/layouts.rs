@@ -51,7 +51,7 @@ async fn a_day_of_work_in_a_copy_is_applied_whole() {
         // What makes a work tree or a repository of a folder waits for a person, with all of its part of git's.
         let is_of_git = |change: &Change| change.path.iter().any(|part| part == ".git" || part == "bare.git");
         assert!(applied.held_back.iter().all(is_of_git), "{}: {held:#?}", layout.name);
-        let waits = ["worktree add", "clone", "init"].iter().any(|made| layout.day.contains(made));
+        let waits = ["worktree add", "git clone", "git init"].iter().any(|made| layout.day.contains(made));
         assert_eq!(held.is_empty(), !waits, "{}: {held:#?}", layout.name);
         assert!(!applied.applied.is_empty(), "{}", layout.name);
         let (done, said) = tree.host("git status --porcelain && git fsck --strict && git log -1 --format=%s");

@@ -47,7 +47,8 @@ async fn no_work_tree_that_a_task_adds_runs_its_own_programs_on_the_host() {
             let marks = bed.root().join("marks").display().to_string();
             let root = if kind == Kind::Clone { bed.work_tree.display().to_string() } else { String::new() };
             let script = WORK_TREES.replace("MARKS", &marks).replace("ROOT", &root);
-            let mut ended = bed.run(mode, &format!("set -e; {script}"));
+            // All of what was moved away is listed.
+            let mut ended = bed.sandbox(&["-v", "run", "--workspace", mode, "--", "bash", "-ec", &script]);
             assert_eq!(ended.code, Some(0), "{ended:?}");
             if mode == "copy" {
                 ended = bed.sandbox(&["apply"]);
@@ -98,7 +99,7 @@ async fn work_trees_of_the_host_in_the_tree_keep_their_pointers() {
         ("echo ROOT/src/.git > .git/worktrees/inner/gitdir", true),
         ("git worktree repair inner; git -C inner status", true),
         // Without its folder there is nothing to put a pointer into.
-        ("mv inner moved; git worktree repair moved", false),
+        ("mv inner moved; git worktree repair moved || true", false),
     ];
     for (attempt, is_there) in attempts {
         for mode in ["direct", "auto"] {
