@@ -21,7 +21,7 @@ const PROJECT: &str = include_str!("project.sh");
 /// The image that the projects use, and that an example of a Dockerfile begins with: all that this installs is in it.
 const IMAGE: &str = "localhost/debian:bookworm";
 /// Keys of `network-allowlist.yaml`; any other begins a `sandbox.yaml`.
-const OF_POLICY: [&str; 4] = ["domains:", "url_prefixes:", "vendor_tools:", "budget:"];
+const OF_POLICY: [&str; 5] = ["presets:", "domains:", "url_prefixes:", "vendor_tools:", "budget:"];
 
 /// Runs every block of every document in the archive.
 pub(super) fn test(engine: &PrivateEngine, user: &User, internet: &StandIn) -> Result<()> {
