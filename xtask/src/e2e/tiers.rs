@@ -78,8 +78,9 @@ const FAST: [&str; 27] = [
     "workspace::planted::",
 ];
 /// What these leave to the matrix: tests that take long, or need servers of others.
-const SLOW: [&str; 3] = [
+const SLOW: [&str; 4] = [
     "isolation::names_that_podman_gives_the_host_lead_nowhere",
+    "isolation::the_hosts_services_are_unreachable_over_ipv6_link_local",
     "services::a_cache_of_the_host",
     "services::a_database_of_the_host",
 ];
@@ -90,7 +91,7 @@ const FAST_ON_4: [&str; 10] = [
     "isolation::datagrams_to_the_host",
     "isolation::only_three_ports",
     "isolation::the_hosts_services_are_unreachable_over_ipv4",
-    "isolation::the_hosts_services_are_unreachable_over_ipv6_link_local",
+    "isolation::udp_and_icmp_to_the_outside",
     "lifecycle::instances::kill_9",
     "requests::an_allowed_request",
     "taken_over::it_reaches_public_hosts",
