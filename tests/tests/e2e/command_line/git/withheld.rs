@@ -54,6 +54,7 @@ async fn no_work_tree_that_a_task_adds_runs_its_own_programs_on_the_host() {
                 ended = bed.sandbox(&["apply"]);
                 assert_eq!(ended.code, Some(0), "{ended:?}");
             }
+            assert_eq!(ran(&bed, &FOLDERS), [""; 0], "{kind:?} {mode}");
             for folder in FOLDERS {
                 let said = if mode == "direct" {
                     format!("the task wrote `{folder}/.git`")
@@ -67,7 +68,6 @@ async fn no_work_tree_that_a_task_adds_runs_its_own_programs_on_the_host() {
                 );
                 assert!(!bed.work_tree.join(folder).join(".git").exists(), "{kind:?} {mode} {folder}");
             }
-            assert_eq!(ran(&bed, &FOLDERS), [""; 0], "{kind:?} {mode}");
             let trees = bed.host(&bed.work_tree, "git worktree list --porcelain");
             assert!(!FOLDERS.iter().any(|folder| trees.contains(&format!("/{folder}\n"))), "{trees}");
             // The branches are there, and the one command makes a work tree of them.
