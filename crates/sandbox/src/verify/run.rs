@@ -111,8 +111,10 @@ async fn time_limit(shared: &Shared, launch: &Launch, program: &Mount) -> Result
         isolation: Isolation { stop_timeout: GRACE, ..launch.isolation.clone() },
         ..launch.clone()
     };
+    let started = start(shared, &launch, program, &["attempt", "outlive"]).await?;
+    // From here on the limit counts: how long an engine takes to make a container says nothing about it.
     let begun = std::time::Instant::now();
-    let ran = tokio::time::timeout(LATEST, run(shared, &launch, program, &["attempt", "outlive"])).await;
+    let ran = tokio::time::timeout(LATEST, finish(&launch, started)).await;
     let took = begun.elapsed().as_millis();
     Ok(match ran {
         Ok(ran) => {
@@ -134,6 +136,15 @@ async fn run(
     program: &Mount,
     arguments: &[&str],
 ) -> Result<(End, Vec<u8>), SandboxError> {
+    finish(launch, start(shared, launch, program, arguments).await?).await
+}
+
+async fn start(
+    shared: &Shared,
+    launch: &Launch,
+    program: &Mount,
+    arguments: &[&str],
+) -> Result<Started, SandboxError> {
     let program = Program {
         // The image's entry point could say what it likes.
         entrypoint: Some(vec![INSIDE.to_owned()]),
@@ -141,9 +152,12 @@ async fn run(
         mounts: vec![program.clone()],
         terminal: None,
     };
+    Box::pin(task::start(shared, launch, program, ProcessInput::Written)).await
+}
+
+async fn finish(launch: &Launch, started: Started) -> Result<(End, Vec<u8>), SandboxError> {
     // Nothing is held for the mounts: those that need it were refused.
-    let Started { program, proxy, .. } =
-        Box::pin(task::start(shared, launch, program, ProcessInput::Written)).await?;
+    let Started { program, proxy, .. } = started;
     let LaunchedProgram { stdin, output, control: handle } = program;
     // It reads nothing, and what lies between may take an end of its input for the end of its output.
     drop(stdin);
