@@ -6,6 +6,13 @@
     reason = "a test that meets the unexpected has failed"
 )]
 
+/// Like `assert!`, for what a wall holds back: `$condition` is false only where an attack succeeded. The runner knows such a failure by its mark.
+macro_rules! assert_held {
+    ($condition:expr, $($message:tt)+) => {
+        assert!($condition, "breach: {}", format_args!($($message)+))
+    };
+}
+
 mod abuse;
 mod as_received;
 mod budget;

@@ -30,7 +30,9 @@ async fn a_new_policy_is_in_force_for_the_next_request() {
         }
     };
     timeout(TIMEOUT, follows).await.expect("the policy changes");
-    assert_eq!(reason(&proxy, "a.example").await, "host");
+    let refused = reason(&proxy, "a.example").await;
+    assert_held!(!refused.is_empty(), "what the policy no longer permits passed");
+    assert_eq!(refused, "host");
     proxy.stop().await;
 }
 
@@ -44,7 +46,7 @@ async fn quarantine_ends_what_is_going_on_and_refuses_the_rest() {
     client.send_request(get("https://a.example/")).await.unwrap();
     proxy.command(&Command::Quarantine {}).await;
     let ended = timeout(TIMEOUT, pending).await.expect("the request in progress ends").unwrap();
-    assert!(ended.is_err(), "{ended:?}");
+    assert_held!(ended.is_err(), "{ended:?}");
     let refused = async {
         loop {
             // A connection from before is closed; a new one gets the reason.
@@ -63,6 +65,7 @@ async fn quarantine_ends_what_is_going_on_and_refuses_the_rest() {
         }
     };
     let answer = timeout(TIMEOUT, refused).await.expect("a refusal comes");
+    assert_held!(answer.status() != 200, "{answer:?}");
     assert_eq!(
         (answer.status().as_u16(), &answer.headers()["x-sandbox-blocked"]),
         (403, &"quarantine".parse().unwrap())

@@ -125,16 +125,18 @@ async fn nothing_of_what_is_refused_arrives() {
         let (proxy, upstream) = start(policy, &["h2"]).await;
         for http2 in [true, false] {
             let answer = ask(&proxy, http2, pieces(vec![push_of(name)])).await;
+            assert_held!(expected.is_empty() || upstream.connections() == 0, "{policy} {name}");
             assert_eq!(answer.reason(), expected, "{policy} {name}");
             let record = proxy.request().await;
             assert_eq!(record.reason.map_or("", BlockReason::as_str), expected);
             if !expected.is_empty() {
-                assert_eq!((answer.status.as_u16(), upstream.connections()), (403, 0));
+                assert_eq!(answer.status.as_u16(), 403);
                 assert!(answer.body.contains(name), "{}", answer.body);
             }
         }
         let elsewhere = proxy.ask2(get("https://a.example/other/info/refs?service=git-receive-pack")).await;
-        assert_eq!(elsewhere.reason().is_empty(), policy == control);
+        assert_held!(policy == control || !elsewhere.reason().is_empty(), "{policy}: {elsewhere:?}");
+        assert!(policy != control || elsewhere.reason().is_empty(), "the control: {elsewhere:?}");
         proxy.stop().await;
     }
 }
@@ -165,7 +167,7 @@ async fn an_update_passes_to_its_end_only_if_it_loses_nothing() {
                         "{alpn} {http2} {size}"
                     );
                     let record = proxy.request().await;
-                    assert!(record.bytes_up <= length, "{} of {length}", record.bytes_up);
+                    assert_held!(record.bytes_up <= length, "{} of {length}", record.bytes_up);
                     assert_eq!(record.reason.map(BlockReason::as_str), Some(reason));
                 }
             }
@@ -194,7 +196,7 @@ async fn a_body_that_cannot_be_read_is_refused() {
     assert_eq!((cut.status.as_u16(), cut.reason()), (403, "body"));
     let endless = vec![push_of("refs/heads/agent/x")[..4].to_vec(), vec![b'x'; 2 * 1024 * 1024]];
     assert_eq!(ask(&proxy, true, pieces(endless)).await.reason(), "body");
-    assert_eq!(upstream.connections(), 0);
+    assert_held!(upstream.connections() == 0, "{:?}", upstream.seen());
     proxy.stop().await;
 }
 
@@ -217,7 +219,9 @@ async fn a_policy_that_changes_before_the_last_command_counts() {
         change(&proxy, policy.clone(), "robot").await;
         sender.send(push[20..].to_vec()).unwrap();
         drop(sender);
-        assert_eq!(sending.await.unwrap().reason(), expected, "{name}");
+        let answer = sending.await.unwrap();
+        assert_held!(expected.is_empty() || !answer.reason().is_empty(), "{name}: {answer:?}");
+        assert_eq!(answer.reason(), expected, "{name}");
     }
     drop(upstream);
     proxy.stop().await;
@@ -240,6 +244,7 @@ async fn a_client_that_waits_for_a_go_ahead_gets_it() {
         let head = "POST /echo/git-receive-pack HTTP/1.1\r\nHost: a.example\r\nExpect: 100-continue\r\nConnection: close\r\n";
         let request = format!("{head}Content-Length: {}\r\n\r\n{push}", push.len());
         let answer = raw(&proxy, request.as_bytes()).await;
+        assert_held!(expected.ends_with("200") || !answer.0.contains("HTTP/1.1 200"), "{answer:?}");
         assert!(answer.0.starts_with("HTTP/1.1 100") && answer.0.contains(expected), "{answer:?}");
     }
     proxy.stop().await;

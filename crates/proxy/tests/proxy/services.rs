@@ -145,6 +145,7 @@ async fn a_quarantine_cuts_streams_and_refuses_new_ones() {
     assert_eq!(services.stream_record().await.decision, RequestOutcome::Allowed);
     let _refused = services.connect(DB).await;
     let record = services.stream_record().await;
+    assert_held!(record.decision != RequestOutcome::Allowed, "{record:?}");
     assert_eq!((record.decision, record.reason), (RequestOutcome::Blocked, Some(BlockReason::Quarantine)));
 }
 
@@ -168,6 +169,7 @@ async fn requests_to_a_service_are_judged_like_any() {
         (get("/tools", &format!("db:{MCP}")), "port"),
     ] {
         let answer = services.ask(request.clone()).await.to_lowercase();
+        assert_held!(!answer.contains(" 200 ok"), "{request}: {answer}");
         assert!(answer.contains(&format!("x-sandbox-blocked: {reason}\r\n")), "{request}: {answer}");
     }
 }
@@ -177,11 +179,12 @@ async fn a_service_is_at_its_own_port_alone() {
     let services = Services::start("domains: ['*']").await;
     for host in ["mcp", &format!("mcp:{MCP}")] {
         let answer = raw(&services.proxy, get("/", host).as_bytes()).await;
+        assert_held!(answer.status() != 200, "{host}: {}", answer.0);
         assert!(answer.0.to_lowercase().contains("x-sandbox-blocked: port\r\n"), "{host}: {}", answer.0);
     }
     let refused =
         timeout(Duration::from_secs(20), TcpStream::connect((services.proxy.address, DB + 2))).await;
-    assert!(refused.expect("refused at once").is_err());
+    assert_held!(refused.expect("refused at once").is_err(), "a port that no service has");
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ async fn a_handshake_passes_the_gate_like_a_request() {
     .await;
     assert_eq!(answer.status(), 403, "{answer:?}");
     assert_eq!(proxy.request().await.reason, Some(Reason::Host.into()));
-    assert_eq!(upstream.connections(), 0);
+    assert_held!(upstream.connections() == 0, "{:?}", upstream.seen());
     proxy.stop().await;
 }
 
@@ -85,6 +85,7 @@ async fn without_a_101_there_is_no_tunnel() {
     let answer = raw_tls(&proxy, "a.example", bytes.as_bytes()).await;
     let statuses: Vec<&str> =
         answer.0.split("HTTP/1.1 ").skip(1).filter_map(|answer| answer.get(..3)).collect();
+    assert_held!(!answer.0.contains("HTTP/1.1 200"), "{answer:?}");
     assert_eq!(statuses, ["403", "421"], "{answer:?}");
     assert_eq!(proxy.request().await.reason, None);
     assert_eq!(proxy.request().await.reason, Some(BlockReason::IdentityMismatch));

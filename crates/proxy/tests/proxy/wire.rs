@@ -28,11 +28,12 @@ async fn ambiguous_framing_is_refused_and_the_connection_ends() {
     ];
     for case in cases {
         let answer = raw(&proxy, format!("{case}{smuggled}").as_bytes()).await;
-        assert_eq!((answer.status(), answer.count()), (400, 1), "{case:?}: {answer:?}");
+        assert_held!(answer.status() != 200 && answer.count() == 1, "{case:?}: {answer:?}");
+        assert_eq!(answer.status(), 400, "{case:?}: {answer:?}");
         let record = proxy.request().await;
         assert_eq!((record.decision, record.status), (RequestOutcome::Blocked, Some(400)), "{case:?}");
     }
-    assert_eq!(upstream.connections(), 0);
+    assert_held!(upstream.connections() == 0, "{:?}", upstream.seen());
     proxy.stop().await;
 }
 
@@ -43,7 +44,7 @@ async fn over_http2_too_a_length_is_given_once() {
         Request::post("https://a.example/length").header("content-length", "2").header("content-length", "2");
     let answer = proxy.ask2(request.body(body("ab")).unwrap()).await;
     assert_eq!((answer.status.as_u16(), answer.reason()), (400, "framing"));
-    assert_eq!(upstream.connections(), 0);
+    assert_held!(upstream.connections() == 0, "{:?}", upstream.seen());
     proxy.stop().await;
 }
 
@@ -65,7 +66,8 @@ async fn malformed_chunks_are_refused_and_what_follows_is_not_read() {
         let head = "POST /length HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n";
         let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a.example\r\n\r\n";
         let answer = raw(&proxy, format!("{head}{case}{smuggled}").as_bytes()).await;
-        assert_eq!((answer.status(), answer.count()), (400, 1), "{case:?}: {answer:?}");
+        assert_held!(answer.status() != 200 && answer.count() == 1, "{case:?}: {answer:?}");
+        assert_eq!(answer.status(), 400, "{case:?}: {answer:?}");
         assert_eq!(proxy.request().await.status, Some(400), "{case:?}");
     }
     proxy.stop().await;
@@ -80,6 +82,7 @@ async fn pipelined_requests_are_answered_in_order_until_one_is_refused() {
         raw(&proxy, format!("{good}{other}{good}GET / HTTP/1.1\nHost: a.example\n\n{good}").as_bytes()).await;
     let statuses: Vec<&str> =
         answer.0.split("HTTP/1.1 ").skip(1).filter_map(|answer| answer.get(..3)).collect();
+    assert_held!(statuses.len() <= 4, "what follows a refusal was read: {answer:?}");
     assert_eq!(statuses, ["200", "200", "200", "400"], "{answer:?}");
     proxy.stop().await;
 }
@@ -128,7 +131,7 @@ async fn a_connection_header_cannot_drop_what_matters() {
         let head = format!("GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close, {name}\r\n\r\n");
         assert_eq!(raw(&proxy, head.as_bytes()).await.status(), 400, "{name}");
     }
-    assert_eq!(upstream.connections(), 0);
+    assert_held!(upstream.connections() == 0, "{:?}", upstream.seen());
     proxy.stop().await;
 }
 
@@ -141,7 +144,7 @@ async fn an_upstream_that_changes_the_protocol_unasked_is_an_error() {
     let proxy = Setup::new(Pki::new(), address).start().await;
     let answer = raw(&proxy, b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await;
     assert_eq!(answer.status(), 502, "{answer:?}");
-    assert!(!answer.0.contains("smuggled"), "{answer:?}");
+    assert_held!(!answer.0.contains("smuggled"), "{answer:?}");
     assert_eq!(proxy.request().await.decision, RequestOutcome::Error);
     proxy.stop().await;
 }
