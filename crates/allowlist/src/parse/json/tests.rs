@@ -1,9 +1,17 @@
-//! Every fault of a JSON document, with its place.
+//! Every fault of a document in JSON, which is YAML, too: both readers find it, at the same place.
 
 use crate::Allowlist;
 use proptest::prelude::*;
 
 fn check(text: &str, line: usize, column: usize, words: &str) {
+    check_json(text, line, column, words);
+    let error = Allowlist::from_yaml(text, "policy.yaml").expect_err(text);
+    assert_eq!((error.line(), error.column()), (line, column), "{text:?}: {error}");
+    assert!(error.message().contains(words), "{text:?}: {error}");
+}
+
+/// Of what only JSON refuses, or places so.
+fn check_json(text: &str, line: usize, column: usize, words: &str) {
     let error = Allowlist::from_json(text, "policy.json").expect_err(text);
     assert_eq!((error.line(), error.column()), (line, column), "{text:?}: {error}");
     assert!(error.message().contains(words), "{text:?}: {error}");
@@ -12,7 +20,12 @@ fn check(text: &str, line: usize, column: usize, words: &str) {
 
 #[test]
 fn wrong_types() {
-    check(r#"{"domains": "api.github.com"}"#, 1, 13, "`domains` is a list");
+    check(
+        r#"{"domains": "api.github.com"}"#,
+        1,
+        13,
+        "`domains` is a list, not a text: write it as in [one, another]",
+    );
     check(r#"{"domains": {"a": 1}}"#, 1, 13, "not a mapping");
     check(
         " [1]",
@@ -20,25 +33,40 @@ fn wrong_types() {
         2,
         "the document is a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
     );
-    check(
+    // In YAML that is an empty document.
+    check_json(
         "null",
         1,
         1,
         "the document is a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
     );
-    check("{\n  \"domains\": [\"a\", 12]\n}", 2, 20, "not a number");
+    check(
+        "{\n  \"domains\": [\"a\", 12]\n}",
+        2,
+        20,
+        "an item of `domains` is a text, not a number: put it in quotes",
+    );
     check("{\"domains\": [\n  true]}", 2, 3, "not true or false");
     check("{\"domains\": [null]}", 1, 14, "not nothing");
-    check("{\"domains\": [1e400]}", 1, 18, "number out of range");
+    check_json("{\"domains\": [1e400]}", 1, 18, "number out of range");
+    check(r#"{"url_prefixes": {"host": "a"}}"#, 1, 18, "`url_prefixes` is a list");
     check(r#"{"url_prefixes": ["a"]}"#, 1, 19, "is a mapping");
     check(r#"{"url_prefixes": [{"host": []}]}"#, 1, 28, "`host` is a text");
+    check(r#"{"url_prefixes": [{"host": "a", "path": 7}]}"#, 1, 41, "`path` is a text");
     check(r#"{"url_prefixes": [{"host": "a", "methods": "GET"}]}"#, 1, 44, "`methods` is a list");
+    check(
+        r#"{"url_prefixes": [{"host": "a", "methods": ["GET", 1]}]}"#,
+        1,
+        52,
+        "an item of `methods` is a text",
+    );
 }
 
 #[test]
 fn missing_values_and_keys() {
     check("{\n  \"domains\": null}", 2, 3, "`domains` has no value");
     check(r#"{"url_prefixes": [{"path": "/"}]}"#, 1, 19, "no `host`");
+    check(r#"{"url_prefixes": [{"host": "a"}, {}]}"#, 1, 34, "no `host`");
     check(r#"{"domain": []}"#, 1, 2, "unknown key `domain`");
     check(r#"{"url_prefixes": [{"host": "a", "graphql": {}}]}"#, 1, 33, "`graphql` is not supported");
     check("{\"domains\": [],\n \"domains\": []}", 2, 2, "a second time");
@@ -47,19 +75,20 @@ fn missing_values_and_keys() {
 
 #[test]
 fn documents_and_syntax() {
-    check("{}\n{}", 2, 1, "second document");
-    check("{} x", 1, 4, "second document");
-    check("", 1, 1, "not valid JSON");
-    check("{\"domains\": [\n", 2, 1, "not valid JSON");
-    check("{\"domains\": [\"a\",]}", 1, 18, "trailing comma");
-    check("{\"é\": é}", 1, 7, "expected value");
-    check("// no\n{}", 1, 1, "not valid JSON");
-    check("\u{feff}{\"x\": 1}", 1, 2, "unknown key");
+    check_json("{}\n{}", 2, 1, "second document");
+    check_json("{} x", 1, 4, "second document");
+    check_json("", 1, 1, "not valid JSON");
+    check_json("{\"domains\": [\n", 2, 1, "not valid JSON");
+    check_json("{\"domains\": [\"a\",]}", 1, 18, "trailing comma");
+    check_json("{\"é\": é}", 1, 7, "expected value");
+    check_json("// no\n{}", 1, 1, "not valid JSON");
+    check_json("\u{feff}{\"x\": 1}", 1, 2, "unknown key");
 }
 
 #[test]
 fn rules_that_never_match() {
     check(r#"{"domains": ["ok", ""]}"#, 1, 20, "the host is empty");
+    check(r#"{"url_prefixes": [{"host": ""}]}"#, 1, 28, "the host is empty");
     check(r#"{"domains": ["\u0061 b"]}"#, 1, 14, "cannot hold ' '");
     check(r#"{"domains": ["é", "a:80"]}"#, 1, 19, "no port");
     check(r#"{"url_prefixes": [{"host": "a", "path": "x"}]}"#, 1, 41, "begins with `/` or `*`");
