@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::process::{self, command};
 use crate::report::{say, seconds, step};
@@ -17,22 +17,38 @@ pub(crate) const FLAKY: usize = 3;
 /// The record, in the checkout.
 const FILE: &str = "tests/matrix.md";
 
-/// What the parts of a run took.
+/// What the parts of a run took, and which of them failed.
 #[derive(Default)]
-pub(crate) struct Parts(Vec<(String, Duration)>);
+pub(crate) struct Parts {
+    took: Vec<(String, Duration)>,
+    failed: Vec<String>,
+}
 
 impl Parts {
     /// Does one part, and remembers what it took.
     pub(crate) fn step<T>(&mut self, name: &str, action: impl FnOnce() -> Result<T>) -> Result<T> {
         let begin = Instant::now();
         let result = step(name, action);
-        self.0.push((name.to_owned(), begin.elapsed()));
+        self.took.push((name.to_owned(), begin.elapsed()));
         result
+    }
+
+    /// Does one part whose failure stops no other: one run reports everything that is broken.
+    pub(crate) fn attempt(&mut self, name: &str, action: impl FnOnce() -> Result<()>) {
+        if let Err(error) = self.step(name, action) {
+            say(format!("failed: {name}: {error:#}"));
+            self.failed.push(name.to_owned());
+        }
+    }
+
+    /// Fails if a part did.
+    pub(crate) fn verdict(&self) -> Result<()> {
+        if self.failed.is_empty() { Ok(()) } else { bail!("failed: {}", self.failed.join("; ")) }
     }
 
     pub(crate) fn report(&self) {
         say("the parts took:");
-        for (name, duration) in &self.0 {
+        for (name, duration) in &self.took {
             say(format!("  {:>12}  {name}", seconds(*duration)));
         }
     }
@@ -47,7 +63,7 @@ pub(crate) fn write(parts: &Parts, results: &Results) -> Result<()> {
 }
 
 fn render(commit: &str, date: &str, parts: &Parts, results: &Results) -> Result<String> {
-    let total = parts.0.iter().map(|(_, duration)| *duration).sum();
+    let total = parts.took.iter().map(|(_, duration)| *duration).sum();
     let mut text = format!(
         "# The last whole matrix\n\n`cargo xtask test --all` writes this file. What has changed since its commit decides which tests\n\
          `cargo xtask test` adds to the fast ones.\n\n- Commit: {commit}\n- Date: {date}\n- Result: {}\n- Time: {}\n\n\
@@ -55,7 +71,7 @@ fn render(commit: &str, date: &str, parts: &Parts, results: &Results) -> Result<
         results.line(),
         seconds(total),
     );
-    for (name, duration) in &parts.0 {
+    for (name, duration) in &parts.took {
         writeln!(text, "| {name} | {} |", seconds(*duration))?;
     }
     text += "\n| Slowest tests | Time |\n|---|---:|\n";
@@ -117,7 +133,7 @@ mod tests {
 
     #[test]
     fn record_is_read_back() {
-        let parts = Parts(vec![("lints".into(), Duration::from_secs(61))]);
+        let parts = Parts { took: vec![("lints".into(), Duration::from_secs(61))], failed: Vec::new() };
         let text = render("0123abc", "2026-11-24", &parts, &Results::default()).unwrap();
         assert_eq!(commit_in(&text), Some("0123abc"));
         assert!(text.contains("| lints | 1 min 01 s |") && text.contains("None."), "{text}");

@@ -34,7 +34,7 @@ pub(crate) struct TestArgs {
 /// What does not need an engine.
 const UNITS: &str = "not package(e2e-tests)";
 
-/// Stops at the first part that fails.
+/// Stops where a check or the build fails; of what runs then, every part does.
 pub(crate) fn run(args: &TestArgs) -> Result<()> {
     let begin = Instant::now();
     let mut parts = Parts::default();
@@ -69,7 +69,8 @@ fn fast(parts: &mut Parts, results: &mut Results) -> Result<()> {
         }
         build(parts, &selections)
     })?;
-    tests(parts, results, &programs, &selections, Build::Dev)
+    tests(parts, results, &programs, &selections, Build::Dev);
+    parts.verdict()
 }
 
 /// The matrix.
@@ -80,19 +81,17 @@ fn everything(parts: &mut Parts, results: &mut Results) -> Result<()> {
         parts.step("crates that can be published", publishing::check)?;
         build(parts, &selections)
     })?;
-    tests(parts, results, &programs, &selections, Build::Release)?;
-    parts.step("a few seconds of every fuzz target", task_fuzz::smoke)?;
-    parts.step("programs that do not depend on where they were built", || {
+    tests(parts, results, &programs, &selections, Build::Release);
+    parts.attempt("a few seconds of every fuzz target", task_fuzz::smoke);
+    parts.attempt("programs that do not depend on where they were built", || {
         // The proxy takes minutes: `cargo xtask dist --verify` builds it twice too.
         reproducible::check(&[INSIDE])
-    })?;
-    parts.step("storms", task_storm::short)?;
-    if results.flaky().len() > matrix::FLAKY {
-        bail!(
-            "{} tests passed only when they ran again; at most {} may",
-            results.flaky().len(),
-            matrix::FLAKY
-        );
+    });
+    parts.attempt("storms", task_storm::short);
+    parts.verdict()?;
+    let flaky = results.flaky().len();
+    if flaky > matrix::FLAKY {
+        bail!("{flaky} tests passed only when they ran again; at most {} may", matrix::FLAKY);
     }
     Ok(())
 }
@@ -133,28 +132,31 @@ fn tests(
     programs: &Programs,
     selections: &[Selection],
     build: Build,
-) -> Result<()> {
-    parts.step("tests without an engine", || {
+) {
+    parts.attempt("tests without an engine", || {
         let mut units = programs.tests.command("run", command("env", ["--"]));
-        let cases = nextest::run(units.args(["-E", UNITS]))?;
-        results.add("", cases);
-        good(results)
-    })?;
-    parts
-        .step("examples in the docs", || process::run(cargo(["test", "--quiet", "--doc"]).args(FOR_TESTS)))?;
-    parts.step("docs", || {
+        let mut ran = Results::default();
+        ran.add("", nextest::run(units.args(["-E", UNITS]))?);
+        add(results, ran)
+    });
+    parts.attempt("examples in the docs", || {
+        process::run(cargo(["test", "--quiet", "--doc"]).args(FOR_TESTS))
+    });
+    parts.attempt("docs", || {
         process::run(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
-    })?;
+    });
     for selection in selections {
-        parts.step(&format!("end to end on {}", selection.podman.name()), || {
-            results.extend(task_e2e::on_private_engine(programs, selection, None)?);
-            good(results)
-        })?;
+        parts.attempt(&format!("end to end on {}", selection.podman.name()), || {
+            add(results, task_e2e::on_private_engine(programs, selection, None)?)
+        });
     }
-    parts.step("demo", || task_demo::run(&DemoArgs::for_tests()))?;
-    parts.step("the archive, as users use it", || archive::tested(build).map(drop))
+    parts.attempt("demo", || task_demo::run(&DemoArgs::for_tests()));
+    parts.attempt("the archive, as users use it", || archive::tested(build).map(drop));
 }
 
-fn good(results: &Results) -> Result<()> {
-    if results.are_good() { Ok(()) } else { bail!("tests failed, or none ran") }
+/// Fails unless tests `ran` and all passed.
+fn add(results: &mut Results, ran: Results) -> Result<()> {
+    let verdict = if ran.are_good() { Ok(()) } else { Err(anyhow!("{}", ran.line())) };
+    results.extend(ran);
+    verdict
 }

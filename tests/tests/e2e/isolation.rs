@@ -1,5 +1,6 @@
 //! From inside a task: what must not be reachable is not, and each test has its control.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use e2e_tests::setting::Setting;
 use e2e_tests::world::{IcmpSink, ORIGIN, SINK, UdpSink};
 use sandbox::diagnostics::Role;
 use sandbox::{Input, Network};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 const POLICY: &str = "domains: [open.test]";
@@ -84,42 +85,47 @@ async fn with_link_local(bed: &Bed, port: u16) -> Vec<String> {
         &[
             "bash",
             "-c",
-            "while read address; do /probe tcp $address PORT; done"
+            "echo ready; while read address; do /probe tcp $address PORT; done"
                 .replace("PORT", &port.to_string())
                 .as_str(),
         ],
     );
     let command = bed.sandbox.create_command(spec).expect("a good command");
-    let (writer, reader) = tokio::io::duplex(4096);
-    let feeding = tokio::spawn(feed_link_local(writer));
-    let result = command.execute(Input::Reader(Box::new(reader))).await.expect("the sandbox works");
+    let (mut writer, reader) = tokio::io::duplex(4096);
+    let mut execution = command.execute(Input::Reader(Box::new(reader)));
+    read_until(&mut execution, |output| output.contains("ready")).await;
+    let (_, bridge) = task_and_bridge(bed).await;
+    let own = link_local_address_of(bridge).await;
+    // Those of other bridges as well.
+    let mut addresses: BTreeSet<String> = tokio::task::spawn_blocking(host::link_local_addresses)
+        .await
+        .expect("the host's addresses")
+        .into_iter()
+        .filter(|(_, name)| name.starts_with("podman"))
+        .map(|(address, _)| address.to_string())
+        .collect();
+    addresses.insert(own);
+    for address in &addresses {
+        writer.write_all(format!("{address}\n").as_bytes()).await.expect("the task reads");
+    }
+    drop(writer);
+    let result = execution.await.expect("the sandbox works");
     assert_eq!(result.exit_code, 0);
     let output = String::from_utf8_lossy(&result.stdout);
-    let tried = feeding.await.expect("the addresses");
-    let outcomes: Vec<String> = output.lines().map(str::to_owned).collect();
-    assert_eq!(outcomes.len(), tried, "each address was tried: {outcomes:?}");
-    assert!(tried > 0, "the host's bridge has a link-local address");
+    let outcomes: Vec<String> = output.lines().skip(1).map(str::to_owned).collect();
+    assert_eq!(outcomes.len(), addresses.len(), "each address was tried: {outcomes:?}");
     outcomes
 }
 
-/// Gives the task the link-local addresses that the host's bridges have while the task runs.
-async fn feed_link_local(mut writer: tokio::io::DuplexStream) -> usize {
-    // A bridge gets its link-local address about two seconds after it came up, when no other host claims it.
-    let deadline = Instant::now() + DEADLINE;
-    let bridges = loop {
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        let mut addresses =
-            tokio::task::spawn_blocking(host::link_local_addresses).await.expect("the host's addresses");
-        addresses.retain(|(_, name)| name.starts_with("podman"));
-        if !addresses.is_empty() {
-            break addresses;
-        }
-        assert!(Instant::now() < deadline, "the host's bridge has a link-local address");
-    };
-    for (address, _) in &bridges {
-        writer.write_all(format!("{address}\n").as_bytes()).await.expect("the task reads");
-    }
-    bridges.len()
+/// The id of the bed's task, and the name of the bridge that it is on.
+async fn task_and_bridge(bed: &Bed) -> (String, String) {
+    let task = bed.container(Role::Task).await;
+    let facts = engine::json("GET", &format!("/containers/{task}/json"), None).await;
+    let networks = facts.pointer("/NetworkSettings/Networks").and_then(Value::as_object);
+    let network = networks.and_then(|all| all.keys().next()).expect("a task has a network");
+    let network = engine::json("GET", &format!("/networks/{network}/json"), None).await;
+    let text = |value: &Value, key| value.get(key).and_then(Value::as_str).expect("text").to_owned();
+    (text(&facts, "Id"), text(&network, "network_interface"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -251,16 +257,11 @@ async fn datagrams_to_the_host_arrive_nowhere_whatever_the_socket() {
     }
     assert_held!(!outcome.contains("sent"), "{outcome}");
 
-    let task = bed.container(Role::Task).await;
-    let facts = engine::json("GET", &format!("/containers/{task}/json"), None).await;
-    let network = facts["NetworkSettings"]["Networks"].as_object().and_then(|all| all.keys().next());
-    let network = network.expect("a task has a network");
-    let bridge = engine::json("GET", &format!("/networks/{network}/json"), None).await;
-    let bridge = bridge["network_interface"].as_str().expect("a bridge");
+    let (task, bridge) = task_and_bridge(&bed).await;
     host::set(&format!("ipv4/conf/{bridge}/rp_filter"), "0");
     let script = [engine::WITHOUT_FILTER, "print(without_filter())"].concat();
     let within = json!({"image": Setting::of_this_run().clients_image, "entrypoint": [],
-        "command": ["python3", "-c", script], "cap_add": ["NET_ADMIN"], "netns": {"nsmode": "container", "value": facts["Id"]}});
+        "command": ["python3", "-c", script], "cap_add": ["NET_ADMIN"], "netns": {"nsmode": "container", "value": task}});
     assert_eq!(engine::printed(&within).await.trim(), "removed");
     let control = attempt(&unfiltered).await;
     assert!(control.contains("'bound sent'") && control.contains("'named sent'"), "{control}");

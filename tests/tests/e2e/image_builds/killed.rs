@@ -52,10 +52,10 @@ async fn working_containers() -> BTreeSet<String> {
     all.iter().filter(is_working).map(|container| container["Id"].to_string()).collect()
 }
 
-/// Begins a build that sleeps for the seconds of `mark`, and drops it once it does. What is dropped is all that a killed owner has: its ends of the
-/// connections.
-async fn dropped(yard: &Yard, network: Network, mark: &str) {
-    let steps = format!("RUN (sleep {mark}1 &) ; sleep {mark}\n");
+/// Begins a build with the step `run`, which sleeps for the seconds of `mark`, and drops it once it does. What is dropped is all that a
+/// killed owner has: its ends of the connections.
+async fn dropped(yard: &Yard, network: Network, run: &str, mark: &str) {
+    let steps = format!("RUN {run}\n");
     let sleep = format!("sleep {mark}");
     let building = yard.build(network, &steps);
     tokio::select! {
@@ -69,7 +69,7 @@ async fn the_steps_end_with_their_owner_and_leave_nothing() {
     let yard = Yard::new("e2e-build-killed").await;
     for (network, mark) in [(permitting("domains: [open.test]"), marker(51)), (Network::Disabled, marker(52))]
     {
-        dropped(&yard, network, &mark).await;
+        dropped(&yard, network, &format!("(sleep {mark}1 &) ; sleep {mark}"), &mark).await;
         until("the steps are gone", || {
             processes(&format!("sleep {mark}")).is_empty() && processes(&format!("sleep {mark}1")).is_empty()
         })
@@ -89,17 +89,22 @@ async fn the_steps_end_with_their_owner_and_leave_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_a_step_outside_of_the_sandbox_goes_on() {
     let yard = Yard::new("e2e-build-goes-on").await;
-    let mark = marker(53);
-    dropped(&yard, Network::Unrestricted, &mark).await;
-    // The engine notices at once that its client is gone, and does nothing about it.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let sleep = format!("sleep {mark}");
-    let left = processes(&sleep);
-    for pid in &left {
-        let pid = rustix::process::Pid::from_raw(i32::try_from(*pid).expect("a process")).expect("a process");
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-    }
-    assert!(!left.is_empty(), "the control: it goes on");
+    let (mark, end) = (marker(53), marker(54));
+    let step = format!("sleep {mark}; for i in $(seq 20); do sleep 0.1; done; sleep {end}");
+    dropped(&yard, Network::Unrestricted, &step, &mark).await;
+    // The engine notices at once that its client is gone, and does nothing about it: the step goes on to its end.
+    end_all(&mark);
+    let sleep = format!("sleep {end}");
+    until("the control: it goes on", || !processes(&sleep).is_empty()).await;
+    end_all(&end);
     until("the step is gone", || processes(&sleep).is_empty()).await;
     yard.close().await;
+}
+
+/// Ends what sleeps for the seconds of `mark`.
+fn end_all(mark: &str) {
+    for pid in processes(&format!("sleep {mark}")) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a process")).expect("a process");
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use e2e_tests::assert_held;
 use e2e_tests::bed::Bed;
 use e2e_tests::setting::Setting;
 use sandbox::diagnostics::VerifySpec;
@@ -30,6 +31,7 @@ async fn agent(bed: &Bed, made: Isolation) -> Broken {
 #[track_caller]
 fn only(broken: &Broken, expected: &[&str]) {
     let names: Vec<&str> = broken.keys().copied().collect();
+    assert_held!(expected.iter().all(|name| names.contains(name)), "not detected: {names:?} of {expected:?}");
     assert_eq!(names, expected, "{broken:#?}");
 }
 

@@ -10,6 +10,7 @@ use e2e_tests::world::World;
 use serde_json::Value;
 
 use super::machine::{Machine, TOKEN, command, run, until};
+use super::vendor::Wait;
 use crate::command_line::project::Ended;
 use crate::command_line::stand_in::{RESULT, StandIn};
 
@@ -113,8 +114,10 @@ async fn of_ten_agents_whose_token_expired_one_refreshes_and_all_work() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_goes_on_while_its_token_expires_and_the_next_request_has_the_new_one() {
     let host = "login-stream.test";
-    // 5 minutes before its end a token is refreshed: soon after the stream has begun, or before it on a machine that is slow.
-    let machine = Machine::new(host, Duration::from_secs(300 + 30));
+    // It is due, cannot be refreshed before the task begins, and is not until the stream has begun.
+    let machine = Machine::new(host, Duration::from_mins(4));
+    machine.vendor.fail_once();
+    machine.vendor.wait(Some(Wait::Request));
     let agent = StandIn::new(&format!(
         "{TOKEN}
 curl -sS -N --fail -H \"Authorization: Bearer $TOKEN\" https://{host}/sse/login-stream | tee /workspace/stream >/dev/null
@@ -130,6 +133,7 @@ echo '{RESULT}'"
     let stream = || fs::read_to_string(project.path().join("stream")).unwrap_or_default();
     until("the stream does not begin", || !stream().is_empty()).await;
     assert_eq!(machine.vendor.asked(), 0, "the stream began with the first token");
+    machine.vendor.wait(None);
     machine.vendor.await_issued(2);
     let begun = stream();
     assert!(!is_there("over"), "the stream is open");

@@ -2,18 +2,22 @@
 
 use std::fs::{self, File};
 use std::process::Stdio;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use e2e_tests::assert_held;
 use e2e_tests::world::World;
+use e2e_tests::{DEADLINE, engine};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::machine::{Machine, TOKEN, command, run, until};
+use super::vendor::Wait;
 use crate::command_line::project::Ended;
 use crate::command_line::stand_in::{RESULT, StandIn};
 
 const EXPIRED: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_hours(8);
+/// Less than what a token is refreshed with. Where that fails, a run begins with the token as it is, and tries again while its task runs.
+const DUE: Duration = Duration::from_mins(4);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_refresh_is_final_until_the_user_logs_in_again() {
@@ -40,7 +44,8 @@ async fn a_refused_refresh_is_final_until_the_user_logs_in_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refresh_that_is_refused_while_a_task_runs_is_a_warning_and_no_loop() {
     let host = "login-late.test";
-    let machine = Machine::new(host, Duration::from_secs(300 + 5));
+    let machine = Machine::new(host, DUE);
+    machine.vendor.fail_once();
     machine.vendor.revoke();
     let agent = StandIn::new(&format!(
         "{TOKEN}
@@ -70,7 +75,7 @@ async fn a_kill_between_answer_and_file_loses_the_login_and_the_next_run_says_so
     let machine = Machine::new("login-killed.test", EXPIRED);
     let (project, agent) = (machine.project(), machine.asking_agent());
     let start = || {
-        machine.vendor.hold(true);
+        machine.vendor.wait(Some(Wait::Answer));
         let child = command(&project, &agent).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         child.expect("the sandbox command")
     };
@@ -78,7 +83,7 @@ async fn a_kill_between_answer_and_file_loses_the_login_and_the_next_run_says_so
     machine.vendor.await_issued(2);
     killed.kill().expect("our own child");
     killed.wait().expect("our own child");
-    machine.vendor.hold(false);
+    machine.vendor.wait(None);
     assert_eq!(machine.stored(), machine.vendor.issued(0), "the answer is lost, and the file is whole");
     // What it held for `claude` is stale a minute later.
     let lock = File::open(machine.file().with_file_name(".oauth_refresh.lock")).expect("a folder");
@@ -94,7 +99,7 @@ async fn a_kill_between_answer_and_file_loses_the_login_and_the_next_run_says_so
     machine.write(&machine.vendor.log_in(), EXPIRED);
     let child = start();
     machine.vendor.await_issued(4);
-    machine.vendor.hold(false);
+    machine.vendor.wait(None);
     let ended: Ended = child.wait_with_output().expect("our own child").into();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(machine.stored(), machine.vendor.issued(3));
@@ -107,8 +112,7 @@ async fn a_kill_between_answer_and_file_loses_the_login_and_the_next_run_says_so
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_endpoint_cannot_be_reached_the_present_token_is_used() {
-    // Less than what a token is refreshed with.
-    let machine = Machine::new("login-unreachable.test", Duration::from_mins(4));
+    let machine = Machine::new("login-unreachable.test", DUE);
     let (project, agent) = (machine.project(), machine.asking_agent());
     let text = fs::read_to_string(project.path().join(".sandbox/sandbox.yaml")).expect("a file");
     project.write(".sandbox/sandbox.yaml", &text.replace(&machine.vendor.url(), "http://127.0.0.1:1/token"));
@@ -123,17 +127,23 @@ async fn while_the_endpoint_cannot_be_reached_the_present_token_is_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupt_waits_for_the_answer_that_is_on_its_way() {
-    let machine = Machine::new("login-interrupted.test", Duration::from_secs(300 + 5));
-    machine.vendor.hold(true);
-    let agent = StandIn::new("sleep 600");
-    let project = machine.project();
+    let prefix = "e2e-login-interrupted";
+    let machine = Machine::new("login-interrupted.test", DUE);
+    machine.vendor.fail_once();
+    machine.vendor.wait(Some(Wait::Answer));
+    let agent = StandIn::new(": > /workspace/begun; exec sleep 600");
+    let project = machine.project_with_prefix(prefix);
     let child = command(&project, &agent).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.expect("the sandbox command");
+    until("the agent does not begin", || project.path().join("begun").exists()).await;
     machine.vendor.await_issued(2);
     kill_process(Pid::from_child(&child), Signal::TERM).expect("our own child");
-    // tidy: sleep: the command is to be at its end before the answer comes; where it is not, the test shows less
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    machine.vendor.hold(false);
+    // Nothing else is left to do for the command.
+    let begun = Instant::now();
+    while !engine::containers(prefix).await.is_empty() {
+        assert!(begun.elapsed() < DEADLINE, "the task is not removed");
+    }
+    machine.vendor.wait(None);
     let ended: Ended = child.wait_with_output().expect("our own child").into();
     assert_eq!(ended.code, Some(143), "{ended:?}");
     assert_eq!(machine.stored(), machine.vendor.issued(1));

@@ -29,8 +29,18 @@ struct Family {
     issued: Vec<[String; 2]>,
     asked: usize,
     is_revoked: bool,
-    /// Whether answers wait: the token is used up by then.
-    holds: bool,
+    /// Whether the next refresh is answered as by a vendor that has too much to do.
+    is_busy: bool,
+    waits: Option<Wait>,
+}
+
+/// Where requests wait.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Wait {
+    /// Unread, before any token is used.
+    Request,
+    /// The token is used up by then.
+    Answer,
 }
 
 impl Vendor {
@@ -73,10 +83,15 @@ impl Vendor {
         self.shared.family.lock().expect("the family").is_revoked = true;
     }
 
-    /// Whether answers are held back from now on, after the token was used.
-    pub(super) fn hold(&self, holds: bool) {
-        self.shared.family.lock().expect("the family").holds = holds;
+    /// Where requests wait from now on.
+    pub(super) fn wait(&self, waits: Option<Wait>) {
+        self.shared.family.lock().expect("the family").waits = waits;
         self.shared.changed.notify_all();
+    }
+
+    /// The next refresh fails, and uses no token up: who asked has to come again.
+    pub(super) fn fail_once(&self) {
+        self.shared.family.lock().expect("the family").is_busy = true;
     }
 
     /// A new login, as of a user who logs in again.
@@ -118,6 +133,13 @@ impl Shared {
     fn answer(&self, mut stream: TcpStream) {
         let body = request(&mut stream);
         let mut family = self.family.lock().expect("the family");
+        if std::mem::take(&mut family.is_busy) {
+            send(&mut stream, "503 Service Unavailable", &json!({}));
+            return;
+        }
+        let resumed =
+            self.changed.wait_timeout_while(family, DEADLINE, |family| family.waits == Some(Wait::Request));
+        let (mut family, _) = resumed.expect("the family");
         family.asked += 1;
         let [_, newest] = family.issued.last().expect("one").clone();
         let field = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -130,16 +152,21 @@ impl Shared {
             family.is_revoked = true;
             ("400 Bad Request", json!({"error": "invalid_grant", "error_description": "reused"}))
         };
-        let freed = self.changed.wait_timeout_while(family, DEADLINE, |family| family.holds);
+        let freed =
+            self.changed.wait_timeout_while(family, DEADLINE, |family| family.waits == Some(Wait::Answer));
         drop(freed.expect("the family"));
-        let answer = answer.to_string();
-        let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-            answer.len()
-        );
-        // Who asked may be dead.
-        let _ = stream.write_all((head + &answer).as_bytes());
+        send(&mut stream, status, &answer);
     }
+}
+
+fn send(stream: &mut TcpStream, status: &str, answer: &Value) {
+    let answer = answer.to_string();
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        answer.len()
+    );
+    // Who asked may be dead.
+    let _ = stream.write_all((head + &answer).as_bytes());
 }
 
 /// The body of a request, which says how long it is.
