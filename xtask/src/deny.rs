@@ -36,7 +36,7 @@ pub(crate) fn check(advisories: Advisories) -> Result<()> {
         say("advisories were not checked: their database cannot be reached from here");
         return Ok(());
     }
-    process::run(deny("Cargo.toml", &OPTIONS).args(["--disable-fetch", "advisories"])).context(
+    process::run(deny("Cargo.toml", &["--offline"]).args(OPTIONS).arg("advisories")).context(
         "an advisory applies, or there is no fresh database of advisories: connect to the internet, or put one into cargo's home",
     )
 }
