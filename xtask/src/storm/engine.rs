@@ -16,6 +16,7 @@ use crate::process::{self, command};
 
 /// How long a command may take on an engine that is not well: the longest deadline of a call, and some more.
 const TIMEOUT: Duration = Duration::from_mins(5);
+const KILLED: &str = "Killed";
 /// Connections that a run makes, at least: a fault in each of them in turn.
 const CALLS: u32 = 30;
 
@@ -27,7 +28,7 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
             bail!("it does not work without a storm: {problem}");
         }
     }
-    let before = Inventory::settled(field)?;
+    let mut before = Inventory::settled(field)?;
     let (mut results, mut times) = (BTreeMap::<String, u32>::new(), Vec::new());
     let mut random = Random::new(seed);
     for round in 0..rounds {
@@ -48,6 +49,9 @@ pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
         }
         if let Some(problem) = field.next_run()? {
             report.fault(format!("the run after {what} failed: {problem}"));
+        }
+        if what.starts_with(KILLED) {
+            before.excuse(&Inventory::settled(field)?);
         }
     }
     report.row("rounds", rounds.to_string());
@@ -108,7 +112,7 @@ fn unwell(field: &Field, number: u32, random: &mut Random) -> Result<(String, Ou
     }
     let output = run.wait_with_output()?;
     drop(service.child.try_wait());
-    let what = if killed { "Killed" } else { "Stopped" };
+    let what = if killed { KILLED } else { "Stopped" };
     Ok((format!("{what}: after {} ms", moment.as_millis()), output))
 }
 
