@@ -34,6 +34,13 @@ pub(crate) struct LockLocation {
     pub(crate) view: String,
 }
 
+impl LockLocation {
+    /// Whether the instances of both have the same state directory.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        self.view == other.view && self.path.parent() == other.path.parent()
+    }
+}
+
 /// What distinguishes one view of files from another: the kernel since its start, and the mount namespace. An engine may be shared by processes
 /// that do not see each other's files, on other machines or in containers.
 fn here() -> &'static str {

@@ -96,13 +96,17 @@ pub(crate) fn is_alive(labels: &Labels) -> bool {
     instance::liveness(labels.lock()) == Liveness::Alive
 }
 
-/// Whether another living instance than that of `own` has objects under the same prefix.
+/// Whether a living instance with another state directory than that of `own` has objects under the same prefix. Who asks holds the lock on what
+/// those with the same one share.
 pub(crate) async fn others_alive(engine: &Engine, own: &Labels) -> Result<bool, EngineError> {
-    let found = find(engine, own.owner()).await?;
-    Ok(found.iter().any(|found| {
-        found.labels.instance() != own.instance()
-            && instance::liveness(found.labels.lock()) == Liveness::Alive
-    }))
+    Ok(are_others_alive(&find(engine, own.owner()).await?, own))
+}
+
+fn are_others_alive(found: &[Found], own: &Labels) -> bool {
+    found.iter().any(|found| {
+        let lock = found.labels.lock();
+        !lock.is_beside(own.lock()) && instance::liveness(lock) == Liveness::Alive
+    })
 }
 
 /// Which of `found` no instance owns any more.
@@ -218,6 +222,20 @@ mod tests {
         drop(second);
         fs::write(&file, content).unwrap();
         assert_eq!(names(&stale(all, instance::liveness)), ["task-1", "proxy-2"]);
+    }
+
+    #[test]
+    fn others_are_those_with_a_state_directory_of_their_own() {
+        let (state, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let own = InstanceLock::acquire(state.path()).unwrap();
+        let beside = InstanceLock::acquire(state.path()).unwrap();
+        let other = InstanceLock::acquire(elsewhere.path()).unwrap();
+        let egress = |lock| [object(ObjectKind::Network, Role::Egress, "egress", lock)];
+        let labels = Labels::new("sandbox", &own, "c");
+        // Two that end at once: the one that made the network still lives, and uses it no more.
+        assert!(!are_others_alive(&egress(&beside), &labels));
+        assert!(!are_others_alive(&egress(&own), &labels));
+        assert!(are_others_alive(&egress(&other), &labels));
     }
 
     #[test]
