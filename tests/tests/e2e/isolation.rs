@@ -78,7 +78,7 @@ async fn names_that_podman_gives_the_host_lead_nowhere() {
     bed.close().await;
 }
 
-/// Runs `script` in a task, hands its address on the bridge to `attack` while it waits, and gives the task's answer.
+/// The outcomes for a task that tries `port` at the link-local addresses of its own bridge and of all others.
 async fn with_link_local(bed: &Bed, port: u16) -> Vec<String> {
     let spec = bed.command(
         POLICY,

@@ -23,7 +23,7 @@ pub(super) fn trust_folder(config: &SandboxConfig) -> PathBuf {
 }
 
 /// Removes the egress network where it is there and no instance uses it: neither one with this state directory, whether it has
-/// objects or not, nor one with another that has objects under the same prefix. Gives its name if it did.
+/// objects or not, nor one with another state directory and objects under the same prefix. Gives its name if it did.
 pub(crate) async fn remove_unused_network(
     engine: &Engine,
     config: &SandboxConfig,
@@ -42,7 +42,7 @@ pub(crate) async fn remove_unused_network(
     Ok(Some(name))
 }
 
-/// Removes the egress network, the images of proxies and the trust files, unless another instance lives that may need them. Returns whether it did.
+/// Removes the egress network, the images of proxies and the trust files, unless an instance uses them, as above. Returns whether it did.
 pub(crate) async fn remove_shared(
     engine: &Engine,
     config: &SandboxConfig,

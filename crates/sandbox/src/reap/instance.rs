@@ -35,8 +35,8 @@ pub(crate) struct LockLocation {
 }
 
 impl LockLocation {
-    /// Whether the instances of both have the same state directory.
-    pub(super) fn is_beside(&self, other: &Self) -> bool {
+    /// Whether both are in the same state directory.
+    pub(super) fn has_same_state_dir(&self, other: &Self) -> bool {
         self.view == other.view && self.path.parent() == other.path.parent()
     }
 }

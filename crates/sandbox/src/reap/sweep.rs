@@ -96,8 +96,8 @@ pub(crate) fn is_alive(labels: &Labels) -> bool {
     instance::liveness(labels.lock()) == Liveness::Alive
 }
 
-/// Whether a living instance with another state directory than that of `own` has objects under the same prefix. Who asks holds the lock on what
-/// those with the same one share.
+/// Whether a living instance with another state directory than that of `own` has objects under the same prefix. The caller holds the lock that
+/// every user of the egress network with the same state directory would hold too.
 pub(crate) async fn others_alive(engine: &Engine, own: &Labels) -> Result<bool, EngineError> {
     Ok(are_others_alive(&find(engine, own.owner()).await?, own))
 }
@@ -105,7 +105,7 @@ pub(crate) async fn others_alive(engine: &Engine, own: &Labels) -> Result<bool, 
 fn are_others_alive(found: &[Found], own: &Labels) -> bool {
     found.iter().any(|found| {
         let lock = found.labels.lock();
-        !lock.is_beside(own.lock()) && instance::liveness(lock) == Liveness::Alive
+        !lock.has_same_state_dir(own.lock()) && instance::liveness(lock) == Liveness::Alive
     })
 }
 
