@@ -143,7 +143,9 @@ fn tests(
         process::run(cargo(["test", "--quiet", "--doc"]).args(FOR_TESTS))
     });
     parts.attempt("docs", || {
-        process::run(cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+        process::run(
+            cargo(["doc", "--workspace", "--all-features", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
+        )
     });
     for selection in selections {
         parts.attempt(&format!("end to end on {}", selection.podman.name()), || {

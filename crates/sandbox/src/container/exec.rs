@@ -54,14 +54,26 @@ pub(super) async fn exec(
 impl Executed {
     async fn ended(&self) -> Result<Exit, EngineError> {
         loop {
-            match self.engine.inspect_exec(&self.id).await {
-                Ok(state) if !state.running => return Ok(Exit::new(state.exit_code)),
-                Ok(_) => {}
-                // It went with its container.
-                Err(error) if error.is_not_found() => return Ok(Exit::new(128 + 9)),
-                Err(error) => return Err(error),
+            let unknown = match self.engine.inspect_exec(&self.id).await {
+                Ok(state) if state.running => None,
+                // Negative where the engine does not know.
+                Ok(state) if state.exit_code >= 0 => return Ok(Exit::new(state.exit_code)),
+                Ok(_) => Some(EngineError::refused("inspect command", &self.id, "nobody knows how it ended")),
+                Err(error) => Some(error),
+            };
+            if let Some(error) = unknown {
+                return if self.went_with_container().await? { Ok(Exit::new(128 + 9)) } else { Err(error) };
             }
             tokio::time::sleep(LOOKS).await; // tidy: sleep: the engine reports nothing to wait for
+        }
+    }
+
+    /// Whether its container has ended, and the kernel has killed it with all else there.
+    async fn went_with_container(&self) -> Result<bool, EngineError> {
+        match self.engine.inspect_container(&self.container).await {
+            Ok(container) => Ok(!matches!(container.state.status.as_str(), "running" | "paused")),
+            Err(error) if error.is_not_found() => Ok(true),
+            Err(error) => Err(error),
         }
     }
 

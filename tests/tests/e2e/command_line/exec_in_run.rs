@@ -146,7 +146,8 @@ async fn streams_and_codes_pass_and_signals_end_it() {
     let mut child = spawn(&project, &["exec", "--run", &run, "--", "bash", "-c", "echo up; exec sleep 997"]);
     reads(&mut child, "up\n");
     stop(&project, &run);
-    assert_eq!(child.wait().expect("an end").code(), Some(137));
+    let ended: Ended = child.wait_with_output().expect("an end").into();
+    assert_eq!(ended.code, Some(137), "{ended:?}");
     nothing_is_left(prefix).await;
     project.output(&["exec", "--run", &run, "--timeout", "3", "--", "true"]).fails(2, "--timeout");
     project.output(&["exec", "-t", "--", "true"]).fails(2, "--run");

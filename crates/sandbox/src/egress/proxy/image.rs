@@ -1,5 +1,6 @@
 //! The image of proxies: the static program and nothing else.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -16,7 +17,6 @@ use sandbox_podman::{BuildRequest, Engine};
 
 /// Where the image has the program.
 pub(crate) const PROGRAM: &str = "/sandbox-proxy";
-const DOCKERFILE: &str = "FROM scratch\nCOPY sandbox-proxy /sandbox-proxy\nENTRYPOINT [\"/sandbox-proxy\"]\n";
 
 /// The id of an image of `binary` that was built for this state directory; it is built unless it is there.
 ///
@@ -39,13 +39,12 @@ pub(in crate::egress) async fn ensure_image(
     if let Some(id) = built(engine, &record).await? {
         return Ok(id);
     }
-    let tar = context(binary).map_err(ProxyError::file("archive", "sandbox-proxy"))?;
-    let labels = image_store::labels(prefix, ImageKind::Proxy, None);
+    let tar = context(binary, prefix).map_err(ProxyError::file("archive", "sandbox-proxy"))?;
     let request = BuildRequest {
         no_cache: true,
         single_layer: true,
         timeless: true,
-        ..BuildRequest::new(&*tag, tar, labels)
+        ..BuildRequest::new(&*tag, tar, BTreeMap::new())
     };
     let id = engine.build(request, &mut |line: &str| tracing::debug!(line, "proxy image")).await?;
     let image = engine.image(&id).await?;
@@ -76,10 +75,19 @@ pub(crate) async fn image_of(engine: &Engine, config: &SandboxConfig) -> Result<
     ensure_image(engine, config, &binary).await
 }
 
-fn context(binary: &StaticProgram) -> std::io::Result<Bytes> {
+/// The labels are in one line of it: those of a request are a line each in an image's history, in an order that podman 4 draws by lot.
+fn dockerfile(prefix: &str) -> String {
+    let labels = image_store::labels(prefix, ImageKind::Proxy, None);
+    let labels: Vec<_> = labels.iter().map(|(name, value)| format!("\"{name}\"=\"{value}\"")).collect();
+    let labels = labels.join(" ");
+    format!("FROM scratch\nLABEL {labels}\nCOPY sandbox-proxy {PROGRAM}\nENTRYPOINT [\"{PROGRAM}\"]\n")
+}
+
+fn context(binary: &StaticProgram, prefix: &str) -> std::io::Result<Bytes> {
+    let dockerfile = dockerfile(prefix);
     let mut builder = tar::Builder::new(Vec::with_capacity(binary.content.len() + 4096));
     for (name, mode, content) in
-        [("Dockerfile", 0o644, DOCKERFILE.as_bytes()), ("sandbox-proxy", 0o755, &binary.content)]
+        [("Dockerfile", 0o644, dockerfile.as_bytes()), ("sandbox-proxy", 0o755, &binary.content)]
     {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
