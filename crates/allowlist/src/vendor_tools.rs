@@ -122,7 +122,8 @@ impl VendorTool {
         }
     }
 
-    const ALL: [Self; 6] =
+    /// Every kind.
+    pub const ALL: [Self; 6] =
         [Self::WebSearch, Self::WebFetch, Self::Mcp, Self::CodeExecution, Self::FilesByUrl, Self::Other];
 }
 

@@ -342,6 +342,11 @@ pub(crate) fn sanitize_name(name: &str) -> String {
     escaped(name, |c| !is_invisible(c))
 }
 
+/// A name that another party chose, in backticks which it cannot end: no two names look the same, and none looks like words of ours.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("`{}`", sanitize_name(&name.replace('\\', "\\\\")).replace('`', "\\x60"))
+}
+
 fn escaped(text: &str, keep: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -439,6 +444,20 @@ mod tests {
         let name = "a\nwarning: b\tc\u{200d}d";
         assert_eq!(sanitize_name(name), r"a\nwarning: b\tc\u{200d}d");
         assert_eq!(sanitize_name("é ü 日本"), "é ü 日本");
+    }
+
+    #[test]
+    fn a_quoted_name_ends_nothing_and_has_one_spelling() {
+        for (name, expected) in [
+            ("a b", "`a b`"),
+            ("a` and `b", r"`a\x60 and \x60b`"),
+            ("a\nb", r"`a\nb`"),
+            (r"a\nb", r"`a\\nb`"),
+            (r"a\x60", r"`a\\x60`"),
+            ("\u{202e}", r"`\u{202e}`"),
+        ] {
+            assert_eq!(quoted(name), expected);
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) use defaults::login_of;
 pub(crate) use new_files::NewFiles;
 pub(crate) use policy::{AddedRule, PolicyFile, Remarks};
 pub(crate) use project::Project;
-pub(crate) use review::{Needs, Review, TrustedProject};
+pub(crate) use review::{Needs, TrustedProject};
 pub(crate) use ssh::SshSettings;
 pub(crate) use task::TaskSettings;
 pub(crate) use verification::VerifySettings;

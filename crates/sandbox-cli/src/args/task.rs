@@ -26,6 +26,13 @@ pub(crate) struct ImageArgs {
     pub(crate) max_image_age: Option<Duration>,
 }
 
+impl ImageArgs {
+    /// Whether they say where the image comes from.
+    pub(crate) fn names_image(&self) -> bool {
+        self.image.is_some() || self.dockerfile.is_some() || self.context.is_some()
+    }
+}
+
 /// What may be reached.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PolicyArgs {

@@ -66,6 +66,9 @@ pub(crate) async fn dispatch(
             let config = || project.sandbox(&global, environment, printer);
             image::image(command, &project, config, trust_flag == Trust::Now, printer).await
         }
+        Command::Trust(args) if args.list => {
+            trust::list(&Places::find(environment)?.trust(), args.output, printer)
+        }
         Command::Trust(args) => trust::trust(&args, &project()?, printer),
         Command::Allowlist(AllowlistCommand::Packages(args)) => {
             allowlist::packages(&args, &trusted(&args.image, None)?, &global, environment, printer).await

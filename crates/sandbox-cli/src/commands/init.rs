@@ -49,23 +49,22 @@ fn init_where(
     let found: Vec<_> = LANGUAGES.iter().filter(|(manifest, _)| has(manifest)).collect();
     let packages: Vec<&str> = found.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
     let files = NewFiles::new(&project, &agent, &packages, environment);
-    let store = project.trust_store();
+    let mut written = Vec::new();
     for file in files.all {
         let path = &file.path;
         let shown = path.strip_prefix(&project.root).unwrap_or(path).display().to_string();
         let shown = sanitize_name(&shown);
         if write_new(&project, path, &file.content)? {
             printer.line(format_args!("wrote {shown}"));
-            if let Some(input) = file.input() {
-                store.record(&input).map_err(Failure::doing("record what is trusted"))?;
-            }
+            written.extend(file.input());
         } else {
             printer.line(format_args!("{shown} is there already, and stays as it is"));
         }
     }
     let project = read()?;
-    let review = project.review(Some(Needs { image: Some(&ImageArgs::default()), allowlist: None }));
-    let rest = !review.is_recorded(&store);
+    let review = || project.review(Some(Needs { image: Some(&ImageArgs::default()), allowlist: None }));
+    review().only(&written).trust(&project.trust_store())?;
+    let rest = !review().is_recorded();
     let key = agent.credentials().map(|(variable, _)| variable).collect::<Vec<_>>();
     let has_key = key.iter().any(|variable| environment.text(variable).is_some());
     let export = if has_key {

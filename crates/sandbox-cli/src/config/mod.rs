@@ -25,7 +25,7 @@ pub(crate) use above::project_root;
 pub(crate) use build::BuildFile;
 #[cfg(test)]
 pub(crate) use build::BuildNetwork;
-pub(crate) use credentials::{Advice, CredentialsFile, LoginEntry, Renewable, Source};
+pub(crate) use credentials::{Advice, CredentialsFile, LoginEntry, Renewable};
 pub(crate) use engine::find_engine;
 pub(crate) use env::Environment;
 pub(crate) use file::{ConfigFile, UpstreamFile};
@@ -37,5 +37,5 @@ pub(crate) use schema::schema;
 pub(crate) use ssh::SshFile;
 pub(crate) use text::read_text;
 pub(crate) use time::{duration, limit, time};
-pub(crate) use user::{raised_limits, user_file};
+pub(crate) use user::user_file;
 pub(crate) use workspace::{WorkspaceFile, WorkspaceMode};

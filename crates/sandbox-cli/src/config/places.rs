@@ -84,9 +84,9 @@ impl Places {
         self.state.join("logins")
     }
 
-    /// The record of what is trusted of a project.
-    pub(crate) fn trust(&self, key: &str) -> PathBuf {
-        self.state.join("trust").join(key)
+    /// The records of what is trusted, a folder for each project.
+    pub(crate) fn trust(&self) -> PathBuf {
+        self.state.join("trust")
     }
 
     /// Opens what paths of this machine name. Tasks can write the work tree `root`, and what earlier tasks could write.

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::Environment;
 use super::credentials::{Kept, trusted_command};
 use super::setting::Setting;
+use crate::printer::quoted;
 
 /// The part `ssh`.
 #[derive(Deserialize, JsonSchema)]
@@ -95,17 +96,19 @@ impl SshFile {
         }
     }
 
-    /// What is asked for, for the person who is to trust it.
-    pub(crate) fn requests(&self) -> Vec<String> {
-        let sign = format!("sign commits with your SSH keys of `{}`", self.scope);
-        let unlock = match &self.unlock {
-            UnlockDocument::Keyring => None,
-            UnlockDocument::Command(command) => Some(Kept::Command(command.clone()).to_string()),
+    /// What is signed and how the keys are unlocked, for the person who is to trust it.
+    pub(crate) fn rights(&self) -> [String; 2] {
+        let what = if self.sign_all { "every commit and tag" } else { "commits that ask for it" };
+        let keys = format!("your SSH keys of {}", quoted(&self.scope.to_string()));
+        let how = match &self.unlock {
+            UnlockDocument::Keyring => "read the key `sandbox-ssh` of your keyring".to_owned(),
+            UnlockDocument::Command(command) => Kept::Command(command.clone()).to_string(),
+            // It is never a text of the file.
             UnlockDocument::Passphrase(setting) => {
-                setting.variable_name().map(|name| format!("read your variable {name}"))
+                format!("read your variable {}", quoted(setting.variable_name().unwrap_or_default()))
             }
         };
-        [sign].into_iter().chain(unlock).collect()
+        [format!("sign {what} with {keys}"), format!("{how}, to unlock {keys}")]
     }
 }
 
@@ -126,21 +129,21 @@ mod tests {
             Environment::from([("SECRET", "hunter2"), ("EMPTY", ""), ("PATH", "/usr/bin:/bin")]);
         let written = tempfile::tempdir().unwrap();
         let resolver = Resolver::new([written.path()]);
-        for (unlock, shown, requests) in [
-            ("keyring", "Keyring", &[][..]),
+        for (unlock, shown, read) in [
+            ("keyring", "Keyring", "read the key `sandbox-ssh` of your keyring"),
             (
                 "{command: [/usr/bin/env, show, ssh]}",
                 "Command(",
-                &["run `/usr/bin/env show ssh` on this machine"],
+                "run `/usr/bin/env show ssh` on this machine",
             ),
-            ("{passphrase: !env SECRET}", "Passphrase(Passphrase(..))", &["read your variable SECRET"]),
+            ("{passphrase: !env SECRET}", "Passphrase(Passphrase(..))", "read your variable `SECRET`"),
         ] {
             let file = parse(&format!("ssh: {{scope: s, unlock: {unlock}}}")).unwrap();
             let unlock = format!("{:?}", file.unlock(&environment, &resolver).unwrap());
             assert!(unlock.starts_with(shown), "{unlock}");
             assert!(!file.sign_all);
-            let expected = [&["sign commits with your SSH keys of `s`"], requests].concat();
-            assert_eq!(file.requests(), expected);
+            let sign = "sign commits that ask for it with your SSH keys of `s`".to_owned();
+            assert_eq!(file.rights(), [sign, format!("{read}, to unlock your SSH keys of `s`")]);
         }
         for (name, expected) in [("EMPTY", "empty"), ("MISSING", "not set")] {
             let file = parse(&format!("ssh: {{scope: s, unlock: {{passphrase: !env {name}}}}}")).unwrap();

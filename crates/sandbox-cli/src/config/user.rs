@@ -99,21 +99,6 @@ fn others_write((owner, group, mode): (u32, u32, u32), own: (u32, u32)) -> bool 
     ![own.0, 0].contains(&owner) || by_group || mode & 0o002 != 0
 }
 
-/// The limits that `own` sets higher than `user` does.
-pub(crate) fn raised_limits(own: ResourceLimits, user: ResourceLimits) -> Vec<&'static str> {
-    fn is_higher<T: PartialOrd>(own: Option<T>, user: Option<T>) -> bool {
-        own.zip(user).is_some_and(|(own, user)| own > user)
-    }
-    let limits = [
-        ("timeout", is_higher(own.timeout, user.timeout)),
-        ("memory", is_higher(own.memory, user.memory)),
-        ("cpus", is_higher(own.cpus, user.cpus)),
-        ("pids_limit", is_higher(own.pids, user.pids)),
-        ("disk", is_higher(own.disk, user.disk)),
-    ];
-    limits.into_iter().filter(|(_, is_raised)| *is_raised).map(|(name, _)| name).collect()
-}
-
 fn limits(mut own: ResourceLimits, user: ResourceLimits) -> ResourceLimits {
     own.timeout = own.timeout.or(user.timeout);
     own.memory = own.memory.or(user.memory);

@@ -1,26 +1,26 @@
 //! What an image build may reach.
 
+use std::path::PathBuf;
+
 use sandbox::{Network, NetworkSandboxConfig};
 
 use super::Project;
 use crate::config::BuildFile;
 use crate::failure::Failure;
-use crate::trust::{Input, build_policy_request};
+use crate::trust::{Input, build_policy_rights};
 
 impl Project {
     /// The network of a build's steps: what the project's allowlist for builds permits; nothing where there is none.
     pub(super) fn build_network(&self) -> Result<Network, Failure> {
         let (input, network) = self.build_network_input()?;
-        self.obey(input.as_ref(), build_policy_request(&network).is_some())?;
+        self.obey(input.as_ref(), build_policy_rights(&network).need_trust())?;
         Ok(network)
     }
 
     /// The same, with what the allowlist is to whoever has to trust it.
     pub(super) fn build_network_input(&self) -> Result<(Option<Input>, Network), Failure> {
-        let path = match &self.file.build {
-            Some(BuildFile::Network(_)) => return Ok((None, Network::Unrestricted)),
-            Some(BuildFile::Allowlist(path)) => path.clone(),
-            None => self.folder.build_allowlist(),
+        let Some(path) = self.build_allowlist_path() else {
+            return Ok((None, Network::Unrestricted));
         };
         match self.policy(&path)? {
             Some((input, policy)) => Ok((input, Network::Sandboxed(NetworkSandboxConfig::new(policy)))),
@@ -29,6 +29,15 @@ impl Project {
                 self.shown(&path)
             ))),
             None => Ok((None, Network::Disabled)),
+        }
+    }
+
+    /// Where the allowlist for builds is, or would be; `None` where they are not sandboxed.
+    pub(super) fn build_allowlist_path(&self) -> Option<PathBuf> {
+        match &self.file.build {
+            Some(BuildFile::Network(_)) => None,
+            Some(BuildFile::Allowlist(path)) => Some(path.clone()),
+            None => Some(self.folder.build_allowlist()),
         }
     }
 }

@@ -44,10 +44,9 @@ impl Project {
 
     /// Whether a flag or a file of ours does.
     pub(super) fn names_image(&self, args: &ImageArgs) -> bool {
-        let flags = args.image.is_some() || args.dockerfile.is_some() || args.context.is_some();
         let file = self.file.image.is_some() || self.file.dockerfile.is_some() || self.file.context.is_some();
         let usual = || self.resolver.find(&self.folder.dockerfile());
-        flags || file || !usual().is_err_and(|error| error.is_not_found())
+        args.names_image() || file || !usual().is_err_and(|error| error.is_not_found())
     }
 
     /// The image of a Dockerfile that is part of this program: no task can have written it. Its steps reach what is public, through a proxy,
@@ -82,7 +81,7 @@ impl Project {
     pub(super) fn first_presets(&self, environment: &Environment) -> Vec<Preset> {
         let agent = self.agent();
         let mut credentials = CredentialsFile::of_environment(&agent, environment);
-        if self.review(None).is_recorded(&self.trust_store()) {
+        if self.review(None).is_recorded() {
             credentials.masked.extend(self.file.credentials.masked.iter().cloned());
             credentials.logins.extend(self.file.credentials.logins.iter().cloned());
         }

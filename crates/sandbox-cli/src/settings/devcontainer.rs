@@ -303,7 +303,11 @@ mod tests {
         assert!(text().starts_with("FROM own") && !project.uses_default_image(&image_args()));
         let review =
             project.review(Some(super::super::Needs { image: Some(&image_args()), allowlist: None }));
-        assert_eq!(review.requests().map(|(path, _)| path).collect::<Vec<_>>(), [file.as_path()]);
+        let asked = review.changes(&real).text(false);
+        assert!(
+            asked.starts_with("  .devcontainer/devcontainer.json:\n    + build an image from it"),
+            "{asked}"
+        );
 
         fs::write(&file, r#"{"build": {"dockerfile": "/etc/passwd"}}"#).unwrap();
         assert!(project.image(&image_args()).unwrap_err().to_string().contains("is not in the project"));

@@ -9,7 +9,7 @@ use super::devcontainer::Devcontainer;
 use crate::args::ImageArgs;
 use crate::failure::Failure;
 use crate::image_context;
-use crate::trust::{Input, build_request};
+use crate::trust::Input;
 
 /// What is longer is no Dockerfile: 1 MiB.
 const LONGEST_DOCKERFILE: u64 = 1 << 20;
@@ -18,7 +18,7 @@ impl Project {
     /// Where images come from.
     pub(crate) fn image(&self, args: &ImageArgs) -> Result<ImageSource, Failure> {
         let (input, image) = self.image_input(args)?;
-        self.obey(input.as_ref(), build_request(&image).is_some())?;
+        self.obey(input.as_ref(), true)?;
         match image {
             ImageSource::Build { .. } if !self.uses_default_image(args) => {
                 Ok(image.with_network(self.build_network()?))
@@ -45,7 +45,9 @@ impl Project {
             && args.context.is_none()
             && let Some(name) = &self.file.image
         {
-            return Ok((None, ImageSource::existing(name)));
+            // Such an image may hold anything of the user's.
+            let named = self.config_inputs.iter().find(|(_, file)| file.image.is_some());
+            return Ok((named.map(|(input, _)| input.clone()), ImageSource::existing(name)));
         }
         let named = args.dockerfile.as_ref().or(self.file.dockerfile.as_ref());
         let dockerfile = named.cloned().unwrap_or_else(|| self.folder.dockerfile());

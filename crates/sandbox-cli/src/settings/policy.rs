@@ -17,7 +17,7 @@ use crate::config::{Environment, read_text};
 use crate::credentials;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::trust::{Input, Role, policy_request};
+use crate::trust::{Input, Rights, Role, build_policy_rights, policy_rights};
 
 /// The file of a policy, as it was read.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl Project {
         let Some((input, policy)) = self.policy(path)? else {
             return Ok(None);
         };
-        self.obey(input.as_ref(), policy_request(&policy).is_some())?;
+        self.obey(input.as_ref(), policy_rights(&policy).need_trust())?;
         Ok(Some(policy))
     }
 
@@ -147,7 +147,7 @@ impl Project {
         let is_ours = *text.policy() == Allowlist::default();
         let input =
             read.as_ref().and_then(|(found, text)| Self::input(found, Role::Allowlist, text.as_bytes()));
-        let is_trusted = is_ours || input.is_none_or(|input| self.trust_store().is_trusted(&input));
+        let is_trusted = is_ours || input.is_none_or(|input| self.trust_store().record().is_trusted(&input));
         let found = read.map(|(found, _)| found);
         Ok(PolicyFile { path, label, found, text, is_trusted, first_line: None })
     }
@@ -216,13 +216,25 @@ impl Project {
         let found = self.resolver.find(path)?;
         let untrusted = match Self::input(&found, Role::Allowlist, text.as_str().as_bytes()) {
             Some(input) if file.is_trusted => {
-                self.trust_store().record(&input).map_err(Failure::doing("record what is trusted"))?;
+                let rights = self.rights_of(&input.path, text.policy());
+                let recorded = self.trust_store().trust([(&input, &rights)], &[]);
+                recorded.map_err(Failure::doing("record what is trusted"))?;
                 None
             }
             Some(_) => Some(format!("{} was not trusted before this change, and is not now", file.label)),
             None => None,
         };
         Ok(Remarks { is_new, untrusted })
+    }
+
+    /// What the policy at `path` gives: to tasks, or to image builds.
+    fn rights_of(&self, path: &Path, policy: &Allowlist) -> Rights {
+        let builds = self.build_allowlist_path().is_some_and(|builds| builds == path);
+        if builds {
+            build_policy_rights(&Network::Sandboxed(NetworkSandboxConfig::new(policy.clone())))
+        } else {
+            policy_rights(policy)
+        }
     }
 
     /// The policy at `path`, and what it is to whoever has to trust it; `None` when it is not there.
@@ -314,7 +326,7 @@ mod tests {
             let found = project.resolver.find(&path).unwrap();
             let text = fs::read_to_string(&path).unwrap();
             let input = Project::input(&found, Role::Allowlist, text.as_bytes()).unwrap();
-            assert!(project.trust_store().is_trusted(&input));
+            assert!(project.trust_store().record().is_trusted(&input));
             // What is there begins with nothing.
             let again = project.extended_policy_file(None, environment).unwrap();
             assert_eq!((again.text().as_str(), again.first_line.as_ref()), (text.as_str(), None));
@@ -337,7 +349,7 @@ mod tests {
             project.replace_policy(&file, &changed).unwrap().print(printer);
             let found = project.resolver.find(&path).unwrap();
             let input = Project::input(&found, Role::Allowlist, &fs::read(&path).unwrap()).unwrap();
-            project.trust_store().is_trusted(&input)
+            project.trust_store().record().is_trusted(&input)
         };
         assert!(add("a.example"), "nothing was there before");
         assert!(add("b.example/x"), "it was trusted before");

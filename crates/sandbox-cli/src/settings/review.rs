@@ -11,12 +11,12 @@ use sandbox::host_path::Found;
 use super::Project;
 use super::defaults::AgentDefaults;
 use crate::args::ImageArgs;
-use crate::config::{ConfigFile, raised_limits};
+use crate::config::ConfigFile;
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
 use crate::trust::{
-    Digest, Input, Role, Store, Trust, build_policy_request, build_request, configuration_requests,
-    policy_request,
+    Changes, Digest, Input, Place, Record, Rights, Role, Store, Trust, build_policy_rights,
+    configuration_rights, image_rights, policy_rights,
 };
 
 /// Which files of a project a command may obey.
@@ -57,109 +57,170 @@ pub(crate) struct Needs<'a> {
     pub(crate) allowlist: Option<&'a Path>,
 }
 
-/// Files that a task could have written, and what they ask for.
-#[derive(Debug, Default)]
+/// Files that a task could have written and that need trust, with the rights that they give.
+#[derive(Debug)]
 pub(crate) struct Review {
-    requests: Vec<(Input, Vec<String>)>,
+    /// Of all files that were looked at, so that it does not depend on what was trusted.
+    digest: Digest,
+    files: Vec<(Input, Rights)>,
+    /// Where something is trusted, and nothing needs it any more.
+    gone: Vec<Place>,
+    /// What was trusted before.
+    record: Record,
 }
 
 impl Review {
     /// What `--trust=DIGEST` names.
-    pub(crate) fn digest(&self) -> Digest {
-        let inputs: Vec<Input> = self.requests.iter().map(|(input, _)| input.clone()).collect();
-        Digest::of_all(&inputs)
+    pub(crate) fn digest(&self) -> &Digest {
+        &self.digest
     }
 
     /// Whether nothing is asked for that needs trust.
     pub(crate) fn is_empty(&self) -> bool {
-        self.requests.is_empty()
+        self.files.is_empty()
     }
 
-    /// Each file with what it asks for.
-    pub(crate) fn requests(&self) -> impl Iterator<Item = (&Path, &[String])> {
-        self.requests.iter().map(|(input, requests)| (input.path.as_path(), requests.as_slice()))
-    }
-
-    /// For people.
-    pub(crate) fn text(&self, root: &Path) -> String {
-        let lines = self.requests().flat_map(|(path, requests)| {
-            let shown = path.strip_prefix(root).unwrap_or(path).display().to_string();
-            // One line each, whatever a name in it says.
-            let requests = requests.iter().map(|request| format!("    - {}", sanitize_name(request)));
-            std::iter::once(format!("  {}:", sanitize_name(&shown))).chain(requests)
-        });
-        lines.collect::<Vec<_>>().join("\n")
+    /// Against what was trusted last; paths are shown as in `root`.
+    pub(crate) fn changes(&self, root: &Path) -> Changes {
+        let shown = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+        let mut changes = Changes::default();
+        for (input, rights) in &self.files {
+            let (trusted, formerly) = (self.record.at(&input.place()), self.record.formerly(input));
+            changes.add(shown(&input.path), &input.digest, rights, trusted, formerly);
+        }
+        for place in &self.gone {
+            if let Some(trusted) = self.record.at(place) {
+                changes.add_gone(shown(&place.path), trusted);
+            }
+        }
+        changes
     }
 
     /// Whether all of it is on record as trusted.
-    pub(crate) fn is_recorded(&self, store: &Store) -> bool {
-        self.requests.iter().all(|(input, _)| store.is_trusted(input))
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.files.iter().all(|(input, _)| self.record.is_trusted(input))
     }
 
     /// Notes all of it as trusted.
-    pub(crate) fn record(&self, store: &Store) -> Result<(), Failure> {
-        let recorded = self.requests.iter().try_for_each(|(input, _)| store.record(input));
-        recorded.map_err(Failure::doing("record what is trusted"))
+    pub(crate) fn trust(&self, store: &Store) -> Result<(), Failure> {
+        if self.files.is_empty() && self.gone.is_empty() {
+            return Ok(());
+        }
+        let files = self.files.iter().map(|(input, rights)| (input, rights));
+        store.trust(files, &self.gone).map_err(Failure::doing("record what is trusted"))
+    }
+
+    /// The part of it that is `inputs`, byte for byte.
+    pub(crate) fn only(mut self, inputs: &[Input]) -> Self {
+        self.files.retain(|(input, _)| inputs.contains(input));
+        self.gone.clear();
+        self
+    }
+}
+
+/// What a review looked at: files that a task could have written, and places where one could be.
+#[derive(Debug, Default)]
+struct Looked {
+    files: Vec<(Input, Rights)>,
+    places: Vec<Place>,
+}
+
+impl Looked {
+    /// Adds a file, or rights to one.
+    fn add(&mut self, input: Input, rights: Rights) {
+        self.places.push(input.place());
+        match self.files.iter_mut().find(|(other, _)| *other == input) {
+            Some((_, known)) => known.extend(rights),
+            None => self.files.push((input, rights)),
+        }
+    }
+
+    /// The files that need trust: for what they ask, or as a configuration that replaces one which was trusted, whose limits may be gone;
+    /// and those that have it.
+    fn against(self, record: Record) -> Review {
+        let digest = Digest::of_all(self.files.iter().map(|(input, _)| input));
+        let replaces =
+            |input: &Input| input.role == Role::Configuration && record.at(&input.place()).is_some();
+        let mut files = self.files;
+        files.retain(|(input, rights)| rights.need_trust() || record.is_trusted(input) || replaces(input));
+        let is_there = |place: &Place| files.iter().any(|(input, _)| input.place() == *place);
+        let mut gone = self.places;
+        gone.retain(|place| record.at(place).is_some() && !is_there(place));
+        gone.sort_unstable();
+        gone.dedup();
+        Review { digest, files, gone, record }
     }
 }
 
 impl Project {
     /// The record of what is trusted of this project.
     pub(crate) fn trust_store(&self) -> Store {
-        Store::new(self.places.trust(&self.key))
+        Store::new(self.places.trust().join(&self.key), &self.root)
     }
 
-    /// What the files that a command needs ask for, as far as a task could have written them. A file that cannot be read asks for
+    /// The rights that the files give which a command needs, as far as a task could have written them. A file that cannot be read asks for
     /// nothing: reading it again is an error.
     pub(crate) fn review(&self, needs: Option<Needs<'_>>) -> Review {
-        let mut review = Review::default();
+        let record = self.trust_store().record();
+        let mut looked = Looked::default();
+        self.review_configuration(&mut looked);
+        if self.config_path.as_ref().is_none_or(|path| *path == self.folder.config()) {
+            // Nothing but the configuration says where they are.
+            looked.places.extend(record.places(Role::Roots));
+        }
+        if let Some(needs) = needs {
+            let allowlist = needs.allowlist.map_or_else(|| self.allowlist_path(), Path::to_owned);
+            if self.is_sandboxed() {
+                self.review_allowlist(&allowlist, &mut looked);
+            }
+            if let Some(image) = needs.image {
+                self.review_image(image, &mut looked);
+            }
+        }
+        looked.against(record)
+    }
+
+    fn review_configuration(&self, looked: &mut Looked) {
         let is_inside = |path: &Path| {
             let found = self.resolver.find(path);
             found.is_ok_and(|found| found.path().starts_with(&self.root))
         };
-        let store = self.trust_store();
         for (input, file) in &self.config_inputs {
-            let mut requests = configuration_requests(file, is_inside);
-            let raised = raised_limits(file.resource_limits, self.user_limits);
-            if !raised.is_empty() {
-                requests.push(format!("use more than your own limits of {} permit", raised.join(", ")));
-            }
-            if requests.is_empty() && store.knows(&input.path) {
-                requests.push("change settings that you trusted".to_owned());
-            }
-            if !requests.is_empty() {
-                review.requests.push((input.clone(), requests));
-            }
+            looked.add(input.clone(), configuration_rights(file, self.user_limits, is_inside));
         }
+        let usual = || self.folder.config();
+        let path = self.config_path.clone().unwrap_or_else(usual);
+        looked.places.push(Place { role: Role::Configuration, path });
         let roots = self.file.upstream.extra_roots.as_ref();
         if let Some(Ok((Some(input), _))) = roots.map(|path| self.roots(path)) {
-            let request = "trust its certificate authorities".to_owned();
-            review.requests.push((input, vec![request]));
+            let mut rights = Rights::default();
+            rights.ask("trust its certificate authorities");
+            looked.add(input, rights);
         }
-        let Some(needs) = needs else {
-            return review;
-        };
-        let allowlist = needs.allowlist.map_or_else(|| self.allowlist_path(), Path::to_owned);
-        if self.is_sandboxed()
-            && let Ok(Some((Some(input), policy))) = self.policy(&allowlist)
-            && let Some(request) = policy_request(&policy)
-        {
-            review.requests.push((input, vec![request]));
+    }
+
+    fn review_allowlist(&self, path: &Path, looked: &mut Looked) {
+        match self.policy(path) {
+            Ok(Some((Some(input), policy))) => looked.add(input, policy_rights(&policy)),
+            Ok(None) => looked.places.push(Place { role: Role::Allowlist, path: path.to_owned() }),
+            Ok(Some((None, _))) | Err(_) => {}
         }
-        let Some(image) = needs.image else {
-            return review;
-        };
-        if let Ok((Some(input), image)) = self.image_input(image)
-            && let Some(request) = build_request(&image)
-        {
-            review.requests.push((input, vec![request]));
+    }
+
+    fn review_image(&self, args: &ImageArgs, looked: &mut Looked) {
+        if let Ok((Some(input), image)) = self.image_input(args) {
+            looked.add(input, image_rights(&image));
         }
-        if let Ok((Some(input), network)) = self.build_network_input()
-            && let Some(request) = build_policy_request(&network)
-        {
-            review.requests.push((input, vec![request]));
+        if !args.names_image() {
+            looked.places.push(Place { role: Role::Image, path: self.folder.dockerfile() });
         }
-        review
+        match self.build_network_input() {
+            Ok((Some(input), network)) => looked.add(input, build_policy_rights(&network)),
+            Ok((None, _)) if self.file.build.is_none() => {
+                looked.places.push(Place { role: Role::Allowlist, path: self.folder.build_allowlist() });
+            }
+            _ => {}
+        }
     }
 
     /// The same project, of which only what was trusted is obeyed from now on: by the record, by the flag, or by an answer on the terminal.
@@ -174,33 +235,30 @@ impl Project {
             printer.message(format_args!("project {}, from the folder above", sanitize_name(&root)));
         }
         let review = self.review(needs);
-        let store = self.trust_store();
         let agreed = match trust {
             Trust::Now => true,
-            Trust::Digest(digest) => *digest == review.digest(),
-            Trust::Recorded => review.is_recorded(&store),
+            Trust::Digest(digest) => digest == review.digest(),
+            Trust::Recorded => review.is_recorded(),
         };
         if !agreed && !review.is_empty() {
             if matches!(trust, Trust::Recorded) && printer.can_ask() {
-                self.ask(&review, &store, printer)?;
+                self.ask(&review, printer)?;
             } else {
-                return Err(self.refusal(&review, &store, trust));
+                return Err(self.refusal(&review, trust));
             }
         }
-        let inside = review.requests().filter_map(|(path, _)| path.strip_prefix(&self.root).ok());
+        let inside = review.files.iter().filter_map(|(input, _)| input.path.strip_prefix(&self.root).ok());
         self.trusted_paths = inside.map(Path::to_owned).collect();
-        let accepted = review.requests.into_iter().map(|(input, _)| input.digest);
-        let harmless = self.config_inputs.iter().map(|(input, _)| input.digest.clone());
-        self.obeyed = Obeyed::Trusted(accepted.chain(harmless).collect());
+        self.obeyed = Obeyed::Trusted(review.files.into_iter().map(|(input, _)| input.digest).collect());
         Ok(TrustedProject(self))
     }
 
     /// Lets a command obey what was found, unless a task could have written it and the user did not trust it.
-    pub(super) fn obey(&self, input: Option<&Input>, asks_for_something: bool) -> Result<(), Failure> {
+    pub(super) fn obey(&self, input: Option<&Input>, needs_trust: bool) -> Result<(), Failure> {
         let (Some(input), Obeyed::Trusted(accepted)) = (input, &self.obeyed) else {
             return Ok(());
         };
-        if !asks_for_something || accepted.contains(&input.digest) {
+        if !needs_trust || accepted.contains(&input.digest) {
             return Ok(());
         }
         Err(Failure::new(format!(
@@ -210,42 +268,43 @@ impl Project {
         .with_hint("run `sandbox trust`, then this command again"))
     }
 
-    fn ask(&self, review: &Review, store: &Store, printer: Printer) -> Result<(), Failure> {
-        printer.message(format_args!(
-            "{}, and ask to:\n{}",
-            Self::why(review, store),
-            review.text(&self.root)
-        ));
+    fn ask(&self, review: &Review, printer: Printer) -> Result<(), Failure> {
+        printer.message(format_args!("{}{}", Self::why(review), self.asked(review)));
         printer.prompt("Trust them as they are now? [y/N] ");
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer).map_err(Failure::doing("read the answer"))?;
         if matches!(answer.trim(), "y" | "Y" | "yes") {
-            return review.record(store);
+            return review.trust(&self.trust_store());
         }
         Err(Failure::new("not trusted, so nothing was started"))
     }
 
-    fn refusal(&self, review: &Review, store: &Store, trust: &Trust) -> Failure {
+    fn refusal(&self, review: &Review, trust: &Trust) -> Failure {
         let why = match trust {
             Trust::Digest(_) => format!(
                 "these files of the project do not have the digest that --trust names; theirs is {}",
                 review.digest()
             ),
-            _ => Self::why(review, store),
+            _ => Self::why(review).to_owned(),
         };
-        Failure::new(format!("{why}, and ask to:\n{}", review.text(&self.root))).with_hint(format!(
+        Failure::new(format!("{why}{}", self.asked(review))).with_hint(format!(
             "read them, then run `sandbox trust`; for one run, or without a terminal: --trust, or --trust={}",
             review.digest()
         ))
     }
 
-    fn why(review: &Review, store: &Store) -> String {
+    fn asked(&self, review: &Review) -> String {
+        format!("; rights that are new (+) or go (-):\n{}", review.changes(&self.root).text(false))
+    }
+
+    fn why(review: &Review) -> &'static str {
+        let is_known = |input: &Input| review.record.at(&input.place()).is_some();
         let changed =
-            review.requests.iter().any(|(input, _)| !store.is_trusted(input) && store.knows(&input.path));
+            review.files.iter().any(|(input, _)| !review.record.is_trusted(input) && is_known(input));
         if changed {
-            "these files of the project changed since you trusted them".to_owned()
+            "these files of the project changed since you trusted them"
         } else {
-            "these files of the project are not trusted yet".to_owned()
+            "these files of the project are not trusted yet"
         }
     }
 
@@ -269,136 +328,155 @@ impl Project {
 mod tests {
     use std::fs;
 
-    use super::super::fixtures::{image_args, project};
+    use super::super::fixtures::project;
     use super::*;
     use crate::args::PolicyArgs;
 
-    /// What a configuration in a work tree of its own asks for.
-    fn requests(config: &str) -> Vec<String> {
-        requests_above(config, "")
+    const NO_FLAG: ImageArgs =
+        ImageArgs { image: None, dockerfile: None, context: None, max_image_age: None };
+    const NEEDS: Needs<'static> = Needs { image: Some(&NO_FLAG), allowlist: None };
+
+    /// A project with this configuration, and a place for its record.
+    struct Folder {
+        root: tempfile::TempDir,
+        state: tempfile::TempDir,
     }
 
-    /// The same where the user's own file is `user`.
-    fn requests_above(config: &str, user: &str) -> Vec<String> {
-        let root = tempfile::tempdir().unwrap();
-        let real = root.path().canonicalize().unwrap();
-        fs::create_dir(real.join(".sandbox")).unwrap();
-        fs::create_dir(real.join("data")).unwrap();
-        let path = real.join(".sandbox/sandbox.yaml");
-        fs::write(&path, config).unwrap();
-        let mut project = project(&real, Path::new("/no/such/state"));
-        let (file, found, text) = ConfigFile::read(&project.resolver, &path, "x").unwrap().unwrap();
-        let input = Project::input(&found, Role::Configuration, text.as_bytes());
-        project.config_inputs = input.map(|input| (input, file.clone())).into_iter().collect();
-        project.file = file;
-        project.user_limits = ConfigFile::of_text(user).resource_limits;
-        let review = project.review(None);
-        review.requests().flat_map(|(_, requests)| requests.to_vec()).collect()
-    }
+    impl Folder {
+        fn new(config: &str) -> Self {
+            let folder = Self { root: tempfile::tempdir().unwrap(), state: tempfile::tempdir().unwrap() };
+            fs::create_dir(folder.root.path().join(".sandbox")).unwrap();
+            folder.write("sandbox.yaml", config);
+            folder
+        }
 
-    #[test]
-    fn what_is_harmless_needs_no_trust() {
-        for config in [
-            "",
-            "image: x\nresource_limits: {memory: 1g}\nprotected_paths: [ci]\nenv: {A: b}",
-            "mounts: ['../data:/data']\nworkspace: copy\nnetwork_sandbox: true",
-        ] {
-            assert_eq!(requests(config), Vec::<String>::new(), "{config}");
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.root.path().join(".sandbox").join(name), text).unwrap();
+        }
+
+        fn project(&self) -> Project {
+            let root = self.root.path().canonicalize().unwrap();
+            let mut project = project(&root, self.state.path());
+            let path = root.join(".sandbox/sandbox.yaml");
+            let (file, found, text) = ConfigFile::read(&project.resolver, &path, "x").unwrap().unwrap();
+            let input = Project::input(&found, Role::Configuration, text.as_bytes());
+            project.config_inputs = input.map(|input| (input, file.clone())).into_iter().collect();
+            project.config_path = Some(path);
+            project.file = file;
+            project
+        }
+
+        fn trust(&self) {
+            let project = self.project();
+            project.review(Some(NEEDS)).trust(&project.trust_store()).unwrap();
+        }
+
+        /// What a command says that is refused.
+        fn refused(&self) -> Option<String> {
+            let trusted = self.project().trusted(Some(NEEDS), &Trust::Recorded, Printer::new(0, true));
+            trusted.err().map(|failure| failure.to_string())
         }
     }
 
     #[test]
-    fn each_key_that_asks_for_more_is_a_request() {
-        for (config, words) in [
-            ("network_sandbox: false", "turn the network sandbox off"),
-            ("protect_workspace: false", "on their own"),
-            ("workspace: direct", "instead of on a copy"),
-            ("engine: unix:///x.sock", "use the engine unix:///x.sock"),
-            ("upstream: {dns: 192.0.2.1}", "192.0.2.1"),
-            ("upstream: {allow_addresses: [10.0.0.0/8]}", "private networks 10.0.0.0/8"),
-            ("services: {db: {tcp: '127.0.0.1:5432'}}", "connect to the service db at 127.0.0.1:5432"),
-            ("gate: [project]", "fetch from your gate's repositories project"),
-            ("mounts: ['/etc/ssl:/x:ro']", "read `/etc/ssl` of this machine, at /x"),
-            ("mounts: ['../../x:/x']", "read and write `"),
-            ("dockerfile: /etc/hosts", "build an image from `/etc/hosts`"),
-            ("context: /etc", "build an image from `/etc`"),
-            ("build: {network: host}", "on this machine's network"),
-            ("env: {A: !env MINE}", "read your variables MINE"),
-            (
-                "env: {OPENAI_API_KEY: sk-theirs, A: b}",
-                "give the task OPENAI_API_KEY of the project's own instead of yours",
-            ),
-            ("pass_env: [MINE]", "read your variables MINE"),
-            (
-                "masked_secrets: {T: {scopes: [a.example], headers: [x]}}",
-                "use the secret T for requests to a.example",
-            ),
-            (
-                "masked_secrets: {T: {value: !command [op, read, 'a b'], scopes: [a.example], headers: [x]}}",
-                r#"run `op read "a b"` on this machine, for the secret T in requests to a.example"#,
-            ),
-            (
-                "masked_secrets: {T: {value: !file /run/t, scopes: [a.example], headers: [x]}}",
-                "read `/run/t` of this machine, for the secret T",
-            ),
-            (
-                "masked_secrets: {T: {value: !keyring t, scopes: [a.example], headers: [x]}}",
-                "read the key `t` of your keyring, for the secret T",
-            ),
-            ("logins: {claude: {}}", "use your login of claude for requests to api.anthropic.com"),
-            (
-                "logins: {codex: {file: /x/auth.json, token_url: 'https://b.example/t', scopes: [a.example]}}",
-                "use your login of codex in `/x/auth.json` for requests to a.example, refreshed at https://b.example/t",
-            ),
-            (
-                "signing_credentials: {K: {preset: aws, access_key_id: x, secret_access_key: !command [op]}}",
-                "run `op` on this machine, sign requests to ",
-            ),
-        ] {
-            let found = requests(config);
-            assert!(matches!(found.as_slice(), [only] if only.contains(words)), "{config}: {found:?}");
+    fn an_image_of_this_machine_is_not_read_before_it_is_trusted() {
+        let folder = Folder::new("image: of-mine");
+        let refused = folder.refused().unwrap();
+        assert!(refused.contains("+ use the image `of-mine` that this machine has"), "{refused}");
+        // A command that did not review it cannot obey it either.
+        let printer = Printer::new(0, true);
+        let flag = ImageArgs { image: Some("flag".to_owned()), ..NO_FLAG };
+        for needs in [None, Some(Needs { image: Some(&flag), allowlist: None })] {
+            let project = folder.project().trusted(needs, &Trust::Recorded, printer).unwrap();
+            assert_eq!(project.image(&flag).unwrap(), ImageSource::existing("flag"));
+            assert!(project.image(&NO_FLAG).is_err());
         }
+        folder.trust();
+        let project = folder.project().trusted(Some(NEEDS), &Trust::Recorded, printer).unwrap();
+        assert_eq!(project.image(&NO_FLAG).unwrap(), ImageSource::existing("of-mine"));
+        // Without any, the default image needs no trust.
+        folder.write("sandbox.yaml", "");
+        assert!(folder.project().trust_store().revoke().unwrap());
+        let project = folder.project().trusted(Some(NEEDS), &Trust::Recorded, printer).unwrap();
+        assert!(matches!(project.image(&NO_FLAG), Ok(ImageSource::Build { .. })));
     }
 
     #[test]
-    fn limits_above_the_users_own_are_a_request() {
-        let user = "resource_limits: {memory: 1g, cpus: 2, pids_limit: 100, timeout: 10m}";
-        for limits in ["{}", "{memory: 1g, cpus: 1, timeout: 5m}", "{disk: 9g}"] {
-            let config = format!("resource_limits: {limits}");
-            assert_eq!(requests_above(&config, user), Vec::<String>::new(), "{limits}");
-        }
-        assert_eq!(
-            requests_above("resource_limits: {memory: 2g, pids_limit: 101, cpus: 2, timeout: 11m}", user),
-            ["use more than your own limits of timeout, memory, pids_limit permit"]
+    fn only_the_version_that_was_trusted_last_is_obeyed() {
+        let folder = Folder::new("pass_env: [A]");
+        folder.write("network-allowlist.yaml", "domains: [a.example]");
+        assert!(folder.refused().unwrap().starts_with("these files of the project are not trusted yet"));
+        folder.trust();
+        assert_eq!(folder.refused(), None);
+        folder.write("network-allowlist.yaml", "domains: [b.example]");
+        let refused = folder.refused().unwrap();
+        assert!(
+            refused.starts_with("these files of the project changed since you trusted them"),
+            "{refused}"
         );
+        let (new, gone) =
+            (refused.find("+ reach b.example").unwrap(), refused.find("- reach a.example").unwrap());
+        assert!(new < gone && refused.contains("rights stay as they were"), "{refused}");
+        folder.trust();
+        assert_eq!(folder.refused(), None);
+        folder.write("network-allowlist.yaml", "domains: [a.example]");
+        let refused = folder.refused().unwrap();
+        assert!(refused.contains(".yaml is a version that you trusted at 20"), "{refused}");
     }
 
     #[test]
-    fn a_policy_asks_for_what_its_vendor_tools_reach() {
-        for (tools, expected) in [
-            ("{}", "reach a.example"),
-            ("{web_search: policy}", "reach a.example"),
-            (
-                "{web_search: any, mcp: any}",
-                "reach a.example, and through tools of a model's vendor (mcp, web_search) whatever these reach",
-            ),
-        ] {
-            let yaml = format!("domains: [a.example]\nvendor_tools: {tools}");
-            let policy = allowlist::Allowlist::from_yaml(&yaml, "x").unwrap();
-            assert_eq!(policy_request(&policy).as_deref(), Some(expected));
+    fn a_file_that_goes_takes_its_trust_along_once_that_was_seen() {
+        let folder = Folder::new("");
+        folder.write("network-allowlist.yaml", "domains: [a.example]");
+        folder.trust();
+        let path = folder.root.path().join(".sandbox/network-allowlist.yaml");
+        fs::remove_file(&path).unwrap();
+        let project = folder.project();
+        let text = project.review(Some(NEEDS)).changes(&project.root).text(false);
+        assert!(text.contains("- reach a.example, any path: any method"), "{text}");
+        folder.trust();
+        folder.write("network-allowlist.yaml", "domains: [a.example]");
+        assert!(folder.refused().is_some());
+    }
+
+    #[test]
+    fn a_trusted_file_stays_so_though_a_command_needs_no_trust_of_it() {
+        let folder = Folder::new("image: x");
+        folder.trust();
+        let flag = ImageArgs { image: Some("flag".to_owned()), ..NO_FLAG };
+        for needs in [None, Some(Needs { image: Some(&flag), allowlist: None })] {
+            let project = folder.project();
+            let review = project.review(needs);
+            assert_eq!(review.changes(&project.root).text(false).lines().count(), 1, "nothing goes");
+            review.trust(&project.trust_store()).unwrap();
+            assert_eq!(folder.refused(), None);
         }
     }
 
     #[test]
-    fn a_request_is_one_line_and_moves_no_cursor() {
-        let review = Review {
-            requests: vec![(
-                Input::new(Role::Allowlist, Path::new("/w/a\n  b"), b""),
-                vec!["read `/x\n    - nothing\u{1b}[2J`".to_owned()],
-            )],
-        };
-        let text = review.text(Path::new("/w"));
-        assert_eq!(text, "  a\\n  b:\n    - read `/x\\n    - nothing\\u{1b}[2J`");
+    fn the_digest_is_that_of_the_files_whatever_was_trusted() {
+        let (one, other) = (Folder::new("pass_env: [A]"), Folder::new("pass_env: [A]"));
+        let digest = |folder: &Folder| folder.project().review(Some(NEEDS)).digest().clone();
+        let before = digest(&one);
+        assert_ne!(before, digest(&other), "they are at different places");
+        one.trust();
+        assert_eq!(digest(&one), before);
+        one.write("sandbox.yaml", "agent: codex");
+        let harmless = digest(&one);
+        assert!(one.project().trust_store().revoke().unwrap());
+        assert_eq!(digest(&one), harmless);
+    }
+
+    #[test]
+    fn a_configuration_that_drops_a_limit_asks_though_it_gives_nothing_else() {
+        let folder = Folder::new("resource_limits: {pids_limit: 9}\npass_env: [A]");
+        folder.trust();
+        folder.write("sandbox.yaml", "pass_env: []");
+        let refused = folder.refused().unwrap();
+        assert!(refused.contains("+ use unlimited memory, disk, processors, processes, time"), "{refused}");
+        assert!(refused.contains("- use at most 9 processes"), "{refused}");
+        folder.trust();
+        assert_eq!(folder.refused(), None);
     }
 
     #[test]
@@ -410,9 +488,7 @@ mod tests {
         fs::write(&policy, "domains: [a.example]").unwrap();
         let printer = Printer::new(0, true);
         let load = || project(&root, Path::new("/no/such/state"));
-        let image = image_args();
-        let needs = Needs { image: Some(&image), allowlist: None };
-        let trusted = load().trusted(Some(needs), &Trust::Now, printer).unwrap();
+        let trusted = load().trusted(Some(NEEDS), &Trust::Now, printer).unwrap();
         assert!(trusted.allowlist(&PolicyArgs::default(), printer).is_ok());
         // It changes after it was reviewed.
         fs::write(&policy, "domains: ['*']").unwrap();
@@ -423,8 +499,8 @@ mod tests {
         // What permits nothing asks for nothing.
         fs::write(&policy, "domains: []").unwrap();
         assert!(configured.allowlist(&PolicyArgs::default(), printer).is_ok());
-        assert!(load().trusted(Some(needs), &Trust::Recorded, printer).is_ok());
+        assert!(load().trusted(Some(NEEDS), &Trust::Recorded, printer).is_ok());
         fs::write(&policy, "domains: [a.example]").unwrap();
-        assert!(load().trusted(Some(needs), &Trust::Recorded, printer).is_err());
+        assert!(load().trusted(Some(NEEDS), &Trust::Recorded, printer).is_err());
     }
 }

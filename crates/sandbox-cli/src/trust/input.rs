@@ -19,7 +19,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Configuration => "configuration",
             Self::Allowlist => "allowlist",
@@ -27,6 +27,13 @@ impl Role {
             Self::Roots => "roots",
         }
     }
+}
+
+/// Where a file is, and what it is for there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) role: Role,
+    pub(crate) path: PathBuf,
 }
 
 /// A SHA-256.
@@ -67,12 +74,17 @@ impl Input {
         }
         Self { role, path: path.to_owned(), digest: Digest(hex(&hash.finalize())) }
     }
+
+    /// Where it is, whatever it says.
+    pub(crate) fn place(&self) -> Place {
+        Place { role: self.role, path: self.path.clone() }
+    }
 }
 
 impl Digest {
     /// Of all `inputs` together, in whatever order.
-    pub(crate) fn of_all(inputs: &[Input]) -> Self {
-        let mut digests: Vec<&Self> = inputs.iter().map(|input| &input.digest).collect();
+    pub(crate) fn of_all<'a>(inputs: impl IntoIterator<Item = &'a Input>) -> Self {
+        let mut digests: Vec<&Self> = inputs.into_iter().map(|input| &input.digest).collect();
         digests.sort_unstable();
         let mut hash = Sha256::new();
         for digest in digests {

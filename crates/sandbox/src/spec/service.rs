@@ -138,12 +138,18 @@ impl HostService {
 }
 
 impl fmt::Display for HostService {
+    /// Everything that it gives a task, in one line: `db:5432 at 127.0.0.1:5432`. The path of a socket cannot end its backticks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.name, self.port)?;
         match &self.target {
-            ServiceTarget::Tcp(address) => write!(f, "{} at {address}", self.name),
-            ServiceTarget::Unix(path) => write!(f, "{} at `{}`", self.name, path.display()),
-            ServiceTarget::Gate(_) => f.write_str(&self.name),
+            ServiceTarget::Tcp(address) => write!(f, " at {address}")?,
+            ServiceTarget::Unix(path) => {
+                let path = path.display().to_string().escape_debug().to_string();
+                write!(f, " at `{}`", path.replace('`', "\\x60"))?;
+            }
+            ServiceTarget::Gate(_) => {}
         }
+        f.write_str(if self.http { ", with requests that the policy allows" } else { "" })
     }
 }
 

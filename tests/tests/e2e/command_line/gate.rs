@@ -39,7 +39,10 @@ async fn a_task_works_on_a_mirror_and_the_host_fetches_what_it_pushed() {
     // A cloned project gets no repository before it is trusted.
     let wary = project.wary(&["run", "--", "true"]).output().expect("the sandbox command");
     let asked = String::from_utf8_lossy(&wary.stderr).into_owned();
-    assert!(wary.status.code() == Some(125) && asked.contains(&format!("repositories {name}")), "{asked}");
+    assert!(
+        wary.status.code() == Some(125) && asked.contains(&format!("repository `{name}` of your gate")),
+        "{asked}"
+    );
     let ran = project.run(&script);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     git(&["-C", "upstream", "fetch", "--quiet", made.stdout.trim(), "agent/x"]);

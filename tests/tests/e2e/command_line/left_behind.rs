@@ -193,10 +193,11 @@ async fn a_repository_that_was_cloned_gets_nothing_before_it_is_trusted() {
     for request in [
         "turn the network sandbox off",
         "write what programs of this machine run on their own",
-        "use the engine unix://",
+        "use the engine `unix://",
         "read and write",
-        "read your variables HOST_KEY, HOST_TOKEN",
-        "reach the private networks 203.0.113.0/24",
+        "+ read your variable `HOST_KEY`, as `K`",
+        "+ read your variable `HOST_TOKEN`",
+        "reach the private network 203.0.113.0/24",
         "hint: read them, then run `sandbox trust`",
     ] {
         assert!(refused.stderr.contains(request), "{request}: {refused:?}");

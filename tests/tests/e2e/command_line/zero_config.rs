@@ -172,7 +172,7 @@ async fn a_devcontainer_is_an_image_once_it_is_trusted() {
     project.write(".devcontainer/devcontainer.json", &file);
     let command = ["run", "--", "sh", "-c", "echo \"$GREETING\""];
     let wary: Ended = project.wary(&command).output().expect("the sandbox command").into();
-    wary.fails(125, ".devcontainer/devcontainer.json:\n    - build an image from it");
+    wary.fails(125, ".devcontainer/devcontainer.json:\n    + build an image from it");
     let ended = project.output(&command);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "a \"b\" $HOME\n"), "{ended:?}");
     assert_eq!(ended.stderr, "image: from .devcontainer/devcontainer.json; ignored there: features\n");

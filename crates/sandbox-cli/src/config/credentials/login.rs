@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::list::NonEmpty;
 use crate::config::Environment;
+use crate::printer::quoted;
 
 /// An entry of `logins`.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -108,18 +109,17 @@ impl LoginEntry {
         Ok((Login::new(self.kind, file, state, resolver.clone()), HttpsEndpoint::new(url)))
     }
 
-    /// What is asked for, for the person who is to trust it.
-    pub(crate) fn request(&self) -> String {
-        let file = match &self.file {
-            Some(file) => format!("in `{}` ", file.display()),
-            None => String::new(),
-        };
-        let url = match &self.token_url {
-            Some(url) => format!(", refreshed at {url}"),
-            None => String::new(),
-        };
-        let scopes: Vec<&str> = self.injection.scopes.iter().map(HostPattern::as_str).collect();
-        format!("use your login of {} {file}for requests to {}{url}", self.kind.name(), scopes.join(", "))
+    /// What is read and where it is refreshed, for the person who is to trust it.
+    pub(crate) fn right(&self) -> String {
+        let file = self.file.as_ref().map_or(String::new(), |file| {
+            let file = quoted(&file.display().to_string());
+            format!(" in {file}")
+        });
+        let url = self
+            .token_url
+            .as_ref()
+            .map_or(String::new(), |url| format!(", refreshed at {}", quoted(&url.to_string())));
+        format!("use your login of {}{file}{url}", self.kind.name())
     }
 }
 

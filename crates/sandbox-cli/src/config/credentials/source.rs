@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::config::Environment;
 use crate::config::setting::{Content, ENV_TAG, Setting};
+use crate::printer::quoted;
 
 /// What takes the place of a value that nothing has read, where nothing but its form counts.
 const STAND_IN: &str = "stands-in-for-a-value-0123456789";
@@ -226,11 +227,6 @@ impl fmt::Display for Kept {
     }
 }
 
-/// In backticks, which the text cannot end.
-fn quoted(text: &str) -> String {
-    format!("`{}`", text.escape_debug().to_string().replace('`', "\\x60"))
-}
-
 impl Source {
     pub(super) fn variable(name: &str, location: Location) -> Self {
         Self::Setting(Setting::variable(name, location))
@@ -257,6 +253,15 @@ impl Source {
         match self {
             Self::Setting(setting) => setting.variable_name(),
             Self::Kept(_) => None,
+        }
+    }
+
+    /// What is done to get it, for the person who is to trust it.
+    pub(crate) fn right(&self) -> String {
+        match (self.kept(), self.variable_name()) {
+            (Some(kept), _) => (**kept).to_string(),
+            (None, Some(name)) => format!("read your variable {}", quoted(name)),
+            (None, None) => "use a value that the file holds".to_owned(),
         }
     }
 

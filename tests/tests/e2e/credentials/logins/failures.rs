@@ -156,7 +156,7 @@ async fn a_login_of_a_project_is_used_once_it_is_trusted_and_never_where_a_task_
     let refused: Ended = project.wary(&agent.arguments(&[])).output().expect("the sandbox command").into();
     assert_held!(refused.code != Some(0), "a login is used for a project that is not trusted: {refused:?}");
     refused.fails(125, &format!("use your login of claude in `{}`", machine.file().display()));
-    refused.fails(125, &format!("refreshed at {}", machine.vendor.url()));
+    refused.fails(125, &format!("refreshed at `{}", machine.vendor.url()));
     // The control.
     let ended = run(&project, &agent);
     assert_eq!(ended.code, Some(0), "{ended:?}");

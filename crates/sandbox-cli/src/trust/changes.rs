@@ -1,0 +1,220 @@
+//! What is new in the rights of files, and what goes, against the version that was trusted last.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::store::Trusted;
+use super::{Digest, Rights};
+use crate::printer::quoted;
+
+/// How the rights of some files change.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    files: Vec<FileChanges>,
+}
+
+/// How those of one file do.
+#[derive(Debug, Serialize)]
+struct FileChanges {
+    path: String,
+    /// None where nothing is there that needs trust.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    /// When this very version was trusted, before another was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    formerly_trusted: Option<String>,
+    rights: BTreeSet<String>,
+    new: Vec<String>,
+    gone: Vec<String>,
+}
+
+impl Changes {
+    /// Adds a file that is there, which `trusted` is the last trusted version of; `formerly` says when it was trusted itself.
+    pub(crate) fn add(
+        &mut self,
+        path: String,
+        digest: &Digest,
+        rights: &Rights,
+        trusted: Option<&Trusted>,
+        formerly: Option<&str>,
+    ) {
+        let known = trusted.map(|trusted| &trusted.rights);
+        let is_known = |line: &&String| known.is_some_and(|known| known.contains(*line));
+        let lines = rights.lines();
+        self.files.push(FileChanges {
+            path,
+            digest: Some(digest.to_string()),
+            formerly_trusted: formerly.map(str::to_owned),
+            rights: lines.clone(),
+            new: lines.iter().filter(|line| !is_known(line)).cloned().collect(),
+            gone: known.into_iter().flatten().filter(|line| !lines.contains(*line)).cloned().collect(),
+        });
+    }
+
+    /// Adds what was trusted where nothing needs trust by now.
+    pub(crate) fn add_gone(&mut self, path: String, trusted: &Trusted) {
+        self.files.push(FileChanges {
+            path,
+            digest: None,
+            formerly_trusted: None,
+            rights: BTreeSet::new(),
+            new: Vec::new(),
+            gone: trusted.rights.iter().cloned().collect(),
+        });
+    }
+
+    /// For people: what is new, then what goes, then how much stays, which `all` lists.
+    pub(crate) fn text(&self, all: bool) -> String {
+        let mut lines = Vec::new();
+        for file in &self.files {
+            if let Some(at) = &file.formerly_trusted {
+                lines.push(format!(
+                    "  {} is a version that you trusted at {at}, and another one since",
+                    name(&file.path)
+                ));
+            }
+        }
+        self.part('+', |file| file.new.iter().collect(), &mut lines);
+        self.part('-', |file| file.gone.iter().collect(), &mut lines);
+        let kept: usize = self.files.iter().map(|file| file.kept().count()).sum();
+        if all {
+            self.part(' ', |file| file.kept().collect(), &mut lines);
+        }
+        let how = if all { "" } else { "; `sandbox trust --show` lists them" };
+        match kept {
+            0 => {}
+            1 => lines.push(format!("  1 right stays as it was{how}")),
+            kept => lines.push(format!("  {kept} rights stay as they were{how}")),
+        }
+        lines.join("\n")
+    }
+
+    fn part<'a>(
+        &'a self,
+        mark: char,
+        rights: impl Fn(&'a FileChanges) -> Vec<&'a String>,
+        lines: &mut Vec<String>,
+    ) {
+        for file in &self.files {
+            let rights = rights(file);
+            if !rights.is_empty() {
+                lines.push(format!("  {}:", name(&file.path)));
+                lines.extend(rights.into_iter().map(|right| format!("    {mark} {right}")));
+            }
+        }
+    }
+}
+
+impl Serialize for Changes {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.files.serialize(serializer)
+    }
+}
+
+impl FileChanges {
+    fn kept(&self) -> impl Iterator<Item = &String> {
+        let new: BTreeSet<&String> = self.new.iter().collect();
+        self.rights.iter().filter(move |right| !new.contains(right))
+    }
+}
+
+/// A path at the beginning of a line: one that could look like another line is quoted.
+fn name(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if path.chars().all(is_plain) { path.to_owned() } else { quoted(path) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::{Input, Record, Role, Store};
+    use super::*;
+
+    fn rights(lines: &[&str]) -> Rights {
+        let mut rights = Rights::default();
+        for line in lines {
+            rights.ask(line);
+        }
+        rights
+    }
+
+    fn input(path: &str, text: &str) -> Input {
+        Input::new(Role::Allowlist, Path::new(path), text.as_bytes())
+    }
+
+    /// Of the file at `path` with these rights, where `record` is what was trusted.
+    fn of(input: &Input, lines: &[&str], record: &Record) -> Changes {
+        let mut changes = Changes::default();
+        let path = input.path.display().to_string();
+        let (trusted, formerly) = (record.at(&input.place()), record.formerly(input));
+        changes.add(path, &input.digest, &rights(lines), trusted, formerly);
+        changes
+    }
+
+    #[test]
+    fn all_is_new_where_nothing_was_trusted() {
+        let changes = of(&input("a/b.yaml", "1"), &["x", "y"], &Record::default());
+        assert_eq!(changes.text(false), "  a/b.yaml:\n    + x\n    + y");
+        assert_eq!(Changes::default().text(false), "");
+    }
+
+    #[test]
+    fn what_is_new_comes_first_then_what_goes_then_how_much_stays() {
+        let state = tempfile::tempdir().unwrap();
+        let store = Store::new(state.path().join("x"), Path::new("/x"));
+        store.trust([(&input("a", "1"), &rights(&["kept", "other", "z"]))], &[]).unwrap();
+        let record = store.record();
+        let changes = of(&input("a", "2"), &["kept", "new", "other"], &record);
+        let text = "  a:\n    + new\n  a:\n    - z\n";
+        let hint = "  2 rights stay as they were; `sandbox trust --show` lists them";
+        assert_eq!(changes.text(false), format!("{text}{hint}"));
+        assert_eq!(
+            changes.text(true),
+            format!("{text}  a:\n      kept\n      other\n  2 rights stay as they were")
+        );
+        let mut gone = Changes::default();
+        gone.add_gone("a".to_owned(), record.at(&input("a", "").place()).unwrap());
+        assert_eq!(gone.text(false), "  a:\n    - kept\n    - other\n    - z");
+    }
+
+    #[test]
+    fn the_json_has_all_rights_and_those_that_are_new_or_go() {
+        let state = tempfile::tempdir().unwrap();
+        let store = Store::new(state.path().join("x"), Path::new("/x"));
+        store.trust([(&input("a", "1"), &rights(&["kept", "z"]))], &[]).unwrap();
+        let changed = input("a", "2");
+        let json = serde_json::to_value(of(&changed, &["kept", "new"], &store.record())).unwrap();
+        let expected = serde_json::json!([{
+            "path": "a", "digest": changed.digest.to_string(), "rights": ["kept", "new"], "new": ["new"], "gone": ["z"]
+        }]);
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_version_that_was_trusted_before_another_says_when() {
+        let state = tempfile::tempdir().unwrap();
+        let store = Store::new(state.path().join("x"), Path::new("/x"));
+        for version in ["1", "2"] {
+            store.trust([(&input("a", version), &rights(&["x"]))], &[]).unwrap();
+        }
+        let text = of(&input("a", "1"), &["x"], &store.record()).text(false);
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with("  a is a version that you trusted at 20"), "{text}");
+        assert!(first.ends_with("Z, and another one since"), "{text}");
+    }
+
+    #[test]
+    fn a_name_forges_no_line() {
+        let hostile = "  + reach nothing\n    - b\u{1b}[2J\u{2028}";
+        let text = of(&input(hostile, "1"), &[&format!("read `{hostile}`")], &Record::default()).text(true);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(
+            lines[0].starts_with("  `  + reach nothing\\n") && lines[1].starts_with("    + read `"),
+            "{text}"
+        );
+        assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{2028}'), "{text:?}");
+    }
+}

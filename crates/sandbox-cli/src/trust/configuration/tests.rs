@@ -1,0 +1,318 @@
+//! What the lines of a configuration say.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Of a project in `/project`, under limits of the user's own.
+fn rights(yaml: &str) -> Rights {
+    let user = ConfigFile::of_text("resource_limits: {memory: 1g, timeout: 10m}").resource_limits;
+    configuration_rights(&ConfigFile::of_text(yaml), user, |path| path.starts_with("/project"))
+}
+
+#[test]
+fn what_every_run_may_do_needs_no_trust() {
+    for yaml in [
+        "",
+        "resource_limits: {memory: 1g, cpus: 2, timeout: 5m}\nprotected_paths: [ci]\nenv: {A: b}",
+        "mounts: ['../data:/data']\nworkspace: copy\nnetwork_sandbox: true\nagent: codex\nprefix: a",
+        "dockerfile: Other",
+    ] {
+        assert!(!rights(yaml).need_trust(), "{yaml}");
+    }
+}
+
+#[test]
+fn each_key_that_gives_more_is_a_line() {
+    for (yaml, line) in [
+        (
+            "network_sandbox: false",
+            "turn the network sandbox off: reach whatever this machine reaches, without a log",
+        ),
+        ("workspace: direct", "let agents work on the work tree itself instead of on a copy"),
+        ("engine: unix:///x.sock", "use the engine `unix:///x.sock`"),
+        ("upstream: {dns: 192.0.2.1}", "look names up at 192.0.2.1:53"),
+        ("upstream: {allow_addresses: [10.0.0.0/8]}", "reach the private network 10.0.0.0/8"),
+        ("upstream: {extra_roots: /r.pem}", "trust the certificate authorities in `/r.pem`"),
+        (
+            "services: {db: {tcp: '127.0.0.1:5432'}}",
+            "connect to the service db:5432 at 127.0.0.1:5432 of this machine",
+        ),
+        ("mounts: ['/etc/ssl:/x:ro']", "read `/etc/ssl` of this machine, at `/x`"),
+        ("mounts: ['/data:/x']", "read and write `/data` of this machine, at `/x`"),
+        ("dockerfile: /etc/hosts", "build the image with the Dockerfile `/etc/hosts` of this machine"),
+        ("build: {network: host}", "build images outside of the sandbox, on this machine's network"),
+        ("env: {A: !env MINE}", "read your variable `MINE`, as `A`"),
+        ("env: {OPENAI_API_KEY: k}", "give the task `OPENAI_API_KEY` of the project's own instead of yours"),
+        ("pass_env: [MINE]", "read your variable `MINE`"),
+        (
+            "masked_secrets: {T: {scopes: [a.example], headers: [x]}}",
+            "send the secret `T` to a.example, in `x`",
+        ),
+        (
+            "masked_secrets: {T: {scopes: [a.example], headers: [x]}}",
+            "read your variable `T`, for the secret `T`",
+        ),
+        (
+            "masked_secrets: {T: {value: !command [op, 'a b'], scopes: [a.example], headers: [x]}}",
+            "run `op \"a b\"` on this machine, for the secret `T`",
+        ),
+        (
+            "signing_credentials: {K: {preset: aws, scopes: [s3.example]}}",
+            "sign requests to s3.example with the key `K`",
+        ),
+        (
+            "signing_credentials: {K: {preset: aws}}",
+            "read your variable `AWS_SESSION_TOKEN`, for the session token of the key `K`",
+        ),
+        (
+            "logins: {claude: {}}",
+            "send your login of claude to api.anthropic.com, in `authorization` without a Basic user",
+        ),
+        (
+            "logins: {codex: {file: /x/auth.json, token_url: 'https://b.example/t'}}",
+            "use your login of codex in `/x/auth.json`, refreshed at `https://b.example/t`",
+        ),
+        (
+            "ssh: {scope: s, unlock: keyring, sign_all: true}",
+            "sign every commit and tag with your SSH keys of `s`",
+        ),
+        ("resource_limits: {memory: 2g}", "use up to 2g of memory, above your own limit of 1g of memory"),
+    ] {
+        let rights = rights(yaml);
+        assert!(rights.need_trust() && rights.lines().contains(line), "{yaml}: {rights:#?}");
+    }
+}
+
+#[test]
+fn a_limit_that_goes_away_is_a_right_that_is_new() {
+    let (with, without) =
+        (rights("resource_limits: {cpus: 2, pids_limit: 9}"), rights("resource_limits: {cpus: 2}"));
+    let new: Vec<_> = without.lines().difference(with.lines()).collect();
+    assert_eq!(new, ["use unlimited disk, processes"]);
+    let gone: Vec<_> = with.lines().difference(without.lines()).collect();
+    assert_eq!(gone, ["use at most 9 processes", "use unlimited disk"]);
+}
+
+#[test]
+fn no_name_begins_or_ends_a_line() {
+    let hostile = r#""a` of this machine\n    + nothing\u001b[2J\u2028\u202e""#;
+    for yaml in [
+        format!("image: {hostile}"),
+        format!("mounts: [{}]", hostile.replace("\"a", "\"/a:/b").replace("2028", "2028/")),
+        format!("env: {{{hostile}: !env {hostile}}}"),
+        format!("pass_env: [{hostile}]"),
+        format!("protected_paths: [{hostile}]"),
+        format!("dockerfile: {hostile}"),
+        format!("build: {{allowlist: {hostile}}}"),
+        format!("services: {{s: {{unix: {hostile}, port: 80, http: true}}}}"),
+        format!(
+            "masked_secrets: {{{hostile}: {{value: !command [{hostile}], scopes: [a], headers: [x], basic_user: {hostile}}}}}"
+        ),
+        format!("signing_credentials: {{{hostile}: {{preset: aws}}}}"),
+        format!("logins: {{claude: {{file: {hostile}}}}}"),
+    ] {
+        for line in rights(&yaml).lines() {
+            assert!(!line.chars().any(|c| c.is_control() || "\u{2028}\u{202e}".contains(c)), "{line:?}");
+            // Backticks are ours alone, so they come in pairs; a program's arguments have quotes inside of them.
+            assert!(line.matches('`').count().is_multiple_of(2) || line.contains('"'), "{line:?}");
+        }
+    }
+}
+
+/// The ways to write each key, all of which give different rights.
+const KEYS: &[&[&str]] = &[
+    &["", "engine: unix:///a.sock", "engine: unix:///b.sock"],
+    &["", "prefix: a", "prefix: b"],
+    &[
+        "",
+        "image: x",
+        "image: 'x` that this machine has'",
+        r#"image: "x\nuse""#,
+        r"image: 'x\nuse'",
+        "dockerfile: /etc/a",
+        "dockerfile: a",
+        "context: /etc/a",
+        "dockerfile: /etc/a\ncontext: /etc/a",
+    ],
+    &["", "build: {network: host}", "build: {allowlist: a}", "build: {allowlist: /etc/a}"],
+    &["", "agent: codex", "agent: gemini"],
+    &[
+        "",
+        "env: {A: !env MINE}",
+        "env: {B: !env MINE}",
+        "env: {A: !env YOURS}",
+        "env: {MINE: !env MINE}",
+        "env: {A: !env MINE, B: !env YOURS}",
+        "env: {A: !env 'MINE`, as `A'}",
+        "env: {OPENAI_API_KEY: k}",
+        "env: {GEMINI_API_KEY: k}",
+    ],
+    &[
+        "",
+        "pass_env: [P]",
+        "pass_env: [Q]",
+        "pass_env: [P, Q]",
+        "pass_env: ['P`, as `Q']",
+        "pass_env: ['P, Q']",
+    ],
+    &[
+        "",
+        "masked_secrets: {T: {scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {U: {scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {scopes: [b.example], headers: [x]}}",
+        "masked_secrets: {T: {scopes: [a.example, b.example], headers: [x]}}",
+        "masked_secrets: {T: {scopes: [a.example], headers: [y]}}",
+        "masked_secrets: {T: {scopes: [a.example], headers: [x, y]}}",
+        "masked_secrets: {T: {scopes: [a.example], headers: ['x`']}}",
+        "masked_secrets: {T: {scopes: [a.example], headers: [x], basic_user: y}}",
+        "masked_secrets: {T: {scopes: [a.example], headers: [x], basic_user: 'y`, also over plain HTTP'}}",
+        "masked_secrets: {T: {scopes: [a.example], headers: [x], basic_user: y, allow_plaintext: true}}",
+        "masked_secrets: {T: {scopes: [a.example], headers: [x], allow_foreign_credentials: true}}",
+        "masked_secrets: {T: {scopes: [a.example], headers: [x], allow_plaintext: true}}",
+        "masked_secrets: {T: {scopes: [a.example], headers: [x], allow_echo: true}}",
+        "masked_secrets: {T: {value: !env V, scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: v, scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !command [op], scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !command [op, a, b], scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !command [op, a b], scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !command [op, 'a` on this machine'], scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !file /a, scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !file '/a`', scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !file /a, ttl: 5m, scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !keyring a, scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !github_app {app: 1, installation: 2, key: /k, repositories: [a]}, scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !github_app {app: 1, installation: 2, key: /k, repositories: [a, b]}, scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !github_app {app: '1` from b', installation: 2, key: /k, repositories: [a]}, scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {scopes: [a.example], headers: [x]}, U: {scopes: [b.example], headers: [x]}}",
+        "masked_secrets: {T: {scopes: [b.example], headers: [x]}, U: {scopes: [a.example], headers: [x]}}",
+    ],
+    &[
+        "",
+        "signing_credentials: {K: {preset: aws}}",
+        "signing_credentials: {L: {preset: aws}}",
+        "signing_credentials: {K: {preset: aws, scopes: [s3.example]}}",
+        "signing_credentials: {K: {preset: aws, scopes: [s3.example], allow_foreign_credentials: true}}",
+        "signing_credentials: {K: {preset: aws, scopes: [s3.example], access_key_id: !env I, secret_access_key: !env S}}",
+        "signing_credentials: {K: {preset: aws, scopes: [s3.example], access_key_id: !env S, secret_access_key: !env I}}",
+        "signing_credentials: {K: {preset: aws, scopes: [s3.example], access_key_id: !env I, secret_access_key: !command [s]}}",
+    ],
+    &[
+        "",
+        "logins: {claude: {}}",
+        "logins: {codex: {}}",
+        "logins: {claude: {}, codex: {}}",
+        "logins: {claude: {file: /a}}",
+        "logins: {claude: {file: /b}}",
+        "logins: {claude: {token_url: 'https://a.example/'}}",
+        "logins: {claude: {scopes: [a.example]}}",
+    ],
+    &[
+        "",
+        "ssh: {scope: s, unlock: keyring}",
+        "ssh: {scope: r, unlock: keyring}",
+        "ssh: {scope: s, unlock: keyring, sign_all: true}",
+        "ssh: {scope: s, unlock: {command: [a]}}",
+        "ssh: {scope: s, unlock: {passphrase: !env A}}",
+    ],
+    &["", "network_sandbox: false"],
+    &[
+        "",
+        "upstream: {dns: 192.0.2.1}",
+        "upstream: {dns: '192.0.2.1:54'}",
+        "upstream: {allow_addresses: [10.0.0.0/8]}",
+        "upstream: {allow_addresses: [10.0.0.0/9]}",
+        "upstream: {allow_addresses: [10.0.0.0/8, 192.0.2.7]}",
+        "upstream: {extra_roots: a}",
+        "upstream: {extra_roots: b}",
+    ],
+    &[
+        "",
+        "services: {db: {tcp: '127.0.0.1:5432'}}",
+        "services: {db: {tcp: '127.0.0.1:5433', port: 5432}}",
+        "services: {db: {tcp: '127.0.0.1:5432', port: 5433}}",
+        "services: {db: {tcp: '127.0.0.1:5432', http: true}}",
+        "services: {pg: {tcp: '127.0.0.1:5432'}}",
+        "services: {db: {unix: /a, port: 5432}}",
+        "services: {db: {unix: '/a`', port: 5432}}",
+    ],
+    &["", "gate: [a]", "gate: [b]", "gate: [a, b]"],
+    &[
+        "",
+        "resource_limits: {memory: 512m}",
+        "resource_limits: {memory: 2g}",
+        "resource_limits: {memory: 3g}",
+        "resource_limits: {cpus: 1}",
+        "resource_limits: {cpus: 2}",
+        "resource_limits: {pids_limit: 9}",
+        "resource_limits: {disk: 9g}",
+        "resource_limits: {timeout: 5m}",
+        "resource_limits: {timeout: 20m}",
+        "resource_limits: {disk: 9g, pids_limit: 9}",
+    ],
+    &[
+        "",
+        "mounts: ['/a:/x']",
+        "mounts: ['/a:/x:ro']",
+        "mounts: ['/b:/x']",
+        "mounts: ['/a:/y']",
+        "mounts: ['/a:/x', '/b:/y']",
+        "mounts: ['/b:/x', '/a:/y']",
+        "mounts: ['/a` of this machine, at `/x:/x']",
+        "mounts: ['in:/x']",
+    ],
+    &["", "workspace: direct", "workspace: copy", "workspace: auto"],
+    &["", "protect_workspace: false"],
+    &[
+        "",
+        "protected_paths: [a]",
+        "protected_paths: [b]",
+        "protected_paths: [a, b]",
+        "protected_paths: ['a`, `b']",
+    ],
+];
+
+fn text(choice: &[prop::sample::Index]) -> (Vec<usize>, BTreeSet<String>) {
+    let chosen: Vec<usize> = choice.iter().zip(KEYS).map(|(at, key)| at.index(key.len())).collect();
+    (chosen.clone(), lines(&chosen))
+}
+
+fn lines(chosen: &[usize]) -> BTreeSet<String> {
+    let yaml: Vec<&str> =
+        chosen.iter().zip(KEYS).map(|(at, key)| key[*at]).filter(|key| !key.is_empty()).collect();
+    rights(&yaml.join("\n")).lines().clone()
+}
+
+#[test]
+fn each_way_to_write_a_key_has_a_text_of_its_own() {
+    for (at, key) in KEYS.iter().enumerate() {
+        let of = |way: usize| {
+            let mut chosen = vec![0; KEYS.len()];
+            chosen[at] = way;
+            lines(&chosen)
+        };
+        let texts: BTreeSet<_> = (0..key.len()).map(of).collect();
+        assert_eq!(texts.len(), key.len(), "{key:#?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn configurations_that_differ_in_any_right_differ_in_their_text(
+        one in prop::collection::vec(any::<prop::sample::Index>(), KEYS.len()),
+        other in prop::collection::vec(any::<prop::sample::Index>(), KEYS.len()),
+        at in 0..KEYS.len(),
+    ) {
+        let mut near = one.clone();
+        near[at] = other[at];
+        let (one, text_of_one) = text(&one);
+        for other in [&other, &near] {
+            let (other, text) = text(other);
+            prop_assert!(one == other || text_of_one != text, "{one:?} {other:?}: {text:#?}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The rights that building an image gives.
+
+use std::path::Path;
+
+use sandbox::ImageSource;
+
+use super::{Digest, Input, Rights, Role};
+use crate::printer::quoted;
+
+/// How much of a digest tells contents apart, also those that one party made to look alike.
+const SHOWN_DIGITS: usize = 40;
+
+/// What an image needs: that its files are used as they are, and the images that they name, which may be this machine's own.
+pub(crate) fn image_rights(image: &ImageSource) -> Rights {
+    let mut rights = Rights::default();
+    match image {
+        ImageSource::Build { dockerfile, context_files, .. } => {
+            let files = context_files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
+            let all = std::iter::once(("", dockerfile.as_slice())).chain(files);
+            // Of the contents alone, wherever they are.
+            let content = Input::of_files(Role::Image, Path::new(""), all).digest;
+            rights.ask(format!(
+                "build an image from it {}, of the content {}",
+                count(context_files.len()),
+                shown(&content)
+            ));
+            let text = String::from_utf8_lossy(dockerfile);
+            for name in images(&text) {
+                rights.ask(format!("build an image with what is in {}", quoted(name)));
+            }
+        }
+        ImageSource::Existing(name) => {
+            rights.ask(existing_image(name));
+        }
+    }
+    rights
+}
+
+/// What an image that the engine has gives: nobody knows what is in it.
+pub(super) fn existing_image(name: &str) -> String {
+    format!("use the image {} that this machine has", quoted(name))
+}
+
+fn count(files: usize) -> String {
+    match files {
+        0 => "alone".to_owned(),
+        1 => "and 1 file beside it".to_owned(),
+        files => format!("and {files} files beside it"),
+    }
+}
+
+fn shown(digest: &Digest) -> &str {
+    digest.hex().get(..SHOWN_DIGITS).unwrap_or_default()
+}
+
+/// What a Dockerfile names as the image of a stage or as what files are copied from, also stages of its own. This is for readers; what is
+/// built is the content above, whatever this makes of it.
+fn images(dockerfile: &str) -> impl Iterator<Item = &str> {
+    dockerfile.lines().flat_map(|line| {
+        let mut words = line.split_whitespace();
+        let is_stage = words.next().is_some_and(|word| word.eq_ignore_ascii_case("FROM"));
+        let base = words.clone().find(|word| !word.starts_with("--")).filter(|_| is_stage);
+        let copied = words.filter_map(|word| word.strip_prefix("--from="));
+        base.into_iter().chain(copied)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn every_image_that_a_dockerfile_names_is_a_right() {
+        let text = "FROM --platform=x mine:1 AS build\nRUN true\nfrom two\nCOPY --from=other /a /b\n";
+        let rights = image_rights(&ImageSource::build(text, BTreeMap::new()));
+        for name in ["`mine:1`", "`two`", "`other`"] {
+            assert!(rights.lines().iter().any(|line| line.ends_with(name)), "{name}: {rights:?}");
+        }
+        assert!(rights.need_trust() && rights.lines().len() == 4, "{rights:?}");
+    }
+
+    #[test]
+    fn contents_that_differ_have_different_rights() {
+        let build = |text: &str, file: &str| {
+            let files = BTreeMap::from([("f".to_owned(), file.as_bytes().to_vec())]);
+            image_rights(&ImageSource::build(text, files))
+        };
+        assert_eq!(build("FROM a", "x"), build("FROM a", "x"));
+        assert_ne!(build("FROM a", "x"), build("FROM a", "y"));
+        assert_ne!(build("FROM a\nRUN x", ""), build("FROM a\nRUN y", ""));
+    }
+}

@@ -1,0 +1,140 @@
+//! The rights that an allowlist gives.
+
+use allowlist::{Allowlist, Denied, GitRule, Reach, Rule, RuleMethod, UrlRule, VendorTool};
+use sandbox::Network;
+
+use super::Rights;
+use super::amount::size;
+use crate::printer::quoted;
+
+/// What a policy lets tasks do.
+pub(crate) fn policy_rights(policy: &Allowlist) -> Rights {
+    of(policy, "")
+}
+
+/// What the allowlist of image builds lets their steps do.
+pub(crate) fn build_policy_rights(network: &Network) -> Rights {
+    match network {
+        Network::Sandboxed(config) => of(config.allowlist(), "image builds: "),
+        _ => Rights::default(),
+    }
+}
+
+/// The rights of whom `who` says.
+fn of(policy: &Allowlist, who: &str) -> Rights {
+    let mut rights = Rights::default();
+    let repositories: Vec<Rule> = policy
+        .own_rules()
+        .iter()
+        .filter(|rule| git(rule).is_some())
+        .map(|rule| Rule::Domain(rule.host().clone()))
+        .collect();
+    for (place, rule) in policy.places() {
+        // What a preset allows is narrower than the same rule of the policy: of paths with a query, for example.
+        let preset = place.preset.map_or(String::new(), |name| format!(" (preset {name})"));
+        if let Some(git) = git(rule) {
+            for line in repository(rule, git) {
+                rights.ask(format!("{who}{line}{preset}"));
+            }
+            continue;
+        }
+        let whole = Rule::Domain(rule.host().clone());
+        let narrowed = repositories.iter().any(|host| host.may_meet(&whole));
+        let but = if narrowed { ", but push only to the repositories that are named" } else { "" };
+        rights.ask(format!("{who}reach {}{}{but}{preset}", rule.host(), requests(rule)));
+    }
+    vendor_tools(policy, who, &mut rights);
+    budget(policy, who, &mut rights);
+    rights
+}
+
+fn url(rule: &Rule) -> Option<&UrlRule> {
+    match rule {
+        Rule::Url(rule) => Some(rule),
+        _ => None,
+    }
+}
+
+fn git(rule: &Rule) -> Option<&GitRule> {
+    url(rule).and_then(UrlRule::git)
+}
+
+/// The path of a rule, for people.
+fn path(rule: &Rule) -> String {
+    match url(rule).map(|rule| rule.path().as_str()) {
+        None | Some("") => ", any path".to_owned(),
+        Some(path) => format!(", path {}", quoted(path)),
+    }
+}
+
+/// Which requests a rule allows to its host.
+fn requests(rule: &Rule) -> String {
+    let methods: Vec<&str> =
+        url(rule).map(UrlRule::methods).unwrap_or_default().iter().map(RuleMethod::as_str).collect();
+    let methods = if methods.is_empty() { "any method".to_owned() } else { methods.join(", ") };
+    format!("{}: {methods}", path(rule))
+}
+
+/// What a rule allows of a repository.
+fn repository(rule: &Rule, git: &GitRule) -> Vec<String> {
+    let place = format!("the repository {}{}", rule.host(), path(rule));
+    let also = match (git.force, git.delete) {
+        (false, false) => "",
+        (true, false) => ", also with force",
+        (false, true) => ", also to delete it",
+        (true, true) => ", also with force, also to delete it",
+    };
+    let push = |name: &str| format!("push {} to {place}{also}", quoted(name));
+    let pushes = git.push.iter().map(|pattern| push(pattern.as_str()));
+    std::iter::once(format!("fetch from {place}")).chain(pushes).collect()
+}
+
+fn vendor_tools(policy: &Allowlist, who: &str, rights: &mut Rights) {
+    let tools = policy.vendor_tools();
+    for tool in VendorTool::ALL {
+        match tools.reach(tool) {
+            Some(Reach::Any) => {
+                rights
+                    .ask(format!("{who}let the model's vendor run {tool}, which reaches whatever it likes"));
+            }
+            Some(Reach::Policy) => {
+                rights.tell(format!("{who}let the model's vendor run {tool}, for hosts of this policy"));
+            }
+            None => {}
+        }
+    }
+    if tools.denied == Denied::Refuse {
+        rights.tell(format!("{who}refuse requests with a vendor's tool that is not allowed"));
+    }
+    for host in &tools.hosts {
+        rights.tell(format!("{who}judge requests to {host} as those to a model's vendor"));
+    }
+}
+
+fn budget(policy: &Allowlist, who: &str, rights: &mut Rights) {
+    let budget = policy.budget();
+    let parts = [
+        ("requests", budget.requests.map(|most| format!("make at most {most} requests"))),
+        ("bytes sent", budget.sent.map(|most| format!("send at most {}", size(most)))),
+        ("bytes received", budget.received.map(|most| format!("receive at most {}", size(most)))),
+        ("tokens read", budget.input_tokens.map(|most| format!("let models read at most {most} tokens"))),
+        (
+            "tokens written",
+            budget.output_tokens.map(|most| format!("let models write at most {most} tokens")),
+        ),
+    ];
+    let mut absent = Vec::new();
+    for (name, line) in parts {
+        match line {
+            Some(line) => rights.tell(format!("{who}{line} in a run")),
+            None => absent.push(name),
+        }
+    }
+    // Where nothing is reached, nothing is used.
+    if !absent.is_empty() && !policy.is_empty() {
+        rights.tell(format!("{who}use unlimited {}", absent.join(", ")));
+    }
+}
+
+#[cfg(test)]
+mod tests;
