@@ -5,8 +5,10 @@ use std::fmt;
 
 use located_yaml::{InvalidFile, Location, Spanned};
 use sandbox::credentials::SecretValue;
+use sandbox_files::hex;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, EnumAccess, Error, VariantAccess, Visitor};
+use sha2::{Digest as _, Sha256};
 
 use super::Environment;
 
@@ -133,6 +135,18 @@ impl Setting {
         match &*self.0 {
             Content::Literal(_) => None,
             Content::Variable(name) => Some(name),
+        }
+    }
+
+    /// What tells the text of the file from another one, and gives nothing else of it away: a few digits of its digest. `None` for a
+    /// variable.
+    pub(crate) fn fingerprint(&self) -> Option<String> {
+        match &*self.0 {
+            Content::Literal(text) => {
+                let digest = Sha256::digest(text.expose().as_bytes());
+                Some(hex(digest.get(..3).unwrap_or_default()))
+            }
+            Content::Variable(_) => None,
         }
     }
 

@@ -194,7 +194,7 @@ impl Project {
         let roots = self.file.upstream.extra_roots.as_ref();
         if let Some(Ok((Some(input), _))) = roots.map(|path| self.roots(path)) {
             let mut rights = Rights::default();
-            rights.ask("trust its certificate authorities");
+            rights.ask(format!("trust its certificate authorities, of the content {}", input.digest.short()));
             looked.add(input, rights);
         }
     }
@@ -437,6 +437,17 @@ mod tests {
         folder.trust();
         folder.write("network-allowlist.yaml", "domains: [a.example]");
         assert!(folder.refused().is_some());
+    }
+
+    #[test]
+    fn other_certificate_authorities_are_a_right_that_is_new() {
+        let folder = Folder::new("upstream: {extra_roots: roots.pem}");
+        let pem = |text: &str| folder.write("roots.pem", &format!("-----BEGIN CERTIFICATE-----\n{text}\n"));
+        pem("theirs");
+        folder.trust();
+        assert_eq!(folder.refused(), None);
+        pem("another's");
+        assert!(folder.refused().unwrap().contains("+ trust its certificate authorities, of the content "));
     }
 
     #[test]

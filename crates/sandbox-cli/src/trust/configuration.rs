@@ -125,7 +125,11 @@ fn variables(file: &ConfigFile, rights: &mut Rights) {
             rights.ask(format!("read your variable {}{renamed}", quoted(variable)));
         } else if is_key(name) {
             // The owner of the key that a task has may read all that it sends with it.
-            rights.ask(format!("give the task {} of the project's own instead of yours", quoted(name)));
+            let digest = setting.fingerprint().unwrap_or_default();
+            rights.ask(format!(
+                "give the task {} of the project's own instead of yours, with the digest {digest}…",
+                quoted(name)
+            ));
         }
     }
     for name in file.pass_env.keys() {

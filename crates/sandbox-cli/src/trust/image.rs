@@ -4,11 +4,8 @@ use std::path::Path;
 
 use sandbox::ImageSource;
 
-use super::{Digest, Input, Rights, Role};
+use super::{Input, Rights, Role};
 use crate::printer::quoted;
-
-/// How much of a digest tells contents apart, also those that one party made to look alike.
-const SHOWN_DIGITS: usize = 40;
 
 /// What an image needs: that its files are used as they are, and the images that they name, which may be this machine's own.
 pub(crate) fn image_rights(image: &ImageSource) -> Rights {
@@ -22,7 +19,7 @@ pub(crate) fn image_rights(image: &ImageSource) -> Rights {
             rights.ask(format!(
                 "build an image from it {}, of the content {}",
                 count(context_files.len()),
-                shown(&content)
+                content.short()
             ));
             let text = String::from_utf8_lossy(dockerfile);
             for name in images(&text) {
@@ -47,10 +44,6 @@ fn count(files: usize) -> String {
         1 => "and 1 file beside it".to_owned(),
         files => format!("and {files} files beside it"),
     }
-}
-
-fn shown(digest: &Digest) -> &str {
-    digest.hex().get(..SHOWN_DIGITS).unwrap_or_default()
 }
 
 /// What a Dockerfile names as the image of a stage or as what files are copied from, also stages of its own. This is for readers; what is

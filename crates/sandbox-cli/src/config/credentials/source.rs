@@ -258,10 +258,14 @@ impl Source {
 
     /// What is done to get it, for the person who is to trust it.
     pub(crate) fn right(&self) -> String {
-        match (self.kept(), self.variable_name()) {
-            (Some(kept), _) => (**kept).to_string(),
-            (None, Some(name)) => format!("read your variable {}", quoted(name)),
-            (None, None) => "use a value that the file holds".to_owned(),
+        match self {
+            Self::Kept(kept) => (**kept).to_string(),
+            Self::Setting(setting) => match (setting.variable_name(), setting.fingerprint()) {
+                (Some(name), _) => format!("read your variable {}", quoted(name)),
+                (None, digest) => {
+                    format!("use the text of the file with the digest {}…", digest.unwrap_or_default())
+                }
+            },
         }
     }
 

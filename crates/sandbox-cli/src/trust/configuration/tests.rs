@@ -45,7 +45,10 @@ fn each_key_that_gives_more_is_a_line() {
         ("dockerfile: /etc/hosts", "build the image with the Dockerfile `/etc/hosts` of this machine"),
         ("build: {network: host}", "build images outside of the sandbox, on this machine's network"),
         ("env: {A: !env MINE}", "read your variable `MINE`, as `A`"),
-        ("env: {OPENAI_API_KEY: k}", "give the task `OPENAI_API_KEY` of the project's own instead of yours"),
+        (
+            "env: {OPENAI_API_KEY: k}",
+            "give the task `OPENAI_API_KEY` of the project's own instead of yours, with the digest 8254c3…",
+        ),
         ("pass_env: [MINE]", "read your variable `MINE`"),
         (
             "masked_secrets: {T: {scopes: [a.example], headers: [x]}}",
@@ -148,6 +151,7 @@ const KEYS: &[&[&str]] = &[
         "env: {A: !env MINE, B: !env YOURS}",
         "env: {A: !env 'MINE`, as `A'}",
         "env: {OPENAI_API_KEY: k}",
+        "env: {OPENAI_API_KEY: l}",
         "env: {GEMINI_API_KEY: k}",
     ],
     &[
@@ -175,6 +179,7 @@ const KEYS: &[&[&str]] = &[
         "masked_secrets: {T: {scopes: [a.example], headers: [x], allow_echo: true}}",
         "masked_secrets: {T: {value: !env V, scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: v, scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: w, scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: !command [op], scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: !command [op, a, b], scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: !command [op, a b], scopes: [a.example], headers: [x]}}",
