@@ -132,8 +132,8 @@ impl fmt::Display for GitHubApp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "tokens of the GitHub App `{}` from {}, for {}",
-            self.app.escape_debug().to_string().replace('`', "\\x60"),
+            "tokens of the GitHub App {} from {}, for {}",
+            self.app.escape_debug(),
             self.url,
             self.repositories.join(", ")
         )

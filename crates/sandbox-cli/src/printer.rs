@@ -337,14 +337,26 @@ pub(crate) fn sanitize(text: &str) -> String {
     escaped(text, |c| matches!(c, '\n' | '\t' | '\u{200c}' | '\u{200d}') || !is_invisible(c))
 }
 
-/// [`sanitize`], for a name that another party chose: it is one line, and has no other spelling that looks the same.
+/// [`sanitize`], for a name that another party chose: it is one line, and nothing in it is invisible or looks like a plain space.
 pub(crate) fn sanitize_name(name: &str) -> String {
-    escaped(name, |c| !is_invisible(c))
+    escaped(name, |c| !is_invisible(c) && !is_blank(c))
 }
 
-/// A name that another party chose, in backticks which it cannot end: no two names look the same, and none looks like words of ours.
+/// The same for a line with such names: no more than one space follows another, so that nothing in it looks like the beginning of a line where
+/// a terminal wraps it.
+pub(crate) fn sanitize_line(line: &str) -> String {
+    sanitize_name(line).replace("  ", " \\x20")
+}
+
+/// A name where only one can be, and in backticks if words of ours could be mistaken for a part of it.
+pub(crate) fn plain_or_quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-*?".contains(c);
+    if name.chars().all(is_plain) { name.to_owned() } else { quoted(name) }
+}
+
+/// A name that another party chose, in backticks which it cannot end: no two names have the same text, and none looks like words of ours.
 pub(crate) fn quoted(name: &str) -> String {
-    format!("`{}`", sanitize_name(&name.replace('\\', "\\\\")).replace('`', "\\x60"))
+    format!("`{}`", sanitize_line(&name.replace('\\', "\\\\")).replace('`', "\\x60"))
 }
 
 fn escaped(text: &str, keep: impl Fn(char) -> bool) -> String {
@@ -368,7 +380,25 @@ fn is_invisible(c: char) -> bool {
 
 /// What Unicode keeps for format characters to come.
 fn is_reserved(c: char) -> bool {
-    matches!(c, '\u{2065}' | '\u{e0000}'..='\u{e007f}')
+    matches!(c, '\u{2065}' | '\u{fff0}'..='\u{fff8}' | '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}')
+}
+
+/// Whether it has no look of its own: the other spaces, and letters and marks that are empty or only change how another one looks.
+fn is_blank(c: char) -> bool {
+    let is_space = c != ' ' && c.general_category() == GeneralCategory::SpaceSeparator;
+    let is_empty = matches!(
+        c,
+        '\u{34f}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{ffa0}'
+            | '\u{e0100}'..='\u{e01ef}'
+    );
+    is_space || is_empty
 }
 
 #[cfg(test)]
@@ -444,6 +474,18 @@ mod tests {
         let name = "a\nwarning: b\tc\u{200d}d";
         assert_eq!(sanitize_name(name), r"a\nwarning: b\tc\u{200d}d");
         assert_eq!(sanitize_name("é ü 日本"), "é ü 日本");
+        for blank in
+            ['\u{a0}', '\u{34f}', '\u{2003}', '\u{2800}', '\u{3000}', '\u{3164}', '\u{fe0f}', '\u{e0100}']
+        {
+            assert_eq!(sanitize_name(&format!("a{blank}b")), format!("a{}b", blank.escape_default()));
+        }
+    }
+
+    #[test]
+    fn a_name_is_quoted_where_it_could_look_like_words_of_ours() {
+        assert_eq!(plain_or_quoted("*.a-b.example/x_?"), "*.a-b.example/x_?");
+        assert_eq!(plain_or_quoted("a[b, any path]"), "`a[b, any path]`");
+        assert_eq!(plain_or_quoted("é"), "`é`");
     }
 
     #[test]
@@ -455,6 +497,7 @@ mod tests {
             (r"a\nb", r"`a\\nb`"),
             (r"a\x60", r"`a\\x60`"),
             ("\u{202e}", r"`\u{202e}`"),
+            ("a     + b", r"`a \x20 \x20 + b`"),
         ] {
             assert_eq!(quoted(name), expected);
         }

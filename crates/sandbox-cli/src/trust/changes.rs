@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::store::Trusted;
 use super::{Digest, Rights};
-use crate::printer::quoted;
+use crate::printer::plain_or_quoted;
 
 /// How the rights of some files change.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl Changes {
             if let Some(at) = &file.formerly_trusted {
                 lines.push(format!(
                     "  {} is a version that you trusted at {at}, and another one since",
-                    name(&file.path)
+                    plain_or_quoted(&file.path)
                 ));
             }
         }
@@ -99,7 +99,7 @@ impl Changes {
         for file in &self.files {
             let rights = rights(file);
             if !rights.is_empty() {
-                lines.push(format!("  {}:", name(&file.path)));
+                lines.push(format!("  {}:", plain_or_quoted(&file.path)));
                 lines.extend(rights.into_iter().map(|right| format!("    {mark} {right}")));
             }
         }
@@ -117,12 +117,6 @@ impl FileChanges {
         let new: BTreeSet<&String> = self.new.iter().collect();
         self.rights.iter().filter(move |right| !new.contains(right))
     }
-}
-
-/// A path at the beginning of a line: one that could look like another line is quoted.
-fn name(path: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    if path.chars().all(is_plain) { path.to_owned() } else { quoted(path) }
 }
 
 #[cfg(test)]
@@ -212,7 +206,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert!(
-            lines[0].starts_with("  `  + reach nothing\\n") && lines[1].starts_with("    + read `"),
+            lines[0].starts_with("  ` \\x20+ reach nothing\\n") && lines[1].starts_with("    + read `"),
             "{text}"
         );
         assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{2028}'), "{text:?}");

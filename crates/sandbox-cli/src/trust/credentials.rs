@@ -6,7 +6,7 @@ use sandbox::credentials::Injection;
 use super::Rights;
 use super::amount::time;
 use crate::config::CredentialsFile;
-use crate::printer::quoted;
+use crate::printer::{plain_or_quoted, quoted};
 
 /// All of them go to `rights`, a line for each place that is read and for each host that gets it.
 pub(super) fn credential_rights(credentials: &CredentialsFile, rights: &mut Rights) {
@@ -24,6 +24,7 @@ pub(super) fn credential_rights(credentials: &CredentialsFile, rights: &mut Righ
         }
         let foreign = foreign(entry.allow_foreign_credentials);
         for scope in &entry.scopes {
+            let scope = plain_or_quoted(scope.as_str());
             rights.ask(format!("sign requests to {scope} with {key}{foreign}"));
         }
     }
@@ -48,6 +49,7 @@ fn send(what: &str, injection: &Injection, rights: &mut Rights) {
         if injection.allow_echo { ", and let responses show it to the task" } else { "" },
     ];
     for scope in &injection.scopes {
+        let scope = plain_or_quoted(scope.as_str());
         rights.ask(format!("send {what} to {scope}, in {}{user}{}", headers.join(", "), flags.concat()));
     }
 }

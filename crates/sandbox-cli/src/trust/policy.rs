@@ -5,7 +5,7 @@ use sandbox::Network;
 
 use super::Rights;
 use super::amount::size;
-use crate::printer::quoted;
+use crate::printer::{plain_or_quoted, quoted};
 
 /// What a policy lets tasks do.
 pub(crate) fn policy_rights(policy: &Allowlist) -> Rights {
@@ -41,7 +41,7 @@ fn of(policy: &Allowlist, who: &str) -> Rights {
         let whole = Rule::Domain(rule.host().clone());
         let narrowed = repositories.iter().any(|host| host.may_meet(&whole));
         let but = if narrowed { ", but push only to the repositories that are named" } else { "" };
-        rights.ask(format!("{who}reach {}{}{but}{preset}", rule.host(), requests(rule)));
+        rights.ask(format!("{who}reach {}{}{but}{preset}", host(rule), requests(rule)));
     }
     vendor_tools(policy, who, &mut rights);
     budget(policy, who, &mut rights);
@@ -57,6 +57,11 @@ fn url(rule: &Rule) -> Option<&UrlRule> {
 
 fn git(rule: &Rule) -> Option<&GitRule> {
     url(rule).and_then(UrlRule::git)
+}
+
+/// The hosts of a rule: the classes of a pattern may hold words.
+fn host(rule: &Rule) -> String {
+    plain_or_quoted(rule.host().as_str())
 }
 
 /// The path of a rule, for people.
@@ -77,7 +82,7 @@ fn requests(rule: &Rule) -> String {
 
 /// What a rule allows of a repository.
 fn repository(rule: &Rule, git: &GitRule) -> Vec<String> {
-    let place = format!("the repository {}{}", rule.host(), path(rule));
+    let place = format!("the repository {}{}", host(rule), path(rule));
     let also = match (git.force, git.delete) {
         (false, false) => "",
         (true, false) => ", also with force",
@@ -107,6 +112,7 @@ fn vendor_tools(policy: &Allowlist, who: &str, rights: &mut Rights) {
         rights.tell(format!("{who}refuse requests with a vendor's tool that is not allowed"));
     }
     for host in &tools.hosts {
+        let host = plain_or_quoted(host.as_str());
         rights.tell(format!("{who}judge requests to {host} as those to a model's vendor"));
     }
 }

@@ -177,7 +177,10 @@ impl Kept {
         }
         let app = match app {
             AppId::Number(id) => id.to_string(),
-            AppId::Client(id) => id,
+            AppId::Client(id) if is_name(&id) => id,
+            AppId::Client(id) => {
+                return Err(format!("`{}` in `app` is not the id or client id of an App", id.escape_debug()));
+            }
         };
         let app = GitHubApp::new(app, installation, repositories, &api)
             .map_err(|error: InvalidTokenUrl| format!("`api` {error}"))?;
@@ -213,7 +216,7 @@ impl fmt::Display for Kept {
                     if !word.is_empty() && word.chars().all(plain) {
                         word.clone()
                     } else {
-                        format!("{word:?}")
+                        format!("{word:?}").replace('`', "\\x60")
                     }
                 });
                 write!(f, "run `{}` on this machine", quoted.collect::<Vec<_>>().join(" "))

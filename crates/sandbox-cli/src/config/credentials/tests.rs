@@ -90,11 +90,11 @@ fn entries_say_all_or_leave_it_to_what_is_usual() {
         ),
         (
             "masked_secrets: {A: {value: !github_app {app: 12, installation: 34, key: ../app.pem, repositories: [tool, docs]}, scopes: [a.example], headers: [x]}}",
-            "A=(make tokens of the GitHub App `12` from https://api.github.com/app/installations/34/access_tokens, for tool, docs, with the key in `/project/../app.pem`) a.example x",
+            "A=(make tokens of the GitHub App 12 from https://api.github.com/app/installations/34/access_tokens, for tool, docs, with the key in `/project/../app.pem`) a.example x",
         ),
         (
             "masked_secrets: {A: {value: !github_app {app: Iv23, installation: 34, key: /app.pem, repositories: [tool], api: 'https://git.example/api/v3'}, ttl: 10m, scopes: [a.example], headers: [x]}}",
-            "A=(make tokens of the GitHub App `Iv23` from https://git.example/api/v3/app/installations/34/access_tokens, for tool, with the key in `/app.pem`) a.example x",
+            "A=(make tokens of the GitHub App Iv23 from https://git.example/api/v3/app/installations/34/access_tokens, for tool, with the key in `/app.pem`) a.example x",
         ),
         (
             "signing_credentials: {K: {preset: aws, access_key_id: !file /id, secret_access_key: !command [/bin/key], ttl: 1h, scopes: [s3.example]}}",
@@ -180,6 +180,7 @@ const FAULTY: &[&str] = &[
     "masked_secrets: {A: {value: !github_app {app: 1, installation: 2, key: /k, repositories: [a], api: 'http://git.example'}, scopes: [a.example], headers: [x]}}",
     "masked_secrets: {A: {value: !github_app {app: 1, installation: x, key: /k, repositories: [a]}, scopes: [a.example], headers: [x]}}",
     "masked_secrets: {A: {value: !github_app {app: [], installation: 2, key: /k, repositories: [a]}, scopes: [a.example], headers: [x]}}",
+    "masked_secrets: {A: {value: !github_app {app: '1 from here', installation: 2, key: /k, repositories: [a]}, scopes: [a.example], headers: [x]}}",
     "masked_secrets: {A: {value: !file [x], scopes: [a.example], headers: [x]}}",
     "masked_secrets: {A: {value: !command op, scopes: [a.example], headers: [x]}}",
     "masked_secrets: {A: {value: !command [], scopes: [a.example], headers: [x]}}",

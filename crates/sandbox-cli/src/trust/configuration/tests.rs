@@ -63,6 +63,10 @@ fn each_key_that_gives_more_is_a_line() {
             "run `op \"a b\"` on this machine, for the secret `T`",
         ),
         (
+            "masked_secrets: {T: {scopes: ['*[a, in `x`].example'], headers: [x]}}",
+            r"send the secret `T` to `*[a, in \x60x\x60].example`, in `x`",
+        ),
+        (
             "signing_credentials: {K: {preset: aws, scopes: [s3.example]}}",
             "sign requests to s3.example with the key `K`",
         ),
@@ -101,7 +105,7 @@ fn a_limit_that_goes_away_is_a_right_that_is_new() {
 
 #[test]
 fn no_name_begins_or_ends_a_line() {
-    let hostile = r#""a` of this machine\n    + nothing\u001b[2J\u2028\u202e""#;
+    let hostile = r#""a` of this machine\n    + nothing\u001b[2J\u2028\u202e\u200b\u3164\u00a0     + x""#;
     for yaml in [
         format!("image: {hostile}"),
         format!("mounts: [{}]", hostile.replace("\"a", "\"/a:/b").replace("2028", "2028/")),
@@ -118,7 +122,11 @@ fn no_name_begins_or_ends_a_line() {
         format!("logins: {{claude: {{file: {hostile}}}}}"),
     ] {
         for line in rights(&yaml).lines() {
-            assert!(!line.chars().any(|c| c.is_control() || "\u{2028}\u{202e}".contains(c)), "{line:?}");
+            assert!(
+                !line.chars().any(|c| c.is_control() || "\u{2028}\u{202e}\u{200b}\u{3164}\u{a0}".contains(c)),
+                "{line:?}"
+            );
+            assert!(!line.contains("  "), "{line:?}");
             // Backticks are ours alone, so they come in pairs; a program's arguments have quotes inside of them.
             assert!(line.matches('`').count().is_multiple_of(2) || line.contains('"'), "{line:?}");
         }
@@ -132,6 +140,8 @@ const KEYS: &[&[&str]] = &[
     &[
         "",
         "image: x",
+        r#"image: "x\u200b""#,
+        r#"image: "x\u3164""#,
         "image: 'x` that this machine has'",
         r#"image: "x\nuse""#,
         r"image: 'x\nuse'",
@@ -190,7 +200,7 @@ const KEYS: &[&[&str]] = &[
         "masked_secrets: {T: {value: !keyring a, scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: !github_app {app: 1, installation: 2, key: /k, repositories: [a]}, scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: !github_app {app: 1, installation: 2, key: /k, repositories: [a, b]}, scopes: [a.example], headers: [x]}}",
-        "masked_secrets: {T: {value: !github_app {app: '1` from b', installation: 2, key: /k, repositories: [a]}, scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !github_app {app: Iv1, installation: 2, key: /k, repositories: [a]}, scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {scopes: [a.example], headers: [x]}, U: {scopes: [b.example], headers: [x]}}",
         "masked_secrets: {T: {scopes: [b.example], headers: [x]}, U: {scopes: [a.example], headers: [x]}}",
     ],

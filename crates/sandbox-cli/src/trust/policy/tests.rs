@@ -24,6 +24,10 @@ fn each_host_is_a_line_with_its_path_and_methods() {
             "reach c.example, any path: any method",
         ]
     );
+    assert_eq!(
+        lines("domains: ['a.example*[a, path `/x`: get]']"),
+        [r"reach `a.example*[a, path \x60/x\x60: get]`, any path: any method"]
+    );
     let many: Vec<String> = (0..40).map(|number| format!("h{number}.example")).collect();
     assert_eq!(lines(&format!("domains: [{}]", many.join(", "))).len(), 40);
 }
@@ -78,7 +82,7 @@ enum Part {
     Push { host: &'static str, path: &'static str, name: &'static str, force: bool, delete: bool },
 }
 
-const HOSTS: [&str; 3] = ["a.example", "*.example", "b.example"];
+const HOSTS: [&str; 4] = ["a.example", "*.example", "b.example", "a.example*[a, path `/x`: get]"];
 const PATHS: [&str; 8] =
     ["", "/x", "/x`: GET", "/x`, path `/y`", "/x, path `/y`", "/x (preset github)", "/é", "/x: any method"];
 const METHODS: [&str; 3] = ["GET", "POST", "DELETE"];
