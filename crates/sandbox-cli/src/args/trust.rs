@@ -12,7 +12,7 @@ A project's files decide what a run may do, and tasks can write to the project. 
 anyway, an allowlist, an image of this machine, and a Dockerfile with the files it copies count only after you trusted them, and only as \
 long as no byte of them changes. Files that no task can have written, such as a policy in /etc, need no trust.
 
-Each right is a line: first those that are new since you trusted the project last (+), then those that go (-), then how many stay. Only the \
+Each right is a line: first those that are new since you trusted the project last (+), then those that go (-), then the counts. Only the \
 version that you trusted last counts: going back to an older one asks again.
 
 Examples:

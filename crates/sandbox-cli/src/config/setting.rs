@@ -138,16 +138,14 @@ impl Setting {
         }
     }
 
-    /// What tells the text of the file from another one, and gives nothing else of it away: a few digits of its digest. `None` for a
-    /// variable.
-    pub(crate) fn fingerprint(&self) -> Option<String> {
-        match &*self.0 {
-            Content::Literal(text) => {
-                let digest = Sha256::digest(text.expose().as_bytes());
-                Some(hex(digest.get(..3).unwrap_or_default()))
-            }
-            Content::Variable(_) => None,
-        }
+    /// What tells the text of the file from any other one without showing it, or the name of the variable.
+    pub(crate) fn digest(&self) -> String {
+        let text = match &*self.0 {
+            Content::Literal(text) => text.expose(),
+            Content::Variable(name) => name,
+        };
+        // As long as no other text can be found with it.
+        hex(Sha256::digest(text.as_bytes()).get(..20).unwrap_or_default())
     }
 
     /// Where it is written.

@@ -416,7 +416,7 @@ mod tests {
         );
         let (new, gone) =
             (refused.find("+ reach b.example").unwrap(), refused.find("- reach a.example").unwrap());
-        assert!(new < gone && refused.contains("rights stay as they were"), "{refused}");
+        assert!(new < gone && refused.contains("  rights: 1 new, 1 gone, 3 as before; "), "{refused}");
         folder.trust();
         assert_eq!(folder.refused(), None);
         folder.write("network-allowlist.yaml", "domains: [a.example]");

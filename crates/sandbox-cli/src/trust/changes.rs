@@ -64,7 +64,7 @@ impl Changes {
         });
     }
 
-    /// For people: what is new, then what goes, then how much stays, which `all` lists.
+    /// For people: what is new, then what goes, then what stays if `all` is to be listed, then how many of each.
     pub(crate) fn text(&self, all: bool) -> String {
         let mut lines = Vec::new();
         for file in &self.files {
@@ -77,15 +77,24 @@ impl Changes {
         }
         self.part('+', |file| file.new.iter().collect(), &mut lines);
         self.part('-', |file| file.gone.iter().collect(), &mut lines);
-        let kept: usize = self.files.iter().map(|file| file.kept().count()).sum();
         if all {
             self.part(' ', |file| file.kept().collect(), &mut lines);
         }
-        let how = if all { "" } else { "; `sandbox trust --show` lists them" };
-        match kept {
-            0 => {}
-            1 => lines.push(format!("  1 right stays as it was{how}")),
-            kept => lines.push(format!("  {kept} rights stay as they were{how}")),
+        let count = |of: fn(&FileChanges) -> usize| self.files.iter().map(of).sum::<usize>();
+        let kept = count(|file| file.kept().count());
+        let counts = [
+            (count(|file| file.new.len()), "new"),
+            (count(|file| file.gone.len()), "gone"),
+            (kept, "as before"),
+        ];
+        let counts: Vec<_> = counts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, how)| format!("{count} {how}"))
+            .collect();
+        if !counts.is_empty() {
+            let how = if all || kept == 0 { "" } else { "; `sandbox trust --show` lists all" };
+            lines.push(format!("  rights: {}{how}", counts.join(", ")));
         }
         lines.join("\n")
     }
@@ -150,7 +159,7 @@ mod tests {
     #[test]
     fn all_is_new_where_nothing_was_trusted() {
         let changes = of(&input("a/b.yaml", "1"), &["x", "y"], &Record::default());
-        assert_eq!(changes.text(false), "  a/b.yaml:\n    + x\n    + y");
+        assert_eq!(changes.text(false), "  a/b.yaml:\n    + x\n    + y\n  rights: 2 new");
         assert_eq!(Changes::default().text(false), "");
     }
 
@@ -162,15 +171,13 @@ mod tests {
         let record = store.record();
         let changes = of(&input("a", "2"), &["kept", "new", "other"], &record);
         let text = "  a:\n    + new\n  a:\n    - z\n";
-        let hint = "  2 rights stay as they were; `sandbox trust --show` lists them";
-        assert_eq!(changes.text(false), format!("{text}{hint}"));
-        assert_eq!(
-            changes.text(true),
-            format!("{text}  a:\n      kept\n      other\n  2 rights stay as they were")
-        );
+        let counts = "  rights: 1 new, 1 gone, 2 as before";
+        let hint = "; `sandbox trust --show` lists all";
+        assert_eq!(changes.text(false), format!("{text}{counts}{hint}"));
+        assert_eq!(changes.text(true), format!("{text}  a:\n      kept\n      other\n{counts}"));
         let mut gone = Changes::default();
         gone.add_gone("a".to_owned(), record.at(&input("a", "").place()).unwrap());
-        assert_eq!(gone.text(false), "  a:\n    - kept\n    - other\n    - z");
+        assert_eq!(gone.text(false), "  a:\n    - kept\n    - other\n    - z\n  rights: 3 gone");
     }
 
     #[test]
@@ -204,7 +211,7 @@ mod tests {
         let hostile = "  + reach nothing\n    - b\u{1b}[2J\u{2028}";
         let text = of(&input(hostile, "1"), &[&format!("read `{hostile}`")], &Record::default()).text(true);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines.len(), 3, "{text}");
         assert!(
             lines[0].starts_with("  ` \\x20+ reach nothing\\n") && lines[1].starts_with("    + read `"),
             "{text}"

@@ -55,7 +55,7 @@ fn machine(file: &ConfigFile, rights: &mut Rights) {
         rights.tell(format!("start {} as the agent", quoted(agent.name())));
     }
     for service in &file.services {
-        rights.ask(format!("connect to the service {service} of this machine"));
+        rights.ask(format!("connect to this machine's service {service}"));
     }
     for (name, _) in &file.gate {
         rights.ask(format!(
@@ -125,10 +125,16 @@ fn variables(file: &ConfigFile, rights: &mut Rights) {
             rights.ask(format!("read your variable {}{renamed}", quoted(variable)));
         } else if is_key(name) {
             // The owner of the key that a task has may read all that it sends with it.
-            let digest = setting.fingerprint().unwrap_or_default();
             rights.ask(format!(
-                "give the task {} of the project's own instead of yours, with the digest {digest}…",
-                quoted(name)
+                "give the task {} of the project's own instead of yours, with the digest {}",
+                quoted(name),
+                setting.digest()
+            ));
+        } else {
+            rights.tell(format!(
+                "set the variable {} to a text with the digest {}",
+                quoted(name),
+                setting.digest()
             ));
         }
     }

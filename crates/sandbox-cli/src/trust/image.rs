@@ -21,7 +21,7 @@ pub(crate) fn image_rights(image: &ImageSource) -> Rights {
                 count(context_files.len()),
                 content.short()
             ));
-            let text = String::from_utf8_lossy(dockerfile);
+            let text = String::from_utf8_lossy(dockerfile).replace("\\\n", " ");
             for name in images(&text) {
                 rights.ask(format!("build an image with what is in {}", quoted(name)));
             }
@@ -46,15 +46,18 @@ fn count(files: usize) -> String {
     }
 }
 
-/// What a Dockerfile names as the image of a stage or as what files are copied from, also stages of its own. This is for readers; what is
+/// What a Dockerfile names as the image of a stage, or as what files are copied or mounted from, also stages of its own. This is for readers; what is
 /// built is the content above, whatever this makes of it.
 fn images(dockerfile: &str) -> impl Iterator<Item = &str> {
     dockerfile.lines().flat_map(|line| {
         let mut words = line.split_whitespace();
         let is_stage = words.next().is_some_and(|word| word.eq_ignore_ascii_case("FROM"));
         let base = words.clone().find(|word| !word.starts_with("--")).filter(|_| is_stage);
-        let copied = words.filter_map(|word| word.strip_prefix("--from="));
-        base.into_iter().chain(copied)
+        let used = words.filter_map(|word| match word.strip_prefix("--mount=") {
+            Some(options) => options.split(',').find_map(|option| option.strip_prefix("from=")),
+            None => word.strip_prefix("--from="),
+        });
+        base.into_iter().chain(used)
     })
 }
 
@@ -66,12 +69,12 @@ mod tests {
 
     #[test]
     fn every_image_that_a_dockerfile_names_is_a_right() {
-        let text = "FROM --platform=x mine:1 AS build\nRUN true\nfrom two\nCOPY --from=other /a /b\n";
+        let text = "FROM --platform=x mine:1 AS build\nRUN --mount=type=bind,from=mounted,target=/m true\nfrom two\nCOPY --from=other /a /b\nFROM \\\n continued\n";
         let rights = image_rights(&ImageSource::build(text, BTreeMap::new()));
-        for name in ["`mine:1`", "`two`", "`other`"] {
+        for name in ["`mine:1`", "`mounted`", "`two`", "`other`", "`continued`"] {
             assert!(rights.lines().iter().any(|line| line.ends_with(name)), "{name}: {rights:?}");
         }
-        assert!(rights.need_trust() && rights.lines().len() == 4, "{rights:?}");
+        assert!(rights.need_trust() && rights.lines().len() == 6, "{rights:?}");
     }
 
     #[test]

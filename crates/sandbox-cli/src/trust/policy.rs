@@ -1,11 +1,16 @@
 //! The rights that an allowlist gives.
 
+use std::collections::BTreeSet;
+
 use allowlist::{Allowlist, Denied, GitRule, Reach, Rule, RuleMethod, UrlRule, VendorTool};
 use sandbox::Network;
 
 use super::Rights;
 use super::amount::size;
 use crate::printer::{plain_or_quoted, quoted};
+
+/// Stands for the hosts of all patterns.
+const ANY: &str = "*";
 
 /// What a policy lets tasks do.
 pub(crate) fn policy_rights(policy: &Allowlist) -> Rights {
@@ -23,11 +28,12 @@ pub(crate) fn build_policy_rights(network: &Network) -> Rights {
 /// The rights of whom `who` says.
 fn of(policy: &Allowlist, who: &str) -> Rights {
     let mut rights = Rights::default();
-    let repositories: Vec<Rule> = policy
+    // Compared by their texts, since there may be many: where patterns could meet, the line says what is true in any case.
+    let repositories: BTreeSet<&str> = policy
         .own_rules()
         .iter()
         .filter(|rule| git(rule).is_some())
-        .map(|rule| Rule::Domain(rule.host().clone()))
+        .map(|rule| if rule.host().is_exact() { rule.host().as_str() } else { ANY })
         .collect();
     for (place, rule) in policy.places() {
         // What a preset allows is narrower than the same rule of the policy: of paths with a query, for example.
@@ -38,9 +44,10 @@ fn of(policy: &Allowlist, who: &str) -> Rights {
             }
             continue;
         }
-        let whole = Rule::Domain(rule.host().clone());
-        let narrowed = repositories.iter().any(|host| host.may_meet(&whole));
-        let but = if narrowed { ", but push only to the repositories that are named" } else { "" };
+        let is_narrowed = repositories.contains(rule.host().as_str())
+            || repositories.contains(ANY)
+            || !(repositories.is_empty() || rule.host().is_exact());
+        let but = if is_narrowed { ", but where repositories are named, push only to these" } else { "" };
         rights.ask(format!("{who}reach {}{}{but}{preset}", host(rule), requests(rule)));
     }
     vendor_tools(policy, who, &mut rights);

@@ -263,11 +263,9 @@ impl Source {
     pub(crate) fn right(&self) -> String {
         match self {
             Self::Kept(kept) => (**kept).to_string(),
-            Self::Setting(setting) => match (setting.variable_name(), setting.fingerprint()) {
-                (Some(name), _) => format!("read your variable {}", quoted(name)),
-                (None, digest) => {
-                    format!("use the text of the file with the digest {}…", digest.unwrap_or_default())
-                }
+            Self::Setting(setting) => match setting.variable_name() {
+                Some(name) => format!("read your variable {}", quoted(name)),
+                None => format!("use the text of the file with the digest {}", setting.digest()),
             },
         }
     }

@@ -38,7 +38,7 @@ fn each_key_that_gives_more_is_a_line() {
         ("upstream: {extra_roots: /r.pem}", "trust the certificate authorities in `/r.pem`"),
         (
             "services: {db: {tcp: '127.0.0.1:5432'}}",
-            "connect to the service db:5432 at 127.0.0.1:5432 of this machine",
+            "connect to this machine's service db:5432 at 127.0.0.1:5432",
         ),
         ("mounts: ['/etc/ssl:/x:ro']", "read `/etc/ssl` of this machine, at `/x`"),
         ("mounts: ['/data:/x']", "read and write `/data` of this machine, at `/x`"),
@@ -47,7 +47,7 @@ fn each_key_that_gives_more_is_a_line() {
         ("env: {A: !env MINE}", "read your variable `MINE`, as `A`"),
         (
             "env: {OPENAI_API_KEY: k}",
-            "give the task `OPENAI_API_KEY` of the project's own instead of yours, with the digest 8254c3…",
+            "give the task `OPENAI_API_KEY` of the project's own instead of yours, with the digest 8254c329a92850f6d539dd376f4816ee2764517d",
         ),
         ("pass_env: [MINE]", "read your variable `MINE`"),
         (
@@ -160,6 +160,9 @@ const KEYS: &[&[&str]] = &[
         "env: {MINE: !env MINE}",
         "env: {A: !env MINE, B: !env YOURS}",
         "env: {A: !env 'MINE`, as `A'}",
+        "env: {A: text}",
+        "env: {A: another}",
+        "env: {B: text}",
         "env: {OPENAI_API_KEY: k}",
         "env: {OPENAI_API_KEY: l}",
         "env: {GEMINI_API_KEY: k}",
@@ -187,6 +190,8 @@ const KEYS: &[&[&str]] = &[
         "masked_secrets: {T: {scopes: [a.example], headers: [x], allow_foreign_credentials: true}}",
         "masked_secrets: {T: {scopes: [a.example], headers: [x], allow_plaintext: true}}",
         "masked_secrets: {T: {scopes: [a.example], headers: [x], allow_echo: true}}",
+        "masked_secrets: {T: {preset: github}}",
+        "masked_secrets: {T: {preset: npm, scopes: [a.example]}}",
         "masked_secrets: {T: {value: !env V, scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: v, scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: w, scopes: [a.example], headers: [x]}}",
@@ -213,6 +218,7 @@ const KEYS: &[&[&str]] = &[
         "signing_credentials: {K: {preset: aws, scopes: [s3.example], access_key_id: !env I, secret_access_key: !env S}}",
         "signing_credentials: {K: {preset: aws, scopes: [s3.example], access_key_id: !env S, secret_access_key: !env I}}",
         "signing_credentials: {K: {preset: aws, scopes: [s3.example], access_key_id: !env I, secret_access_key: !command [s]}}",
+        "signing_credentials: {K: {type: aws-sigv4, scopes: [s3.example], access_key_id: !env I, secret_access_key: !env S, session_token: !env T}}",
     ],
     &[
         "",

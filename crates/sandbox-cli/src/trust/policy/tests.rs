@@ -43,9 +43,37 @@ fn each_ref_that_is_pushed_is_a_line_with_force_and_deletion() {
             "fetch from the repository a.example, path `/t/lib`",
             "push `refs/heads/x` to the repository a.example, path `/t/app`, also with force, also to delete it",
             "push `refs/tags/*` to the repository a.example, path `/t/app`, also with force, also to delete it",
-            "reach a.example, any path: any method, but push only to the repositories that are named",
+            "reach a.example, any path: any method, but where repositories are named, push only to these",
         ]
     );
+}
+
+#[test]
+fn a_named_repository_narrows_pushes_to_its_host_only() {
+    let but = ", but where repositories are named, push only to these";
+    let reach = |host: &str, repository: &str| {
+        let yaml = format!(
+            "domains: ['{host}', b.example]\nurl_prefixes: [{{host: '{repository}', path: /t, git: {{}}}}]"
+        );
+        let lines = lines(&yaml);
+        let narrowed = |host: &str| lines.contains(&format!("reach {host}, any path: any method{but}"));
+        (narrowed(host), narrowed("b.example"))
+    };
+    assert_eq!(reach("a.example", "a.example"), (true, false));
+    assert_eq!(reach("*.example", "a.example"), (true, false));
+    assert_eq!(reach("a.example", "*.example"), (true, true));
+    assert_eq!(reach("a.example", "c.example"), (false, false));
+}
+
+#[test]
+fn many_patterns_with_many_repositories_take_no_long_time() {
+    let hosts = (0..4000).map(|at| HostPattern::new(&format!("h{at}*.example")).unwrap());
+    let repositories = (0..4000)
+        .map(|at| UrlRule::repository(&format!("r{at}*.example"), "/x", GitRule::default()).unwrap().into());
+    let policy = Allowlist::new(hosts.map(Rule::Domain).chain(repositories));
+    let start = std::time::Instant::now();
+    assert_eq!(policy_rights(&policy).lines().len(), 8001);
+    assert!(start.elapsed() < std::time::Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 #[test]
