@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use sandbox::ResourceLimits;
 use sandbox::host_path::Resolver;
 
 use super::Project;
@@ -20,7 +19,7 @@ pub(super) fn project(root: &Path, state: &Path) -> Project {
         file: ConfigFile::default(),
         config_path: None,
         config_inputs: Vec::new(),
-        user_limits: ResourceLimits::default(),
+        user_file: ConfigFile::default(),
         current: root.to_owned(),
         defaults: AgentDefaults::default(),
         resolver: Resolver::new([root]),

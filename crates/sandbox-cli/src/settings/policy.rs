@@ -147,7 +147,11 @@ impl Project {
         let is_ours = *text.policy() == Allowlist::default();
         let input =
             read.as_ref().and_then(|(found, text)| Self::input(found, Role::Allowlist, text.as_bytes()));
-        let is_trusted = is_ours || input.is_none_or(|input| self.trust_store().record().is_trusted(&input));
+        let is_recorded = |input: Input| {
+            let rights = self.rights_of(&input.path, text.policy());
+            self.trust_store().record().trusts(&input, &rights)
+        };
+        let is_trusted = is_ours || input.is_none_or(is_recorded);
         let found = read.map(|(found, _)| found);
         Ok(PolicyFile { path, label, found, text, is_trusted, first_line: None })
     }
@@ -227,14 +231,19 @@ impl Project {
         Ok(Remarks { is_new, untrusted })
     }
 
-    /// What the policy at `path` gives: to tasks, or to image builds.
+    /// What the policy at `path` gives: to tasks, to image builds, or to both.
     fn rights_of(&self, path: &Path, policy: &Allowlist) -> Rights {
-        let builds = self.build_allowlist_path().is_some_and(|builds| builds == path);
+        let is_at = |named: &Path| self.resolver.find(named).is_ok_and(|found| found.path() == path);
+        let mut rights = Rights::default();
+        let builds = self.build_allowlist_path().is_some_and(|builds| is_at(&builds));
         if builds {
-            build_policy_rights(&Network::Sandboxed(NetworkSandboxConfig::new(policy.clone())))
-        } else {
-            policy_rights(policy)
+            rights
+                .extend(build_policy_rights(&Network::Sandboxed(NetworkSandboxConfig::new(policy.clone()))));
         }
+        if !builds || is_at(&self.allowlist_path()) {
+            rights.extend(policy_rights(policy));
+        }
+        rights
     }
 
     /// The policy at `path`, and what it is to whoever has to trust it; `None` when it is not there.
@@ -326,7 +335,7 @@ mod tests {
             let found = project.resolver.find(&path).unwrap();
             let text = fs::read_to_string(&path).unwrap();
             let input = Project::input(&found, Role::Allowlist, text.as_bytes()).unwrap();
-            assert!(project.trust_store().record().is_trusted(&input));
+            assert!(project.trust_store().record().trusts(&input, &policy_rights(file.policy())));
             // What is there begins with nothing.
             let again = project.extended_policy_file(None, environment).unwrap();
             assert_eq!((again.text().as_str(), again.first_line.as_ref()), (text.as_str(), None));
@@ -349,7 +358,7 @@ mod tests {
             project.replace_policy(&file, &changed).unwrap().print(printer);
             let found = project.resolver.find(&path).unwrap();
             let input = Project::input(&found, Role::Allowlist, &fs::read(&path).unwrap()).unwrap();
-            project.trust_store().record().is_trusted(&input)
+            project.trust_store().record().trusts(&input, &policy_rights(changed.policy()))
         };
         assert!(add("a.example"), "nothing was there before");
         assert!(add("b.example/x"), "it was trusted before");

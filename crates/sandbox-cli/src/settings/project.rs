@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use located_yaml::{InvalidFile, Spanned};
 use sandbox::host_path::{Found, Resolver};
-use sandbox::{Agent, ResourceLimits, SandboxConfig};
+use sandbox::{Agent, SandboxConfig};
 
 use super::defaults::AgentDefaults;
 use super::review::{Obeyed, TrustedProject};
 use super::variables::passed_value;
 use crate::args::{GlobalArgs, ImageArgs};
 use crate::config::{
-    ConfigFile, CredentialsFile, Environment, Folder, Places, UpstreamFile, find_engine, project_key,
-    project_root, user_file,
+    self, ConfigFile, CredentialsFile, Environment, Folder, Places, UpstreamFile, find_engine, project_key,
+    project_root,
 };
 use crate::failure::{Failure, with_causes};
 use crate::printer::Printer;
@@ -37,8 +37,8 @@ pub(crate) struct Project {
     pub(super) config_path: Option<PathBuf>,
     /// The configurations that a task could have written, each with what it says itself.
     pub(super) config_inputs: Vec<(Input, ConfigFile)>,
-    /// Those of the user's own file.
-    pub(super) user_limits: ResourceLimits,
+    /// What the user's own file says.
+    pub(super) user_file: ConfigFile,
     /// The folder that the command was started in: the work tree, or one in it.
     pub(super) current: PathBuf,
     /// What an agent has where no file says anything.
@@ -111,13 +111,13 @@ impl Project {
             }
             None => (ConfigFile::default(), None),
         };
-        let mut user_limits = ResourceLimits::default();
-        if let Some(path) = user_file(environment)
+        let mut user_file = ConfigFile::default();
+        if let Some(path) = config::user_file(environment)
             && let Some((user, found, text)) = ConfigFile::read_user(&resolver, &path)?
         {
             noted(&path, &user, &found, &text);
-            user_limits = user.resource_limits;
-            file = file.over(user)?;
+            file = file.over(user.clone())?;
+            user_file = user;
         }
         Ok(Self {
             key: project_key(root),
@@ -127,7 +127,7 @@ impl Project {
             file,
             config_path,
             config_inputs,
-            user_limits,
+            user_file,
             current: root.to_owned(),
             defaults: AgentDefaults::default(),
             resolver,

@@ -98,7 +98,17 @@ impl Review {
 
     /// Whether all of it is on record as trusted.
     pub(crate) fn is_recorded(&self) -> bool {
-        self.files.iter().all(|(input, _)| self.record.is_trusted(input))
+        self.files.iter().all(|(input, rights)| self.record.trusts(input, rights))
+    }
+
+    /// Whether nothing of it is left to be agreed to.
+    fn is_agreed(&self, trust: &Trust) -> bool {
+        self.is_empty()
+            || match trust {
+                Trust::Now => true,
+                Trust::Digest(digest) => digest == self.digest(),
+                Trust::Recorded => self.is_recorded(),
+            }
     }
 
     /// Notes all of it as trusted.
@@ -142,7 +152,8 @@ impl Looked {
         let replaces =
             |input: &Input| input.role == Role::Configuration && record.at(&input.place()).is_some();
         let mut files = self.files;
-        files.retain(|(input, rights)| rights.need_trust() || record.is_trusted(input) || replaces(input));
+        files
+            .retain(|(input, rights)| rights.need_trust() || record.trusts(input, rights) || replaces(input));
         let is_there = |place: &Place| files.iter().any(|(input, _)| input.place() == *place);
         let mut gone = self.places;
         gone.retain(|place| record.at(place).is_some() && !is_there(place));
@@ -186,11 +197,13 @@ impl Project {
             found.is_ok_and(|found| found.path().starts_with(&self.root))
         };
         for (input, file) in &self.config_inputs {
-            looked.add(input.clone(), configuration_rights(file, self.user_limits, is_inside));
+            looked.add(input.clone(), configuration_rights(file, &self.user_file, is_inside));
         }
-        let usual = || self.folder.config();
-        let path = self.config_path.clone().unwrap_or_else(usual);
-        looked.places.push(Place { role: Role::Configuration, path });
+        if self.config_path.is_none() {
+            // Where none is, one that says nothing: it may replace one with limits.
+            let input = Input::new(Role::Configuration, &self.folder.config(), b"");
+            looked.add(input, configuration_rights(&ConfigFile::default(), &self.user_file, is_inside));
+        }
         let roots = self.file.upstream.extra_roots.as_ref();
         if let Some(Ok((Some(input), _))) = roots.map(|path| self.roots(path)) {
             let mut rights = Rights::default();
@@ -235,12 +248,7 @@ impl Project {
             printer.message(format_args!("project {}, from the folder above", sanitize_name(&root)));
         }
         let review = self.review(needs);
-        let agreed = match trust {
-            Trust::Now => true,
-            Trust::Digest(digest) => digest == review.digest(),
-            Trust::Recorded => review.is_recorded(),
-        };
-        if !agreed && !review.is_empty() {
+        if !review.is_agreed(trust) {
             if matches!(trust, Trust::Recorded) && printer.can_ask() {
                 self.ask(&review, printer)?;
             } else {
@@ -299,10 +307,12 @@ impl Project {
 
     fn why(review: &Review) -> &'static str {
         let is_known = |input: &Input| review.record.at(&input.place()).is_some();
-        let changed =
-            review.files.iter().any(|(input, _)| !review.record.is_trusted(input) && is_known(input));
+        let changed = review
+            .files
+            .iter()
+            .any(|(input, rights)| !review.record.trusts(input, rights) && is_known(input));
         if changed {
-            "these files of the project changed since you trusted them"
+            "these files of the project changed since you trusted them, or what they allow did"
         } else {
             "these files of the project are not trusted yet"
         }
@@ -358,11 +368,12 @@ mod tests {
             let root = self.root.path().canonicalize().unwrap();
             let mut project = project(&root, self.state.path());
             let path = root.join(".sandbox/sandbox.yaml");
-            let (file, found, text) = ConfigFile::read(&project.resolver, &path, "x").unwrap().unwrap();
-            let input = Project::input(&found, Role::Configuration, text.as_bytes());
-            project.config_inputs = input.map(|input| (input, file.clone())).into_iter().collect();
-            project.config_path = Some(path);
-            project.file = file;
+            if let Some((file, found, text)) = ConfigFile::read(&project.resolver, &path, "x").unwrap() {
+                let input = Project::input(&found, Role::Configuration, text.as_bytes());
+                project.config_inputs = input.map(|input| (input, file.clone())).into_iter().collect();
+                project.config_path = Some(path);
+                project.file = file;
+            }
             project
         }
 
@@ -488,6 +499,53 @@ mod tests {
         assert!(refused.contains("- use at most 9 processes"), "{refused}");
         folder.trust();
         assert_eq!(folder.refused(), None);
+    }
+
+    #[test]
+    fn a_configuration_that_is_removed_asks_as_one_that_says_nothing() {
+        let folder = Folder::new("resource_limits: {pids_limit: 9}\npass_env: [A]");
+        folder.trust();
+        fs::remove_file(folder.root.path().join(".sandbox/sandbox.yaml")).unwrap();
+        let refused = folder.refused().unwrap();
+        assert!(refused.contains("+ use unlimited memory, disk, processors, processes, time"), "{refused}");
+        assert!(refused.contains("- use at most 9 processes"), "{refused}");
+        folder.trust();
+        assert_eq!(folder.refused(), None);
+        folder.write("sandbox.yaml", "resource_limits: {pids_limit: 9}\npass_env: [A]");
+        assert!(folder.refused().unwrap().contains("+ read your variable `A`"));
+        // Where none was ever trusted, none is missed.
+        assert!(folder.project().trust_store().revoke().unwrap());
+        fs::remove_file(folder.root.path().join(".sandbox/sandbox.yaml")).unwrap();
+        assert_eq!(folder.refused(), None);
+    }
+
+    #[test]
+    fn what_is_recorded_is_what_was_shown_though_the_file_changes_meanwhile() {
+        let folder = Folder::new("");
+        folder.write("network-allowlist.yaml", "domains: [a.example]");
+        let project = folder.project();
+        let review = project.review(Some(NEEDS));
+        folder.write("network-allowlist.yaml", "domains: ['*']");
+        review.trust(&project.trust_store()).unwrap();
+        assert!(folder.refused().unwrap().contains("+ reach *, any path: any method"));
+        folder.write("network-allowlist.yaml", "domains: [a.example]");
+        assert_eq!(folder.refused(), None);
+    }
+
+    #[test]
+    fn a_policy_that_also_counts_for_builds_has_the_rights_of_both() {
+        let folder = Folder::new("build: {allowlist: network-allowlist.yaml}");
+        folder.write("network-allowlist.yaml", "domains: [a.example]");
+        let refused = folder.refused().unwrap();
+        for line in ["+ reach a.example, any path", "+ image builds: reach a.example, any path"] {
+            assert!(refused.contains(line), "{refused}");
+        }
+        folder.trust();
+        let project = folder.project();
+        let file = project.policy_file(None).unwrap();
+        let changed = file.text().with(&["b.example".parse().unwrap()]).unwrap();
+        project.replace_policy(&file, &changed).unwrap().print(Printer::new(0, true));
+        assert_eq!(folder.refused(), None, "it stays trusted for both");
     }
 
     #[test]

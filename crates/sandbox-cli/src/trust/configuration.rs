@@ -11,18 +11,18 @@ use super::image::existing_image;
 use crate::config::{BuildFile, ConfigFile, SshFile, UpstreamFile, WorkspaceFile, WorkspaceMode};
 use crate::printer::quoted;
 
-/// What a configuration gives a task, beyond what it has anyway or below that. `user` has the limits of the user's own file, and `is_inside`
-/// says whether a path of the host lies in the work tree.
+/// What a configuration gives a task, beyond what it has anyway or below that. `user` is the user's own file, and `is_inside` says whether a
+/// path of the host lies in the work tree.
 pub(crate) fn configuration_rights(
     file: &ConfigFile,
-    user: ResourceLimits,
+    user: &ConfigFile,
     is_inside: impl Fn(&Path) -> bool,
 ) -> Rights {
     let mut rights = Rights::default();
     machine(file, &mut rights);
     upstream(&file.upstream, &mut rights);
     image(file, &is_inside, &mut rights);
-    workspace(&file.workspace, &mut rights);
+    workspace(&file.workspace, &user.workspace, &mut rights);
     for (mount, _) in &file.mounts {
         let access = if mount.read_only() { "read" } else { "read and write" };
         let (from, to) = (path(mount.host_path()), quoted(mount.container_path()));
@@ -37,7 +37,7 @@ pub(crate) fn configuration_rights(
     for line in file.ssh.iter().flat_map(SshFile::rights) {
         rights.ask(line);
     }
-    limits(file.resource_limits, user, &mut rights);
+    limits(file.resource_limits, user.resource_limits, &mut rights);
     rights
 }
 
@@ -101,10 +101,13 @@ fn image(file: &ConfigFile, is_inside: impl Fn(&Path) -> bool, rights: &mut Righ
     }
 }
 
-fn workspace(workspace: &WorkspaceFile, rights: &mut Rights) {
+fn workspace(workspace: &WorkspaceFile, user: &WorkspaceFile, rights: &mut Rights) {
     match workspace.mode {
         Some(WorkspaceMode::Direct) => {
             rights.ask("let agents work on the work tree itself instead of on a copy");
+        }
+        Some(WorkspaceMode::Auto) if user.mode == Some(WorkspaceMode::Copy) => {
+            rights.ask("work on a copy, and apply what is safe at the end, which your own settings do not");
         }
         Some(WorkspaceMode::Auto) => rights.tell("work on a copy, and apply what is safe at the end"),
         Some(WorkspaceMode::Copy) => rights.tell("work on a copy, and apply nothing by itself"),

@@ -8,14 +8,15 @@ use crate::printer::sanitize_line;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
     lines: BTreeSet<String>,
-    need_trust: bool,
+    /// Those of them that a run has only where the user agreed.
+    asked: BTreeSet<String>,
 }
 
 impl Rights {
     /// Adds a right that a run has only where the user agreed.
     pub(crate) fn ask(&mut self, line: impl AsRef<str>) {
+        self.asked.insert(sanitize_line(line.as_ref()));
         self.tell(line);
-        self.need_trust = true;
     }
 
     /// Adds what needs no trust by itself: a limit, or what every run may do. Its change is one of rights, which has to be seen.
@@ -26,12 +27,17 @@ impl Rights {
     /// Adds all of `other`.
     pub(crate) fn extend(&mut self, other: Self) {
         self.lines.extend(other.lines);
-        self.need_trust |= other.need_trust;
+        self.asked.extend(other.asked);
     }
 
     /// Whether the user has to agree.
     pub(crate) fn need_trust(&self) -> bool {
-        self.need_trust
+        !self.asked.is_empty()
+    }
+
+    /// Whether the user agreed to all of them who agreed to the `lines`.
+    pub(super) fn are_among(&self, lines: &BTreeSet<String>) -> bool {
+        self.asked.is_subset(lines)
     }
 
     pub(crate) fn lines(&self) -> &BTreeSet<String> {

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sandbox_files::{FileLock, Replacement, create_folder, or_absent};
+use sandbox_files::{FileLock, Replacement, create_folder};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -96,7 +96,6 @@ impl Store {
         }
         let surplus = record.former.len().saturating_sub(MOST_FORMER);
         record.former.drain(..surplus);
-        remove_others(&self.folder)?;
         Replacement::shared(0o600).write(&self.folder.join(RECORD), &serde_json::to_vec(&record)?)
     }
 
@@ -134,10 +133,11 @@ impl Record {
         &self.trusted
     }
 
-    /// Whether the user trusted these very bytes at this place, and no others there since.
-    pub(crate) fn is_trusted(&self, input: &Input) -> bool {
+    /// Whether the user trusted these very bytes at this place, and no others there since; and knew of all `rights`, which another version of
+    /// this program, or another limit of the user's own, may have made more.
+    pub(crate) fn trusts(&self, input: &Input, rights: &Rights) -> bool {
         let digest = input.digest.to_string();
-        self.trusted.iter().any(|trusted| trusted.digest == digest)
+        self.trusted.iter().any(|trusted| trusted.digest == digest && rights.are_among(&trusted.rights))
     }
 
     /// What is trusted at a place.
@@ -184,17 +184,6 @@ fn now() -> String {
     now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default()
 }
 
-/// What earlier versions kept: a file for each digest, of which nobody knows which was the last.
-fn remove_others(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_name() != RECORD && entry.file_name() != LOCK {
-            or_absent(fs::remove_file(entry.path()))?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Role;
@@ -210,6 +199,10 @@ mod tests {
         Input::new(Role::Allowlist, Path::new(PATH), text.as_bytes())
     }
 
+    fn is_trusted(record: &Record, input: &Input) -> bool {
+        record.trusts(input, &Rights::default())
+    }
+
     fn rights(line: &str) -> Rights {
         let mut rights = Rights::default();
         rights.ask(line);
@@ -221,11 +214,11 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let store = store(&state);
         let place = input("").place();
-        assert!(!store.record().is_trusted(&input("1")) && !store.revoke().unwrap());
+        assert!(!is_trusted(&store.record(), &input("1")) && !store.revoke().unwrap());
         store.trust([(&input("1"), &rights("a"))], &[]).unwrap();
         store.trust([(&input("1"), &rights("a"))], &[]).unwrap();
         let record = store.record();
-        assert!(record.is_trusted(&input("1")) && !record.is_trusted(&input("2")));
+        assert!(is_trusted(&record, &input("1")) && !is_trusted(&record, &input("2")));
         assert_eq!(record.at(&place).unwrap().rights, BTreeSet::from(["a".to_owned()]));
         assert_eq!(Record::all(&state.path().join("trust")).unwrap(), [record]);
         assert!(store.revoke().unwrap());
@@ -240,16 +233,16 @@ mod tests {
         store.trust([(&input("1"), &rights("a")), (&other, &rights("b"))], &[]).unwrap();
         store.trust([(&input("2"), &rights("a"))], &[]).unwrap();
         let record = store.record();
-        assert!(record.is_trusted(&input("2")) && record.is_trusted(&other));
-        assert!(!record.is_trusted(&input("1")));
+        assert!(is_trusted(&record, &input("2")) && is_trusted(&record, &other));
+        assert!(!is_trusted(&record, &input("1")));
         assert!(record.formerly(&input("1")).unwrap().ends_with('Z'));
         assert_eq!(record.formerly(&input("2")), None);
         // Going back to it is agreeing again.
         store.trust([(&input("1"), &rights("a"))], &[other.place()]).unwrap();
         let record = store.record();
-        assert!(record.is_trusted(&input("1")) && !record.is_trusted(&input("2")));
+        assert!(is_trusted(&record, &input("1")) && !is_trusted(&record, &input("2")));
         assert_eq!(record.formerly(&input("1")), None);
-        assert!(!record.is_trusted(&other) && record.formerly(&other).is_some());
+        assert!(!is_trusted(&record, &other) && record.formerly(&other).is_some());
     }
 
     #[test]
@@ -265,16 +258,18 @@ mod tests {
     }
 
     #[test]
-    fn what_earlier_versions_of_the_program_kept_is_trusted_no_more() {
+    fn a_right_that_the_same_bytes_did_not_give_before_is_not_trusted() {
         let state = tempfile::tempdir().unwrap();
         let store = store(&state);
-        create_folder(&store.folder, 0o700).unwrap();
-        let file = store.folder.join("0".repeat(64));
-        fs::write(&file, PATH).unwrap();
-        assert!(!store.record().is_trusted(&input("1")));
-        assert_eq!(Record::all(&state.path().join("trust")).unwrap(), []);
-        store.trust([(&input("2"), &rights("a"))], &[]).unwrap();
-        assert!(!file.exists() && store.record().is_trusted(&input("2")));
+        store.trust([(&input("presets: [x]"), &rights("a"))], &[]).unwrap();
+        let mut wider = rights("a");
+        wider.tell("a limit");
+        assert!(store.record().trusts(&input("presets: [x]"), &wider));
+        wider.ask("b");
+        assert!(!store.record().trusts(&input("presets: [x]"), &wider));
+        store.trust([(&input("presets: [x]"), &wider)], &[]).unwrap();
+        assert!(store.record().trusts(&input("presets: [x]"), &rights("a")), "one right less");
+        assert_eq!(store.record().formerly(&input("presets: [x]")), None);
     }
 
     #[test]
@@ -284,9 +279,9 @@ mod tests {
         for broken in ["", "{", r#"{"version":2,"project":"","trusted":[],"former":[]}"#] {
             store.trust([(&input("1"), &rights("a"))], &[]).unwrap();
             fs::write(store.folder.join(RECORD), broken).unwrap();
-            assert!(!store.record().is_trusted(&input("1")), "{broken}");
+            assert!(!is_trusted(&store.record(), &input("1")), "{broken}");
         }
         store.trust([(&input("1"), &rights("a"))], &[]).unwrap();
-        assert!(store.record().is_trusted(&input("1")));
+        assert!(is_trusted(&store.record(), &input("1")));
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use serde_json::Value;
 
 use super::*;
 
 /// Of a project in `/project`, under limits of the user's own.
 fn rights(yaml: &str) -> Rights {
-    let user = ConfigFile::of_text("resource_limits: {memory: 1g, timeout: 10m}").resource_limits;
-    configuration_rights(&ConfigFile::of_text(yaml), user, |path| path.starts_with("/project"))
+    let user = ConfigFile::of_text("resource_limits: {memory: 1g, timeout: 10m}");
+    configuration_rights(&ConfigFile::of_text(yaml), &user, |path| path.starts_with("/project"))
 }
 
 #[test]
@@ -101,6 +102,36 @@ fn a_limit_that_goes_away_is_a_right_that_is_new() {
     assert_eq!(new, ["use unlimited disk, processes"]);
     let gone: Vec<_> = with.lines().difference(without.lines()).collect();
     assert_eq!(gone, ["use at most 9 processes", "use unlimited disk"]);
+}
+
+#[test]
+fn a_work_tree_that_is_written_where_the_users_own_settings_do_not_asks() {
+    let needs_trust = |user: &str| {
+        let (file, user) = (ConfigFile::of_text("workspace: auto"), ConfigFile::of_text(user));
+        configuration_rights(&file, &user, |_| true).need_trust()
+    };
+    assert!(needs_trust("workspace: copy"));
+    assert!(!needs_trust("workspace: auto") && !needs_trust(""));
+}
+
+#[test]
+fn every_key_that_a_configuration_can_have_is_among_those_whose_texts_are_compared() {
+    fn keys(schema: &Value, found: &mut BTreeSet<String>) {
+        if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+            found.extend(properties.keys().cloned());
+        }
+        match schema {
+            Value::Object(parts) => parts.values().for_each(|part| keys(part, found)),
+            Value::Array(parts) => parts.iter().for_each(|part| keys(part, found)),
+            _ => {}
+        }
+    }
+    let mut known = BTreeSet::new();
+    keys(&crate::config::schema(), &mut known);
+    assert!(known.contains("protected_paths") && known.contains("allow_echo"), "{known:?}");
+    let text = format!("{KEYS:?}");
+    known.retain(|key| !text.contains(&format!("{key}:")));
+    assert_eq!(known, BTreeSet::new());
 }
 
 #[test]
@@ -218,7 +249,7 @@ const KEYS: &[&[&str]] = &[
         "signing_credentials: {K: {preset: aws, scopes: [s3.example], access_key_id: !env I, secret_access_key: !env S}}",
         "signing_credentials: {K: {preset: aws, scopes: [s3.example], access_key_id: !env S, secret_access_key: !env I}}",
         "signing_credentials: {K: {preset: aws, scopes: [s3.example], access_key_id: !env I, secret_access_key: !command [s]}}",
-        "signing_credentials: {K: {type: aws-sigv4, scopes: [s3.example], access_key_id: !env I, secret_access_key: !env S, session_token: !env T}}",
+        "signing_credentials: {K: {type: aws-sigv4, scopes: [s3.example], access_key_id: !env I, secret_access_key: !env S, session_token: !env N}}",
     ],
     &[
         "",
