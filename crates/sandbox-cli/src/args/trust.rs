@@ -19,6 +19,7 @@ Examples:
   sandbox trust
   sandbox trust --show
   sandbox trust --list
+  sandbox --trust=sha256:... trust           # only what `--show` showed
   sandbox --trust=sha256:... run -- make     # without a terminal")]
 pub(crate) struct TrustArgs {
     #[command(flatten)]

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::args::{
-    AllowlistCommand, BackgroundArgs, BuildArgs, Cli, Command, ExecArgs, GlobalArgs, ImageArgs, PolicyArgs,
-    RunArgs, WorkspaceAccess,
+    AllowlistCommand, BackgroundArgs, BuildArgs, Cli, Command, ExecArgs, GlobalArgs, PolicyArgs, RunArgs,
+    WorkspaceAccess,
 };
 use crate::config::{Environment, Places};
 use crate::exit_status::ExitStatus;
@@ -66,10 +66,8 @@ pub(crate) async fn dispatch(
             let config = || project.sandbox(&global, environment, printer);
             image::image(command, &project, config, trust_flag == Trust::Now, printer).await
         }
-        Command::Trust(args) if args.list => {
-            trust::list(&Places::find(environment)?.trust(), args.output, printer)
-        }
-        Command::Trust(args) => trust::trust(&args, &project()?, printer),
+        Command::Trust(args) if args.list => trust::list(&args, environment, printer),
+        Command::Trust(args) => trust::trust(&args, &project()?, &trust_flag, printer),
         Command::Allowlist(AllowlistCommand::Packages(args)) => {
             allowlist::packages(&args, &trusted(&args.image, None)?, &global, environment, printer).await
         }
@@ -94,9 +92,11 @@ pub(crate) async fn dispatch(
             attach::attach(args, &state()?, logs.as_deref(), printer).await
         }
         Command::Stop(args) => policy::stop(&args, &state()?, printer).await,
-        Command::Status(args) => status::status(sandbox()?, &project()?, args.output, printer).await,
+        Command::Status(args) => {
+            status::status(sandbox()?, &project()?, &trust_flag, args.output, printer).await
+        }
         Command::Clean(args) => {
-            clean::clean(sandbox()?, project()?.image(&ImageArgs::default()).ok(), &args, printer).await
+            clean::clean(sandbox()?, project()?.known_image(&trust_flag), &args, printer).await
         }
         Command::Doctor(args) => doctor::doctor(project(), sandbox, environment, args.output, printer).await,
         Command::Verify(args) => {

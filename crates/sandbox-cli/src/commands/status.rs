@@ -6,24 +6,26 @@ use sandbox::{ImageSource, Sandbox, SandboxConfig, SandboxError};
 use serde::Serialize;
 
 use super::image::created;
-use crate::args::{ImageArgs, Output};
+use crate::args::Output;
 use crate::control::{Runs, shield_of};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Project;
 use crate::table::aligned;
+use crate::trust::Trust;
 use crate::workspace_copy::CopySummary;
 
 /// Prints engine, image and inventory.
 pub(crate) async fn status(
     config: SandboxConfig,
     project: &Project,
+    trust: &Trust,
     output: Output,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let state = config.state_dir.clone();
-    let source = project.image(&ImageArgs::default()).ok();
+    let source = project.known_image(trust);
     let copy = CopySummary::of(&project.copy_dir(), &project.protection(false));
     let sandbox = Sandbox::start(config).await?;
     let inventory = sandbox.inventory().await?;

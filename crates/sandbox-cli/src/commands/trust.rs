@@ -1,19 +1,27 @@
 //! `trust`: the rights that the project's files give, and the user's consent to them.
 
-use std::path::Path;
-
 use serde::Serialize;
 
 use crate::args::{Output, TrustArgs};
+use crate::config::{Environment, Places};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
 use crate::settings::{Needs, Project};
 use crate::table::aligned;
-use crate::trust::{Changes, Record};
+use crate::trust::{Changes, Record, Trust};
 
 /// Shows which rights are new and which go, and records that the files are trusted unless they are only to be shown.
-pub(crate) fn trust(args: &TrustArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
+///
+/// # Errors
+///
+/// When `flag` names the digest of other files.
+pub(crate) fn trust(
+    args: &TrustArgs,
+    project: &Project,
+    flag: &Trust,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
     let store = project.trust_store();
     if args.revoke {
         let revoked = store.revoke().map_err(Failure::doing("forget what was trusted"))?;
@@ -29,6 +37,9 @@ pub(crate) fn trust(args: &TrustArgs, project: &Project, printer: Printer) -> Re
     let changes = review.changes(&project.root);
     let trusted = !args.show || review.is_recorded();
     if !args.show {
+        if matches!(flag, Trust::Digest(digest) if digest != review.digest()) {
+            return Err(project.refusal(&review, flag));
+        }
         review.trust(&store)?;
     }
     match args.output {
@@ -52,11 +63,16 @@ pub(crate) fn trust(args: &TrustArgs, project: &Project, printer: Printer) -> Re
     Ok(ExitStatus::Success)
 }
 
-/// Lists what is trusted of all projects, by the folder of their records.
-pub(crate) fn list(records: &Path, output: Output, printer: Printer) -> Result<ExitStatus, Failure> {
-    let records = Record::all(records).map_err(Failure::doing("read what is trusted"))?;
+/// Lists what is trusted of all projects.
+pub(crate) fn list(
+    args: &TrustArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    let folder = Places::find(environment)?.trust();
+    let records = Record::all(&folder).map_err(Failure::doing("read what is trusted"))?;
     let projects: Vec<ProjectReport<'_>> = records.iter().map(ProjectReport::of).collect();
-    match output {
+    match args.output {
         Output::Json => print(&ListReport { version: 1, projects }, printer),
         Output::Text if projects.is_empty() => printer.message("nothing is trusted of any project"),
         Output::Text => {
@@ -113,5 +129,48 @@ impl<'a> ProjectReport<'a> {
             rights: files.iter().map(|file| file.rights.len()).sum(),
             files: files.iter().map(|file| file.path.as_str()).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::args::ImageArgs;
+    use crate::config::Environment;
+
+    #[test]
+    fn files_of_another_digest_than_the_flag_names_are_not_trusted() {
+        let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = root.path().canonicalize().unwrap();
+        let environment = Environment::from([
+            ("HOME", "/no/such/home"),
+            ("XDG_STATE_HOME", state.path().to_str().unwrap()),
+        ]);
+        let printer = Printer::new(0, true);
+        let write = |policy: &str| {
+            fs::create_dir_all(root.join(".sandbox")).unwrap();
+            fs::write(root.join(".sandbox/network-allowlist.yaml"), policy).unwrap();
+            Project::load_at(&root, None, &environment, printer).unwrap()
+        };
+        let args = TrustArgs {
+            image: ImageArgs::default(),
+            allowlist: None,
+            show: false,
+            list: false,
+            revoke: false,
+            output: Output::Text,
+        };
+        let needs = Some(Needs { image: Some(&args.image), allowlist: None });
+        let project = write("domains: [a.example]");
+        let reviewed = Trust::Digest(project.review(needs).digest().clone());
+        let project = write("domains: ['*']");
+        let refused = trust(&args, &project, &reviewed, printer).unwrap_err().to_string();
+        assert!(refused.starts_with("these files of the project do not have the digest that --trust names"));
+        assert!(!project.review(needs).is_recorded());
+        let project = write("domains: [a.example]");
+        trust(&args, &project, &reviewed, printer).unwrap();
+        assert!(project.review(needs).is_recorded());
     }
 }

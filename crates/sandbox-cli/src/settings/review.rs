@@ -261,6 +261,16 @@ impl Project {
         Ok(TrustedProject(self))
     }
 
+    /// The image of a run without flags, for who only looks at what was made of it: none that this machine has, unless it was trusted.
+    pub(crate) fn known_image(&self, trust: &Trust) -> Option<ImageSource> {
+        let args = ImageArgs::default();
+        let image = self.image(&args).ok()?;
+        let needs = Needs { image: Some(&args), allowlist: None };
+        let is_known =
+            matches!(image, ImageSource::Build { .. }) || self.review(Some(needs)).is_agreed(trust);
+        is_known.then_some(image)
+    }
+
     /// Lets a command obey what was found, unless a task could have written it and the user did not trust it.
     pub(super) fn obey(&self, input: Option<&Input>, needs_trust: bool) -> Result<(), Failure> {
         let (Some(input), Obeyed::Trusted(accepted)) = (input, &self.obeyed) else {
@@ -287,7 +297,8 @@ impl Project {
         Err(Failure::new("not trusted, so nothing was started"))
     }
 
-    fn refusal(&self, review: &Review, trust: &Trust) -> Failure {
+    /// Why nothing of the files is obeyed.
+    pub(crate) fn refusal(&self, review: &Review, trust: &Trust) -> Failure {
         let why = match trust {
             Trust::Digest(_) => format!(
                 "these files of the project do not have the digest that --trust names; theirs is {}",
@@ -530,6 +541,24 @@ mod tests {
         assert!(folder.refused().unwrap().contains("+ reach *, any path: any method"));
         folder.write("network-allowlist.yaml", "domains: [a.example]");
         assert_eq!(folder.refused(), None);
+    }
+
+    #[test]
+    fn an_image_of_this_machine_is_looked_up_only_for_a_project_that_is_trusted() {
+        let folder = Folder::new("image: of-mine");
+        let known = |trust: &Trust| folder.project().known_image(trust);
+        assert_eq!(known(&Trust::Recorded), None);
+        assert_eq!(known(&Trust::Now), Some(ImageSource::existing("of-mine")));
+        let digest = folder.project().review(Some(NEEDS)).digest().clone();
+        assert_eq!(known(&Trust::Digest(digest)), Some(ImageSource::existing("of-mine")));
+        folder.trust();
+        assert_eq!(known(&Trust::Recorded), Some(ImageSource::existing("of-mine")));
+        folder.write("sandbox.yaml", "image: another");
+        assert_eq!(known(&Trust::Recorded), None);
+        // One that is built has a name of its own, which says nothing of this machine.
+        folder.write("sandbox.yaml", "dockerfile: Dockerfile");
+        folder.write("Dockerfile", "FROM x");
+        assert!(matches!(known(&Trust::Recorded), Some(ImageSource::Build { .. })));
     }
 
     #[test]
