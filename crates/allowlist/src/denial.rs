@@ -4,6 +4,7 @@
 
 use crate::host::HostName;
 use crate::host::InvalidHost;
+use crate::push_report::PushReport;
 use crate::reason::Reason;
 use crate::target::PathRefusal;
 
@@ -15,6 +16,7 @@ pub struct Denial {
     message: String,
     /// Where the message can name the file of the policy.
     file_at: Option<usize>,
+    push: Option<Box<PushReport>>,
 }
 
 impl Denial {
@@ -40,13 +42,23 @@ impl Denial {
         }
     }
 
+    /// The answer for git, where the refs of a push are why.
+    #[must_use]
+    pub fn push_report(&self) -> Option<&PushReport> {
+        self.push.as_deref()
+    }
+
+    pub(crate) fn of_push(self, report: PushReport) -> Self {
+        Self { push: Some(Box::new(report)), ..self }
+    }
+
     fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), file_at: None }
+        Self { reason, message: message.into(), file_at: None, push: None }
     }
 
     /// A denial that a change of the policy fixes: between `before` and `after` the message can name the file.
     pub(crate) fn of_policy(reason: Reason, before: String, after: &str) -> Self {
-        Self { reason, file_at: Some(before.len()), message: before + after }
+        Self { reason, file_at: Some(before.len()), message: before + after, push: None }
     }
 
     /// A TLS connection without a host name to go by.

@@ -26,6 +26,7 @@ mod policy;
 #[cfg(feature = "yaml")]
 mod policy_text;
 mod preset;
+mod push_report;
 mod reason;
 mod request;
 mod rule;
@@ -75,6 +76,7 @@ pub use policy_text::CannotEdit;
 pub use policy_text::PolicyText;
 pub use preset::Preset;
 pub use preset::UnknownPreset;
+pub use push_report::PushReport;
 pub use reason::Reason;
 pub use request::Request;
 pub use rule::Rule;

@@ -205,6 +205,9 @@ pub struct RequestRecord {
     pub question: Option<u64>,
     /// Why it was refused.
     pub reason: Option<BlockReason>,
+    /// The ref of a push because of which it was refused, as messages show it.
+    #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub ref_name: Option<String>,
     /// What failed upstream, for [`RequestOutcome::Error`].
     pub error: Option<String>,
     /// Surrogates that were replaced by real values.
@@ -293,6 +296,7 @@ impl RequestRecord {
             shield_down: false,
             question: None,
             reason: None,
+            ref_name: None,
             error: None,
             masked: 0,
             dropped: 0,

@@ -1,6 +1,6 @@
 //! Why a request is blocked, in words for its client.
 
-use allowlist::{Denial, HostName, Reason};
+use allowlist::{Denial, HostName, PushReport, Reason};
 use sandbox_proxy_protocol::BlockReason;
 
 /// The file that a message asks its reader to change.
@@ -11,12 +11,13 @@ const ALLOWLIST: &str = ".sandbox/network-allowlist.yaml";
 pub(crate) struct Blocked {
     reason: BlockReason,
     message: String,
+    push: Option<PushReport>,
 }
 
 impl Blocked {
     /// The message is one sentence, free of details of the machine.
     pub(crate) fn new(reason: impl Into<BlockReason>, message: impl Into<String>) -> Self {
-        Self { reason: reason.into(), message: message.into() }
+        Self { reason: reason.into(), message: message.into(), push: None }
     }
 
     /// The reason, for programs.
@@ -29,9 +30,14 @@ impl Blocked {
         &self.message
     }
 
+    /// The answer for git, where the refs of a push are why.
+    pub(crate) fn push_report(&self) -> Option<&PushReport> {
+        self.push.as_ref()
+    }
+
     /// The same refusal, and why no answer changed it.
     pub(crate) fn because(&self, why: &str) -> Self {
-        Self { message: format!("{} ({why})", self.message), ..*self }
+        Self { message: format!("{} ({why})", self.message), ..self.clone() }
     }
 
     /// SNI, `:authority`, Host and target do not all name the same host.
@@ -68,7 +74,8 @@ impl Blocked {
 
 impl From<Denial> for Blocked {
     fn from(denial: Denial) -> Self {
-        Self::new(denial.reason(), denial.message_naming(ALLOWLIST))
+        let push = denial.push_report().cloned();
+        Self { push, ..Self::new(denial.reason(), denial.message_naming(ALLOWLIST)) }
     }
 }
 

@@ -76,6 +76,16 @@ async fn only_what_the_rules_allow_arrives() {
     let refused = "othertag main prefix mixed atomic delete signed forced rewound backdoor dumb";
     assert_eq!(verdicts(&stdout, "refused").join(" "), refused, "{stdout}\n{log}");
     assert!(refs.contains("refs/heads/agent/x ") && refs.contains("refs/heads/agent/gone "), "{refs}");
+    for said in [
+        "! [remote rejected] HEAD -> main (not allowed by policy)",
+        "! [remote rejected] agent/gone (deletion not allowed by policy)",
+        "! [remote rejected] HEAD -> agent/mixed (another ref of the push is refused)",
+        "! [remote rejected] HEAD -> agent/x (not known to keep all commits)",
+        "refs/heads/main of this repository of a.git.test may not be pushed",
+        "[ref: refs/heads/main] [reason: ref_not_allowed]",
+    ] {
+        assert!(log.contains(said), "{said}\n{log}");
+    }
     for reason in ["[reason: ref_not_allowed]", "[reason: ref_lost]", "[reason: body]", "[reason: path"] {
         assert!(log.contains(reason), "{reason}\n{log}");
     }

@@ -10,6 +10,7 @@ use super::ref_name::shown;
 use super::rule::GitRule;
 use super::rule::RefPattern;
 use crate::denial::Denial;
+use crate::push_report::PushReport;
 use crate::reason::Reason;
 
 /// Bytes of the commands and options of a push at most: some 8,000 refs.
@@ -17,6 +18,10 @@ pub(crate) const LIMIT: usize = 1024 * 1024;
 
 /// Updates of one push that are to be proven, at most.
 const UPDATES: usize = 256;
+/// Why a ref is refused, as git's client shows it.
+const NOT_ALLOWED: &str = "not allowed by policy";
+const DELETES: &str = "deletion not allowed by policy";
+const LOSES: &str = "not known to keep all commits";
 /// `shallow` lines of one push, at most.
 const SHALLOW: usize = 4096;
 
@@ -41,6 +46,9 @@ pub(crate) struct PushCheck {
     shallow: Vec<Box<[u8]>>,
     /// All commands, where they are asked for.
     commands: Option<Vec<RefUpdate>>,
+    report: Box<PushReport>,
+    /// Why the push is refused when all of its refs are known.
+    refusal: Option<Box<Refusal>>,
 }
 
 /// Reads the refs that a push updates, for a server that judges none of them.
@@ -80,6 +88,22 @@ pub struct Pushes {
     pub shallow: Vec<Box<[u8]>>,
     /// Where in the body the pack begins.
     pub pack_at: usize,
+    report: Box<PushReport>,
+}
+
+impl Pushes {
+    /// The denial of `update` of these, which is not known to lose no commit.
+    #[must_use]
+    pub fn unproven(&self, update: &FastForward) -> Denial {
+        let (name, host) = (&update.name, &update.host);
+        let before = format!(
+            "{name} of this repository of {host} may not lose commits, and the push does not show that it keeps them all: fetch \
+             the ref, commit on top of it and push without force, or push to a new ref; to allow it, set `force: true` in the \
+             repository's `git` entry"
+        );
+        let report = PushReport::clone(&self.report).refusing(update.place, name.clone(), LOSES);
+        Denial::of_policy(Reason::RefLost, before, "").of_push(report)
+    }
 }
 
 /// An update of a ref that may lose no commit: `old` must be an ancestor of `new`.
@@ -93,20 +117,8 @@ pub struct FastForward {
     /// The ref, as it is shown.
     name: String,
     host: String,
-}
-
-impl FastForward {
-    /// The denial of an update that is not known to be one.
-    #[must_use]
-    pub fn unproven(&self) -> Denial {
-        let (name, host) = (&self.name, &self.host);
-        let before = format!(
-            "{name} of this repository of {host} may not lose commits, and the push does not show that it keeps them all: fetch \
-             the ref, commit on top of it and push without force, or push to a new ref; to allow it, set `force: true` in the \
-             repository's `git` entry"
-        );
-        Denial::of_policy(Reason::RefLost, before, "")
-    }
+    /// Of its command.
+    place: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +133,14 @@ enum Phase {
     Probe,
     /// Only the pack follows.
     Done,
+}
+
+/// Why a push is refused: the first ref that may not be updated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Refusal {
+    place: usize,
+    name: String,
+    denial: Denial,
 }
 
 /// One line of a push.
@@ -144,6 +164,8 @@ impl PushCheck {
             updates: Vec::new(),
             shallow: Vec::new(),
             commands: None,
+            report: Box::default(),
+            refusal: None,
         }
     }
 
@@ -163,7 +185,7 @@ impl PushCheck {
         loop {
             let rest = so_far.get(self.at..).unwrap_or_default();
             match self.phase {
-                Phase::Done => return Ok(Some((self.rule, self.unproven()))),
+                Phase::Done => return self.verdict().map(Some),
                 Phase::Probe if !rest.is_empty() => return Err(unreadable("data follows a push of nothing")),
                 Phase::Probe => return Ok(ended.then_some((self.rule, None))),
                 Phase::Start | Phase::Commands | Phase::Options => {}
@@ -183,10 +205,16 @@ impl PushCheck {
         }
     }
 
-    fn unproven(&mut self) -> Option<Pushes> {
+    fn verdict(&mut self) -> Result<(usize, Option<Pushes>), Denial> {
+        let report = std::mem::take(&mut self.report);
+        if let Some(Refusal { place, name, denial }) = self.refusal.take().map(|refusal| *refusal) {
+            let why = if denial.reason() == Reason::RefLost { DELETES } else { NOT_ALLOWED };
+            return Err(denial.of_push(report.refusing(place, name, why)));
+        }
         let updates = std::mem::take(&mut self.updates);
         let shallow = std::mem::take(&mut self.shallow);
-        (!updates.is_empty()).then_some(Pushes { updates, shallow, pack_at: self.at })
+        let pushes = (!updates.is_empty()).then_some(Pushes { updates, shallow, pack_at: self.at, report });
+        Ok((self.rule, pushes))
     }
 
     fn packet(&mut self, packet: Packet<'_>) -> Result<(), Denial> {
@@ -228,6 +256,7 @@ impl PushCheck {
             if !word.iter().all(u8::is_ascii_graphic) {
                 return Err(unreadable("its capabilities are no words"));
             }
+            self.report.capability(word);
             match word.split(|byte| *byte == b'=').next() {
                 Some(b"push-options") if word == b"push-options" => self.options = true,
                 Some(b"push-options") => return Err(unreadable("its capabilities cannot be read")),
@@ -246,7 +275,20 @@ impl PushCheck {
     fn command(&mut self, line: &[u8]) -> Result<Phase, Denial> {
         let command =
             Command::read(line, self.digits).ok_or_else(|| unreadable("one of its commands is malformed"))?;
-        let position = self.judge(&command)?;
+        if !is_valid(command.name) {
+            return Err(unreadable(&format!("{} is not a valid name of a ref", shown(command.name))));
+        }
+        let place = self.report.name(command.name);
+        if self.refusal.is_some() {
+            return Ok(Phase::Commands);
+        }
+        let position = match self.judge(&command) {
+            Ok(position) => position,
+            Err(denial) => {
+                self.refusal = Some(Box::new(Refusal { place, name: shown(command.name), denial }));
+                return Ok(Phase::Commands);
+            }
+        };
         if let Some(commands) = &mut self.commands {
             commands.push(command.to_update());
         }
@@ -267,6 +309,7 @@ impl PushCheck {
                 new: bytes(command.new),
                 name: shown(command.name),
                 host: self.host.clone(),
+                place,
             });
         }
         Ok(Phase::Commands)
@@ -275,9 +318,6 @@ impl PushCheck {
     /// The place of the rule that allows `command`.
     fn judge(&self, command: &Command<'_>) -> Result<usize, Denial> {
         let name = shown(command.name);
-        if !is_valid(command.name) {
-            return Err(unreadable(&format!("{name} is no name of a ref")));
-        }
         if !self.rules.iter().any(|rule| rule.covers(command.name)) {
             let before = format!(
                 "{name} of this repository of {} may not be pushed: push to another ref, or to allow it, add it to `push` \

@@ -1,6 +1,6 @@
 //! Whether a push is what it may be: known when all of its pack was read, and before its checksum is sent.
 
-use allowlist::{FastForward, Pushes, Reason};
+use allowlist::{Pushes, Reason};
 use bytes::Bytes;
 
 use super::ancestry::MEMORY;
@@ -14,7 +14,7 @@ pub(crate) const ROOM: u32 = MEMORY as u32;
 
 /// Proves that each of some updates is a fast-forward.
 pub(crate) struct Proof {
-    updates: Vec<FastForward>,
+    pushes: Pushes,
     format: Format,
     /// Bytes before the pack.
     before: usize,
@@ -32,7 +32,7 @@ impl Proof {
         for commit in pushes.shallow.iter().filter_map(|commit| format.id(commit)) {
             pack.ancestry.cut(commit);
         }
-        Some(Self { updates: pushes.updates, format, before: pushes.pack_at, pack, checksum })
+        Some(Self { before: pushes.pack_at, pushes, format, pack, checksum })
     }
 
     /// Reads of `data`, the next bytes of the body, what can be sent, or holds back what cannot. Not more than `effort` bytes are inflated.
@@ -58,11 +58,11 @@ impl Proof {
         if !self.pack.is_read() || self.checksum.len() != self.format.length() {
             return Err(malformed());
         }
-        for update in &self.updates {
+        for update in &self.pushes.updates {
             let ids = (self.format.id(&update.new), self.format.id(&update.old));
             let (Some(new), Some(old)) = ids else { return Err(malformed()) };
             if !self.pack.ancestry.reaches(&new, &old) {
-                return Err(update.unproven().into());
+                return Err(self.pushes.unproven(update).into());
             }
         }
         Ok(std::mem::take(&mut self.checksum).into())

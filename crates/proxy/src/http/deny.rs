@@ -15,6 +15,8 @@ use crate::upstream::UpstreamError;
 const BLOCKED: HeaderName = HeaderName::from_static("x-sandbox-blocked");
 const FAILED: HeaderName = HeaderName::from_static("x-sandbox-error");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+/// The type of the answer to a push, which git's client reads whatever it says.
+const PUSH_RESULT: &str = "application/x-git-receive-pack-result";
 /// How the message of a refusal begins that only the operator can change: an agent that takes it for a fault of the network tries again.
 const POLICY_NOTICE: &str = "blocked by sandbox policy; do not retry, ask the operator to allow it: ";
 
@@ -40,7 +42,11 @@ pub(super) fn blocked(audience: Audience<'_>, denial: &Blocked) -> Response<Byte
         message: &format!("{opening}{}", denial.message()),
         header: BLOCKED,
     };
-    let mut response = answer(audience, status(denial.reason()), &body);
+    let push = denial.push_report().and_then(|report| report.answer(body.message));
+    let mut response = match push {
+        Some(report) => page(StatusCode::OK, PUSH_RESULT, report.into(), &body),
+        None => answer(audience, status(denial.reason()), &body),
+    };
     if let Ok(id) = HeaderValue::try_from(format!("{REFUSAL_ID}{}", body.reason)) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
@@ -160,8 +166,15 @@ fn answer(audience: Audience<'_>, status: StatusCode, body: &Body<'_>) -> Respon
     };
     let length = text.len();
     // An answer to HEAD that had a body would break an HTTP/2 stream.
-    let page = if audience.method == Method::HEAD.as_str() { Bytes::new() } else { Bytes::from(text) };
-    let mut response = Response::new(page);
+    let content = if audience.method == Method::HEAD.as_str() { Bytes::new() } else { Bytes::from(text) };
+    let mut response = page(status, kind, content, body);
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+    response
+}
+
+fn page(status: StatusCode, kind: &'static str, content: Bytes, body: &Body<'_>) -> Response<Bytes> {
+    let length = content.len();
+    let mut response = Response::new(content);
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -174,6 +174,7 @@ impl Exchange {
     pub(super) fn blocked(&mut self, denial: &Blocked) {
         self.record.decision = RequestOutcome::Blocked;
         self.record.reason = Some(denial.reason());
+        self.record.ref_name = denial.push_report().map(|report| report.ref_name().to_owned());
     }
 
     /// The upstream failed.

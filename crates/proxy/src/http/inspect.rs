@@ -29,7 +29,7 @@ pub(super) async fn decide_by_body(
     }
     let gate = &client.shared.gate;
     let limit = pending.limit();
-    let look = |so_far: &[u8], ended| {
+    let look = |so_far: &[u8], ended| -> Result<_, Blocked> {
         let passed = gate.advance(&mut pending, so_far, ended)?;
         Ok(passed.map(|passed| Decided {
             found: (passed.permit, passed.removed),
@@ -39,7 +39,11 @@ pub(super) async fn decide_by_body(
     };
     match inspect(body, limit, &client.shared.signing_room, unwanted, look).await {
         Ok(((permit, removed), body)) => Ok((permit, body, removed)),
-        Err(Undecided::Denied(denial)) => Err(denial),
+        Err(Undecided::Denied(denial, rest)) => {
+            let has_pack = denial.push_report().is_some();
+            if has_pack { Unwanted::DrainPack } else { Unwanted::Drain }.leave(rest);
+            Err(denial)
+        }
         Err(Undecided::Unread(fault)) => Err(unread(client, fault)),
     }
 }

@@ -26,6 +26,9 @@ const WAIT: Duration = Duration::from_secs(30);
 /// How much of an unwanted body is read, and for how long, so that the client reads the refusal instead of a reset.
 const DRAINED: usize = 1024 * 1024;
 const DRAIN: Duration = Duration::from_secs(5);
+/// The same of a push: git reads the answer when it has sent its pack.
+const PACK_DRAINED: usize = 1024 * 1024 * 1024;
+const PACK_DRAIN: Duration = Duration::from_mins(5);
 
 /// A body in memory. It gives its room back when it is dropped.
 pub(crate) struct Buffered {
@@ -92,7 +95,7 @@ pub(crate) async fn buffer(
         };
         match frame.into_data() {
             Ok(bytes) if data.len() + bytes.len() > LARGEST as usize => {
-                drain(body);
+                Unwanted::Drain.leave(body);
                 return Err(BufferFault::TooLarge);
             }
             Ok(bytes) => data.extend_from_slice(&bytes),
@@ -144,6 +147,8 @@ impl Buffered {
 pub(crate) enum Unwanted {
     /// The client is sending it: it is read for a while, so that the client comes to read the refusal.
     Drain,
+    /// git is sending a pack.
+    DrainPack,
     /// The client waits for a go-ahead, which it does not get.
     Unread,
 }
@@ -155,19 +160,21 @@ impl Unwanted {
     }
 
     pub(crate) fn leave(self, body: Incoming) {
-        if self == Self::Drain {
-            drain(body);
+        match self {
+            Self::Drain => drain(body, DRAINED, DRAIN),
+            Self::DrainPack => drain(body, PACK_DRAINED, PACK_DRAIN),
+            Self::Unread => {}
         }
     }
 }
 
 /// Reads the rest of a refused request, within limits, and keeps nothing of it.
-fn drain(body: Incoming) {
+fn drain(body: Incoming, bytes: usize, time: Duration) {
     if body.is_end_stream() {
         return;
     }
-    let mut body = Limited::new(body, DRAINED);
-    tokio::spawn(timeout(DRAIN, async move { while let Some(Ok(_)) = body.frame().await {} }));
+    let mut body = Limited::new(body, bytes);
+    tokio::spawn(timeout(time, async move { while let Some(Ok(_)) = body.frame().await {} }));
 }
 
 #[cfg(test)]

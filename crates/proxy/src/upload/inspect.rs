@@ -38,8 +38,8 @@ pub(crate) struct Beginning {
 /// Why a request is not decided.
 #[derive(Debug)]
 pub(crate) enum Undecided<E> {
-    /// Its body says what may not be.
-    Denied(E),
+    /// Its body says what may not be; the rest of it is not read.
+    Denied(E, Incoming),
     /// Its body cannot be read.
     Unread(BufferFault),
 }
@@ -81,10 +81,7 @@ pub(crate) async fn inspect<T, E>(
                 return Err(Undecided::Unread(BufferFault::TooLarge));
             }
             Ok(None) => {}
-            Err(denial) => {
-                Unwanted::Drain.leave(body);
-                return Err(Undecided::Denied(denial));
-            }
+            Err(denial) => return Err(Undecided::Denied(denial, body)),
         }
         let frame = match timeout(STALL, body.frame()).await {
             Ok(None) => {

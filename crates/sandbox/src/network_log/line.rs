@@ -137,7 +137,7 @@ fn outcome(decision: RequestOutcome) -> &'static str {
     }
 }
 
-/// Annotations are at the end, in the order masked, dropped, scrubbed, region, removed, tokens, question, shield, reason; what is nothing is left out.
+/// Annotations are at the end, in the order masked, dropped, scrubbed, region, removed, tokens, question, shield, ref, reason; what is nothing is left out.
 fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&BlockReason>) -> String {
     // Writing to a string cannot fail.
     if let Some(request) = request {
@@ -163,6 +163,9 @@ fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&
         }
         if request.shield_down {
             line.push_str(" [shield: down]");
+        }
+        if let Some(name) = &request.ref_name {
+            let _ = write!(line, " [ref: {}]", escape::word(name));
         }
     }
     if let Some(reason) = reason {

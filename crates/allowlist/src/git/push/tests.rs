@@ -74,6 +74,8 @@ fn refs_are_allowed_by_any_rule_and_refused_all_or_nothing() {
     assert_eq!(verdict(&delete("refs/heads/agent/x")), Err(RefLost));
     assert_eq!(verdict(&delete("refs/heads/gone/x")), Ok(1));
     assert_eq!(verdict(&delete("refs/heads/main")), Err(RefNotAllowed));
+    let denial = whole(&push(&["refs/heads/agent/x", "refs/heads/main"])).unwrap_err();
+    assert_eq!(denial.push_report().unwrap().ref_name(), "refs/heads/main");
     let message = whole(&push(&["refs/heads/main"])).unwrap_err().message_naming("the policy");
     assert_eq!(
         message,
