@@ -14,11 +14,13 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 use crate::GateError;
-use crate::git;
+use crate::git::{self, Limits};
 
 /// Bytes of the head of an answer at most.
 const HEAD: u64 = 16 * 1024;
 const PIECE: usize = 64 * 1024;
+
+pub(crate) const RECEIVE_PACK: &str = "git-receive-pack";
 
 /// What the answer is made of.
 pub(crate) type Body = Channel<Bytes, std::io::Error>;
@@ -42,6 +44,10 @@ pub(crate) struct Running {
 }
 
 impl Call<'_> {
+    fn limits(&self) -> Limits {
+        if self.service == RECEIVE_PACK { Limits::PUSH } else { Limits::READ }
+    }
+
     /// Starts git.
     pub(crate) fn start(&self) -> Result<Running, GateError> {
         let mut git = git::server();
@@ -67,10 +73,11 @@ impl Call<'_> {
                 git.env(variable, value);
             }
         }
-        let mut child = git.stdin(std::process::Stdio::piped()).spawn().map_err(git::start_error)?;
+        let mut child = git::start(git.stdin(std::process::Stdio::piped()), self.limits())?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(git::start_error(std::io::ErrorKind::BrokenPipe.into()));
+            let message = "it has no streams".to_owned();
+            return Err(GateError::Git { operation: "answer", message });
         };
         Ok(Running { child, stdin, stdout: BufReader::new(stdout), stderr })
     }

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::{Output, Stdio};
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{ChildStderr, Command};
+use tokio::process::{Child, ChildStderr, Command};
 
 use crate::GateError;
 
@@ -12,24 +13,43 @@ use crate::GateError;
 const MESSAGES: u64 = 16 * 1024;
 const SHOWN: usize = 2000;
 
+/// What a git process may hold in memory, in bytes, and compute, in seconds: a client may have made what it reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    memory: u64,
+    processor: u64,
+}
+
+impl Limits {
+    /// For a push, whose objects git holds whole but for large files.
+    pub(crate) const PUSH: Self = Self { memory: 512 << 20, processor: 600 };
+    /// For all else: git counts the objects of the whole repository for a clone.
+    pub(crate) const READ: Self = Self { memory: 2 << 30, processor: 3600 };
+}
+
 /// Holds for every git that works on a repository of ours, whatever the user's configuration says.
-const ALWAYS: [&str; 5] =
-    // `protocol.ext` would run a program that an address names.
-    [
-        "core.hooksPath=/dev/null",
-        "core.fsmonitor=false",
-        "gc.auto=0",
-        "maintenance.auto=false",
-        "protocol.ext.allow=never",
-    ];
+const ALWAYS: [&str; 5] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    // It would run a program that an address names.
+    "protocol.ext.allow=never",
+];
 
 /// What a repository is served with besides.
-const SERVED: [&str; 5] = [
+const SERVED: [&str; 10] = [
+    // Larger files pass through git instead of being held.
+    "core.bigFileThreshold=16m",
+    "core.packedGitLimit=256m",
+    "pack.threads=1",
+    "pack.windowMemory=128m",
     "receive.autogc=false",
     // The allowlist decides what is deleted, the default branch too.
     "receive.denyDeleteCurrent=ignore",
     // What programs of the host could fall for does not get in.
     "receive.fsckObjects=true",
+    "receive.maxInputSize=2g",
     // Ours: backups, and what is known of the upstream.
     "transfer.hideRefs=refs/sandbox",
     "uploadpack.allowFilter=true",
@@ -112,8 +132,24 @@ pub(crate) async fn read(git: Command, operation: &'static str) -> Result<Vec<u8
 }
 
 /// The same, of a git that reads `input`.
-pub(crate) async fn write(git: Command, operation: &'static str, input: &[u8]) -> Result<Vec<u8>, GateError> {
-    let output = run(git, operation, input).await?;
+pub(crate) async fn write(
+    mut git: Command,
+    operation: &'static str,
+    input: &[u8],
+) -> Result<Vec<u8>, GateError> {
+    if !input.is_empty() {
+        git.stdin(Stdio::piped());
+    }
+    printed(start(&mut git, Limits::READ)?, operation, input).await
+}
+
+/// The same, of a git that talks to whom the user chose: without limits.
+pub(crate) async fn read_of_user(mut git: Command, operation: &'static str) -> Result<Vec<u8>, GateError> {
+    printed(git.spawn().map_err(start_error)?, operation, &[]).await
+}
+
+async fn printed(child: Child, operation: &'static str, input: &[u8]) -> Result<Vec<u8>, GateError> {
+    let output = run(child, operation, input).await?;
     if !output.status.success() {
         return Err(failed(operation, &output.stderr));
     }
@@ -124,8 +160,8 @@ pub(crate) async fn write(git: Command, operation: &'static str, input: &[u8]) -
 }
 
 /// Whether git says yes: it exits with 0, not with 1.
-pub(crate) async fn ask(git: Command, operation: &'static str) -> Result<bool, GateError> {
-    let output = run(git, operation, &[]).await?;
+pub(crate) async fn ask(mut git: Command, operation: &'static str) -> Result<bool, GateError> {
+    let output = run(start(&mut git, Limits::READ)?, operation, &[]).await?;
     match output.status.code() {
         Some(0) => Ok(true),
         Some(1) => Ok(false),
@@ -133,15 +169,28 @@ pub(crate) async fn ask(git: Command, operation: &'static str) -> Result<bool, G
     }
 }
 
-pub(crate) fn start_error(source: std::io::Error) -> GateError {
+/// Starts git within `limits`, which hold for what it starts, too. It has read nothing of a client's before.
+pub(crate) fn start(git: &mut Command, limits: Limits) -> Result<Child, GateError> {
+    let child = git.spawn().map_err(start_error)?;
+    let Some(pid) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) else {
+        return Ok(child);
+    };
+    let Limits { memory, processor } = limits;
+    for (resource, most) in [(Resource::Data, memory), (Resource::Cpu, processor), (Resource::Core, 0)] {
+        match prlimit(Some(pid), resource, Rlimit { current: Some(most), maximum: Some(most) }) {
+            // It has ended.
+            Ok(_) | Err(rustix::io::Errno::SRCH) => {}
+            Err(error) => return Err(start_error(error.into())),
+        }
+    }
+    Ok(child)
+}
+
+fn start_error(source: std::io::Error) -> GateError {
     GateError::files("run", Path::new("git"))(source)
 }
 
-async fn run(mut git: Command, operation: &'static str, input: &[u8]) -> Result<Output, GateError> {
-    if !input.is_empty() {
-        git.stdin(Stdio::piped());
-    }
-    let mut child = git.spawn().map_err(start_error)?;
+async fn run(mut child: Child, operation: &'static str, input: &[u8]) -> Result<Output, GateError> {
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let feed = async {
         if let Some(mut stdin) = stdin {

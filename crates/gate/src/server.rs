@@ -18,12 +18,13 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 
-use crate::backend::{self, Call};
+use crate::backend::{self, Call, RECEIVE_PACK};
 use crate::push::Backups;
 use crate::{GateError, GateToken, Repository};
 
-/// Requests that git works on at once.
+/// Requests that git works on at once, where a push counts as four.
 const AT_ONCE: usize = 8;
+const OF_A_PUSH: u32 = 4;
 
 type Body = Either<Full<Bytes>, backend::Body>;
 
@@ -114,7 +115,8 @@ impl Inner {
             .repositories
             .get(name)
             .ok_or(Refusal::Says(StatusCode::NOT_FOUND, "there is no such repository here"))?;
-        let room = Arc::clone(&self.room).acquire_owned().await;
+        let places = if service == RECEIVE_PACK { OF_A_PUSH } else { 1 };
+        let room = Arc::clone(&self.room).acquire_many_owned(places).await;
         let call = Call { repository, service, query, head };
         if service == RECEIVE_PACK {
             return push(&call, body, room).await;
@@ -134,8 +136,6 @@ impl Inner {
         password.is_some_and(|password| self.token.is(password))
     }
 }
-
-const RECEIVE_PACK: &str = "git-receive-pack";
 
 /// The name of the repository, the service and its query, of a request that git makes.
 fn route(head: &Parts) -> Option<(&str, &'static str, &'static str)> {

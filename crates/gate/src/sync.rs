@@ -18,7 +18,7 @@ const TAKEN: &[u8] = b"refs/sandbox/upstream/";
 /// How often a change is tried that a push comes in between of.
 const ATTEMPTS: usize = 5;
 
-/// What becomes of branches and tags that the upstream deleted, or replaced by others that lack commits of theirs.
+/// What becomes of branches and tags that the upstream deleted, set back, or replaced by others that lack commits of theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rewrites {
@@ -125,7 +125,7 @@ impl Repository {
     async fn fetch(&self, upstream: &str) -> Result<Option<String>, GateError> {
         let mut look = git::of_user_in(self.path());
         look.args(["ls-remote", "--symref", "--", upstream, "HEAD"]);
-        let text = git::read(look, "reach the upstream").await?;
+        let text = git::read_of_user(look, "reach the upstream").await?;
         let mut fetch = git::of_user_in(self.path());
         fetch.args([
             "fetch",
@@ -143,7 +143,7 @@ impl Repository {
             "+refs/heads/*:refs/sandbox/fetched/heads/*",
             "+refs/tags/*:refs/sandbox/fetched/tags/*",
         ]);
-        git::read(fetch, "fetch from the upstream").await?;
+        git::read_of_user(fetch, "fetch from the upstream").await?;
         let text = String::from_utf8_lossy(&text).into_owned();
         let head = text.lines().find_map(|line| line.strip_prefix("ref: ")?.strip_suffix("\tHEAD"));
         Ok(head.filter(|head| head.starts_with("refs/heads/")).map(str::to_owned))
@@ -193,11 +193,16 @@ impl Repository {
             (Some(_), _, None) => Some(Kind::Changed(ChangeKind::Created)),
             (Some(new), taken, Some(old)) => {
                 let branch = name.starts_with(b"heads/");
-                if new == old
-                    || (branch && refs::is_ancestor(self.path(), new, old).await)
-                    || taken == Some(new)
-                {
+                if new == old || taken == Some(new) {
                     return (taken != Some(new)).then_some(Kind::Known);
+                }
+                // Clients may be ahead of it; an upstream that was set back is another.
+                let is_set_back = match taken {
+                    Some(taken) => branch && refs::is_ancestor(self.path(), new, taken).await,
+                    None => false,
+                };
+                if branch && !is_set_back && refs::is_ancestor(self.path(), new, old).await {
+                    return Some(Kind::Known);
                 }
                 let forward = branch && refs::is_ancestor(self.path(), old, new).await;
                 Some(Kind::Changed(if forward { ChangeKind::Advanced } else { ChangeKind::Rewritten }))

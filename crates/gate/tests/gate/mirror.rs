@@ -84,6 +84,25 @@ async fn what_is_rewritten_or_deleted_upstream_waits_and_is_backed_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_that_is_set_back_waits_and_is_followed_then() {
+    let mirror = Mirror::new().await;
+    mirror.upstream("git commit -qm two --allow-empty").await;
+    mirror.sync(Rewrites::Keep).await;
+    mirror.client("git commit -qm agent --allow-empty && git push -q origin HEAD:side").await;
+    mirror.upstream("git reset -q --hard HEAD~1").await;
+    let set_back = texts(&["rewritten refs/heads/trunk"]);
+    for _ in 0..2 {
+        assert_eq!(mirror.sync(Rewrites::Keep).await, (vec![], set_back.clone()));
+    }
+    assert_eq!(mirror.refs().await, "refs/heads/side agent, refs/heads/trunk two, refs/tags/v1 one");
+    assert_eq!(mirror.sync(Rewrites::Apply).await, (set_back, vec![]));
+    assert_eq!(mirror.refs().await, "refs/heads/side agent, refs/heads/trunk one, refs/tags/v1 one");
+    assert_eq!(mirror.backups().await, 1);
+    mirror.upstream("git commit -qm three --allow-empty").await;
+    assert_eq!(mirror.sync(Rewrites::Keep).await.0, ["advanced refs/heads/trunk"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_clients_pushed_is_never_lost() {
     let mirror = Mirror::new().await;
     mirror.sync(Rewrites::Keep).await;

@@ -167,6 +167,26 @@ async fn half_and_odd_pushes_change_nothing() {
     bed.must(&format!("git clone -q {url}/project.git again")).await;
 }
 
+/// What git holds whole is bounded; the control is a smaller one.
+#[tokio::test(flavor = "multi_thread")]
+async fn push_that_git_cannot_hold_is_refused() {
+    let bed = Bed::new();
+    let repository = bed.gate.init("project", None).await.unwrap();
+    let url = format!("{}/project.git", bed.serve(&[&repository]).await);
+    bed.must(&format!("{WORK} && git push -q {url} main")).await;
+    let push = |bytes: u32| {
+        format!(
+            "cd work && id=$({{ git cat-file commit HEAD; head -c {bytes} /dev/zero | tr '\\0' x; }} | git hash-object -t commit -w --stdin) \
+             && git push -q {url} $id:refs/heads/of-{bytes}"
+        )
+    };
+    bed.must(&push(10_000_000)).await;
+    let refused = bed.sh(&push(560_000_000)).await;
+    let messages = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && messages.contains("Out of memory"), "{messages}");
+    assert_eq!(refs(&bed, repository.path(), false).await.len(), 2, "the server goes on");
+}
+
 /// One push must not take away the backup of another. Of two in one second, the second deletes what the first leaves as it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_push_has_backups_of_its_own() {
