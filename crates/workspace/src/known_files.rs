@@ -184,6 +184,11 @@ const KNOWN: &[KnownFile] = &[
         &[".devcontainer", ".devcontainer.json"],
         "https://containers.dev/implementors/spec/",
     ),
+    reported(
+        "Visual Studio Code (workspaces)",
+        &["*.code-workspace"],
+        "https://code.visualstudio.com/docs/editing/workspaces/multi-root-workspaces",
+    ),
     guarded("JetBrains", &[".idea", ".fleet"], "https://www.jetbrains.com/help/idea/project-security.html"),
     guarded("Zed", &[".zed"], "https://zed.dev/docs/configuring-zed#project-settings"),
     guarded("Helix", &[".helix"], "https://docs.helix-editor.com/configuration.html"),
@@ -208,6 +213,7 @@ const KNOWN: &[KnownFile] = &[
         &[".opencode", "opencode.json", "opencode.jsonc"],
         "https://opencode.ai/docs/config/",
     ),
+    reported("Trae", &[".trae"], "https://docs.trae.ai/ide/rules"),
     guarded("Kiro", &[".kiro"], "https://kiro.dev/docs/hooks/"),
     guarded("Windsurf", &[".windsurf"], "https://docs.windsurf.com/windsurf/cascade/workflows"),
     guarded("Continue", &[".continue", ".continuerc.json"], "https://docs.continue.dev/reference"),
@@ -237,12 +243,13 @@ const KNOWN: &[KnownFile] = &[
         "https://agents.md/",
     ),
     // Toolchains.
-    reported(
+    // An editor's language server starts both as soon as it opens the folder.
+    guarded(
         "cargo",
         &[".cargo/config.toml", ".cargo/config"],
         "https://doc.rust-lang.org/cargo/reference/config.html",
     ),
-    reported(
+    guarded(
         "rustup",
         &["rust-toolchain.toml", "rust-toolchain"],
         "https://rust-lang.github.io/rustup/overrides.html",
@@ -260,6 +267,7 @@ const KNOWN: &[KnownFile] = &[
     reported("pnpm", &[".pnpmfile.cjs", ".pnpmfile.mjs"], "https://pnpm.io/pnpmfile"),
     reported("Bun", &["bunfig.toml"], "https://bun.com/docs/runtime/bunfig"),
     reported("asdf", &[".tool-versions"], "https://asdf-vm.com/manage/configuration.html"),
+    reported("pyenv and uv", &[".python-version"], "https://docs.astral.sh/uv/concepts/python-versions/"),
     reported(
         "Python",
         &["pyvenv.cfg", "sitecustomize.py", "usercustomize.py", "site-packages/*.pth", "dist-packages/*.pth"],
@@ -326,7 +334,10 @@ mod tests {
             ("lefthook.md", None),
             (".hg/hgrc", Some(Treatment::Guarded)),
             ("hgrc", None),
-            ("x/.cargo/config.toml", Some(Treatment::Reported)),
+            ("x/.cargo/config.toml", Some(Treatment::Guarded)),
+            ("rust-toolchain.toml", Some(Treatment::Guarded)),
+            ("a/b.code-workspace", Some(Treatment::Reported)),
+            (".trae", Some(Treatment::Reported)),
             ("config.toml", None),
             (".venv/lib/python3.12/site-packages/a.pth", Some(Treatment::Reported)),
             ("model.pth", None),
