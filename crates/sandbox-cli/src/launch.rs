@@ -92,6 +92,7 @@ async fn serve_screen(owner: &'static Owner, controlled: Controlled, run: String
     controlled.started().await;
     if !is_open {
         // No one could attach to it, and no one would find it.
+        owner.is_refused();
         controlled.stop().await;
         return;
     }

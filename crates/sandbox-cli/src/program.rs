@@ -70,7 +70,7 @@ fn start(cli: Cli, environment: &Environment, printer: Printer) -> Result<ExitSt
         Owner::begin().map_err(Failure::doing("make this process the owner of a run"))?;
     }
     let work = async {
-        let result = commands::dispatch(cli, environment, printer).await;
+        let result = Box::pin(commands::dispatch(cli, environment, printer)).await;
         match Owner::of_this_process() {
             Some(owner) => owner.end(result, printer).await,
             None => result,

@@ -134,6 +134,9 @@ pub(super) async fn pass(
     let mut stdout = Outlet::new(tokio::io::stdout());
     let mut stderr = Outlet::new(tokio::io::stderr());
     while let Some(chunk) = execution.next().await {
+        if let Some(owner) = Owner::of_this_process() {
+            owner.takes_output().await;
+        }
         // The task must not write over what is asked.
         let _screen = OptionFuture::from(board.map(Board::screen)).await;
         match chunk {

@@ -14,6 +14,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use tokio::net::unix::pipe;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::frame::Frame;
@@ -37,6 +38,8 @@ pub(crate) struct Owner {
     pub(crate) screen: Arc<Screen>,
     /// Where the process that started us waits for a line with the id of the run; and what becomes stderr then.
     starting: Mutex<Option<(File, OwnedFd)>>,
+    /// Whether what the program writes has its place.
+    takes_output: watch::Sender<bool>,
     /// Each thread that reads one of our streams sends when it has ended.
     readers: Mutex<mpsc::Receiver<()>>,
     /// What was written is kept in it when the run has ended. Locked until then: see [`read_kept`].
@@ -63,7 +66,9 @@ impl Owner {
         dup2_stdout(reader(Frame::Output)?)?;
         let stderr = reader(Frame::Message)?;
         let starting = Mutex::new(Some((ready, stderr)));
-        let owner = Self { screen, starting, readers: Mutex::new(readers), file: Mutex::default() };
+        let takes_output = watch::Sender::new(false);
+        let owner =
+            Self { screen, starting, takes_output, readers: Mutex::new(readers), file: Mutex::default() };
         OWNER.set(owner).map_err(|_| io::Error::other("it owns a run already"))
     }
 
@@ -107,6 +112,18 @@ impl Owner {
             // One that has gone meanwhile finds the run with `ps`.
             let _ = writeln!(ready, "{run}");
         }
+        self.takes_output.send_replace(true);
+    }
+
+    /// The run cannot be attached to, and ends: what it writes stays with the process that started us.
+    pub(crate) fn is_refused(&self) {
+        self.takes_output.send_replace(true);
+    }
+
+    /// Waits until what the program writes to stderr is for those who attach. It may write as soon as it is started.
+    pub(crate) async fn takes_output(&self) {
+        // What comes of a program that could not be started has no other place.
+        let _ = timeout(REST, self.takes_output.subscribe().wait_for(|takes| *takes)).await;
     }
 
     /// Says how the run ended to all that are attached, and waits until they know.

@@ -407,10 +407,11 @@ async fn a_run_in_the_background_is_found_shown_and_stopped() {
     let project = Project::with_prefix(prefix);
     let script = "echo out; echo err >&2; until [ -e go ]; do sleep 0.1; done; echo over; exit 5";
     let started = project.output(&["run", "-d", "--", "bash", "-c", script]);
-    assert_eq!((started.code, started.stderr.as_str()), (Some(0), ""), "{started:?}");
-    let id = started.stdout.trim_end();
-    let (listed, _) = run_of(&project);
-    assert_eq!(listed, id);
+    assert_eq!(started.code, Some(0), "{started:?}");
+    let (id, pid) = run_of(&project);
+    let _ends = Ends(pid);
+    assert_eq!((started.stdout.trim_end(), started.stderr.as_str()), (id.as_str(), ""), "{started:?}");
+    let id = id.as_str();
     let attached = project.sandbox(&["attach", id]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     project.write("go", "");
     let ended =
