@@ -42,12 +42,13 @@ impl Denial {
         }
     }
 
-    /// The answer for git, where the refs of a push are why.
+    /// What git's client is answered, if a push is refused because of a ref.
     #[must_use]
     pub fn push_report(&self) -> Option<&PushReport> {
         self.push.as_deref()
     }
 
+    /// The same denial, of a push.
     pub(crate) fn of_push(self, report: PushReport) -> Self {
         Self { push: Some(Box::new(report)), ..self }
     }

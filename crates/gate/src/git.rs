@@ -169,7 +169,7 @@ pub(crate) async fn ask(mut git: Command, operation: &'static str) -> Result<boo
     }
 }
 
-/// Starts git within `limits`, which hold for what it starts, too. It has read nothing of a client's before.
+/// Starts git within `limits`, which hold for the programs that it starts, too. What a client sends reaches it later, through its input.
 pub(crate) fn start(git: &mut Command, limits: Limits) -> Result<Child, GateError> {
     let child = git.spawn().map_err(start_error)?;
     let Some(pid) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) else {

@@ -30,7 +30,7 @@ impl Blocked {
         &self.message
     }
 
-    /// The answer for git, where the refs of a push are why.
+    /// What git's client is answered, if a push is refused because of a ref.
     pub(crate) fn push_report(&self) -> Option<&PushReport> {
         self.push.as_ref()
     }

@@ -115,14 +115,14 @@ impl Owner {
         self.takes_output.send_replace(true);
     }
 
-    /// The run cannot be attached to, and ends: what it writes stays with the process that started us.
+    /// The run cannot be attached to and is stopped: what it still writes goes to the process that started us.
     pub(crate) fn is_refused(&self) {
         self.takes_output.send_replace(true);
     }
 
     /// Waits until what the program writes to stderr is for those who attach. It may write as soon as it is started.
     pub(crate) async fn takes_output(&self) {
-        // What comes of a program that could not be started has no other place.
+        // Not forever: a program that could not be started is never ready.
         let _ = timeout(REST, self.takes_output.subscribe().wait_for(|takes| *takes)).await;
     }
 
