@@ -8,6 +8,9 @@ use located_yaml::{Entries, InvalidFile, Location, Spanned};
 use sandbox::{HostService, InvalidSpec, NetworkSandboxConfig};
 use schemars::JsonSchema;
 
+/// Far more than any task needs, and few enough to compare each with all others.
+const MOST: usize = 256;
+
 /// A service of this machine, at an address or a socket.
 #[derive(Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -35,6 +38,9 @@ pub(super) fn services(
     let mut services = Vec::new();
     for (name, document) in entries {
         let location = name.location().clone();
+        if services.len() == MOST {
+            return Err(InvalidFile::new(&location, format!("there are more than {MOST} services")));
+        }
         services.push(document.service(name.as_str(), &location, folder)?);
         // A fault in how they fit together is that of the last one.
         let together = NetworkSandboxConfig::new(Allowlist::default()).services(services.iter().cloned());

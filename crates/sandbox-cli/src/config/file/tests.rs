@@ -175,6 +175,17 @@ fn a_fault_has_its_place_and_its_fix() {
 }
 
 #[test]
+fn more_services_than_any_task_needs_are_refused() {
+    let parsed = |count: u16| {
+        let service = |at: u16| format!("  s{at}: {{tcp: '127.0.0.1:{}'}}\n", 1000 + at);
+        parse(&format!("services:\n{}", (0..count).map(service).collect::<String>()))
+    };
+    assert_eq!(parsed(256).unwrap().services.len(), 256);
+    let error = parsed(5000).unwrap_err();
+    assert_eq!(error, "sandbox.yaml:258:3: there are more than 256 services");
+}
+
+#[test]
 fn a_file_that_is_not_there_is_none() {
     assert_eq!(
         ConfigFile::read(&Resolver::default(), Path::new("/no/such/sandbox.yaml"), "x")
