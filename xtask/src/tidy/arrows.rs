@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 23] = [
+const RULES: [Rule; 24] = [
     Rule { package: "allowlist", may_use: &["located-yaml"], never_links: PURE },
     Rule { package: "located-yaml", may_use: &[], never_links: PURE },
     Rule { package: "claude-output", may_use: &["fuzz-input"], never_links: PURE },
@@ -59,6 +59,11 @@ const RULES: [Rule; 23] = [
         package: "sandbox-gate",
         may_use: &["allowlist", "sandbox-files"],
         never_links: &["rustls", "bollard", "openssl"],
+    },
+    Rule {
+        package: "sandbox-host-git",
+        may_use: &["sandbox-files"],
+        never_links: &["hyper", "rustls", "bollard"],
     },
     Rule {
         package: "sandbox-ssh",

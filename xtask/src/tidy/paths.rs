@@ -7,8 +7,9 @@ use super::source::{Finding, Source, is_comment};
 /// The list, and the only one.
 const LIST: &str = "docs/host-paths.md";
 /// Whose code it is about: what runs on the host.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "crates/files/src/",
+    "crates/host-git/src/",
     "crates/podman/src/",
     "crates/sandbox/src/",
     "crates/sandbox-cli/src/",

@@ -1,0 +1,152 @@
+//! Writing what was planned. Each step can be done again: an import that was killed is made anew, and finds what it has done.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use sandbox_files::{Replacement, or_absent};
+
+use crate::fail_point::{FailPoint, FailPoints, stopped};
+use crate::git::{Git, Input};
+use crate::object_id::{ObjectId, lines};
+use crate::operation::{MESSAGE_FILE, Operation};
+use crate::plan::{Plan, Update};
+use crate::refs::RefValue;
+use crate::repository::HostRepository;
+use crate::stash::{self, Stash};
+use crate::{Error, RunName};
+
+/// Files that git removes when an operation ends.
+const OF_OPERATIONS: [&str; 5] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", MESSAGE_FILE, "MERGE_MODE", "AUTO_MERGE"];
+
+/// Writes to the host's repository.
+pub(crate) struct Writer<'a> {
+    pub(crate) host: &'a HostRepository,
+    pub(crate) git: &'a Git,
+    pub(crate) run: &'a RunName,
+    /// A folder of ours.
+    pub(crate) quarantine: &'a Path,
+}
+
+impl Writer<'_> {
+    /// Refs, and what hangs on them. Fails where a ref is no longer what was planned for.
+    pub(crate) fn refs(&self, plan: &Plan, points: FailPoints<'_>) -> Result<(), Error> {
+        self.transaction(&plan.early)?;
+        stopped(points, FailPoint::Early)?;
+        self.transaction(&plan.updates)?;
+        stopped(points, FailPoint::Refs)?;
+        for (name, target) in &plan.symbolic {
+            self.symbolic(name.as_str(), target.as_str())?;
+        }
+        stopped(points, FailPoint::Symbolic)?;
+        if let Some(stashes) = plan.stashes.as_ref().filter(|stashes| !stashes.is_empty()) {
+            self.stashes(stashes)?;
+        }
+        stopped(points, FailPoint::Stashes)
+    }
+
+    pub(crate) fn head(&self, head: &RefValue) -> Result<(), Error> {
+        match head {
+            RefValue::Symbolic(name) => self.symbolic("HEAD", name.as_str()),
+            RefValue::Object(id) => {
+                let arguments = ["update-ref", "--no-deref", "-m", &self.message(), "HEAD", id.as_str()];
+                self.git.read("move HEAD", &arguments, Input::Nothing).map(drop)
+            }
+        }
+    }
+
+    /// What goes on in the work tree from now on.
+    pub(crate) fn operation(
+        &self,
+        operation: Option<&Operation>,
+        points: FailPoints<'_>,
+    ) -> Result<(), Error> {
+        let git_dir = self.host.git_dir();
+        let remains = operation.map(|operation| operation.kind.file());
+        for name in OF_OPERATIONS.into_iter().filter(|name| remains != Some(*name)) {
+            let path = git_dir.join(name);
+            or_absent(fs::remove_file(&path)).map_err(Error::files("remove", &path))?;
+        }
+        stopped(points, FailPoint::Operating)?;
+        if let Some(operation) = operation {
+            write(&git_dir.join(MESSAGE_FILE), operation.message.as_bytes())?;
+            write(&git_dir.join(operation.kind.file()), operation.heads_text().as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// The settings that come.
+    pub(crate) fn settings(&self, plan: &Plan, points: FailPoints<'_>) -> Result<(), Error> {
+        let file = self.host.common().join("config").display().to_string();
+        for change in plan.report.settings.iter().filter(|change| change.stays.is_none()) {
+            let mut arguments = vec!["config", "--file", &file];
+            match change.new.first() {
+                Some(value) => arguments.extend(["--replace-all", &change.key, value]),
+                None => arguments.extend(["--unset-all", &change.key]),
+            }
+            self.git.read("write a setting", &arguments, Input::Nothing)?;
+            stopped(points, FailPoint::Setting)?;
+        }
+        Ok(())
+    }
+
+    fn message(&self) -> String {
+        format!("sandbox: import of {}", self.run)
+    }
+
+    fn symbolic(&self, name: &str, target: &str) -> Result<(), Error> {
+        let arguments = ["symbolic-ref", "-m", &self.message(), name, target];
+        self.git.read("set a symbolic ref", &arguments, Input::Nothing).map(drop)
+    }
+
+    fn transaction(&self, updates: &[Update]) -> Result<(), Error> {
+        if updates.is_empty() {
+            return Ok(());
+        }
+        let text: Vec<u8> = updates.iter().flat_map(line).collect();
+        let arguments = ["update-ref", "--no-deref", "-m", &self.message(), "-z", "--stdin"];
+        self.git.read("update refs", &arguments, Input::File(self.stored(&text)?)).map(drop)
+    }
+
+    /// A file for git to read: should this process be killed, git still reads all of it.
+    fn stored(&self, text: &[u8]) -> Result<File, Error> {
+        let path: PathBuf = self.quarantine.join("input");
+        let opened = fs::write(&path, text).and_then(|()| File::open(&path));
+        opened.map_err(Error::files("write", &path))
+    }
+
+    fn stashes(&self, stashes: &[Stash]) -> Result<(), Error> {
+        let folder = self.host.common().join("logs/refs");
+        fs::create_dir_all(&folder).map_err(Error::files("make", &folder))?;
+        write(&folder.join("stash"), stash::text(stashes, self.host.format()).as_bytes())
+    }
+}
+
+/// Which of the values that refs lose nothing leads to when `plan` is done.
+pub(crate) fn lost(git: &Git, plan: &Plan) -> Result<BTreeSet<ObjectId>, Error> {
+    if plan.losses.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let mut wanted = lines("", plan.losses.iter().map(|loss| &loss.id));
+    wanted += &lines("^", plan.end.values().filter_map(RefValue::object));
+    let found =
+        git.read("look for what is lost", &["rev-list", "--stdin"], Input::Bytes(wanted.as_bytes()))?;
+    let found: BTreeSet<&[u8]> = found.split(|byte| *byte == b'\n').collect();
+    let is_lost = |id: &ObjectId| found.contains(id.as_str().as_bytes());
+    Ok(plan.losses.iter().map(|loss| loss.id.clone()).filter(is_lost).collect())
+}
+
+fn line(update: &Update) -> Vec<u8> {
+    let Update { name, old, new } = update;
+    let text = match (old, new) {
+        (None, Some(new)) => format!("create {name}\0{new}\0"),
+        (Some(old), Some(new)) => format!("update {name}\0{new}\0{old}\0"),
+        (Some(old), None) => format!("delete {name}\0{old}\0"),
+        (None, None) => String::new(),
+    };
+    text.into_bytes()
+}
+
+fn write(path: &Path, text: &[u8]) -> Result<(), Error> {
+    Replacement::shared(0o644).durable().write(path, text).map_err(Error::files("write", path))
+}

@@ -1,0 +1,222 @@
+//! Git configuration, read byte for byte as git reads it. The reader is a copy of `sandbox-workspace`'s, which goes when that crate uses this one.
+
+use std::iter::Peekable;
+use std::slice::Iter;
+
+/// A setting. Section and key are in lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) section: String,
+    pub(crate) subsection: Option<Vec<u8>>,
+    pub(crate) key: String,
+    /// `true` for a key without `=`, as git reads it.
+    pub(crate) value: Vec<u8>,
+}
+
+impl Setting {
+    /// Its name, as `git config` takes it. What is no text in it is shown as such.
+    pub(crate) fn name(&self) -> String {
+        let section = &self.section;
+        match &self.subsection {
+            None => format!("{section}.{}", self.key),
+            Some(middle) => format!("{section}.{}.{}", String::from_utf8_lossy(middle), self.key),
+        }
+    }
+}
+
+/// The settings of `text`, with values that end at a NUL, as the programs of git end them that run something; `None` where git would
+/// refuse it.
+pub(crate) fn settings(text: &[u8]) -> Option<Vec<Setting>> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let mut reader = Reader { bytes: text.iter().peekable() };
+    let mut settings = Vec::new();
+    // What precedes the first section is in none.
+    let mut head = (String::new(), None);
+    while let Some(byte) = reader.next() {
+        match byte {
+            byte if is_blank(byte) => {}
+            b'#' | b';' => reader.skip_line(),
+            b'[' => head = reader.head()?,
+            byte if byte.is_ascii_alphabetic() => {
+                let (section, subsection) = head.clone();
+                let (key, mut value) = reader.setting(byte)?;
+                let end = value.iter().position(|byte| *byte == 0);
+                value.truncate(end.unwrap_or(value.len()));
+                settings.push(Setting { section, subsection, key, value });
+            }
+            _ => return None,
+        }
+    }
+    Some(settings)
+}
+
+/// The bytes that are left.
+struct Reader<'a> {
+    bytes: Peekable<Iter<'a, u8>>,
+}
+
+impl Reader<'_> {
+    /// The next byte, where the end of a line is one byte.
+    fn next(&mut self) -> Option<u8> {
+        let byte = *self.bytes.next()?;
+        if byte == b'\r' && self.bytes.next_if(|next| **next == b'\n').is_some() {
+            return Some(b'\n');
+        }
+        Some(byte)
+    }
+
+    fn skip_line(&mut self) {
+        while self.next().is_some_and(|byte| byte != b'\n') {}
+    }
+
+    /// What follows `[`: `core]`, `remote "origin"]`, or the older `remote.origin]`.
+    fn head(&mut self) -> Option<(String, Option<Vec<u8>>)> {
+        let mut name = Vec::new();
+        loop {
+            match self.next()? {
+                b']' => break,
+                byte if is_blank(byte) => {
+                    name.push(b'.');
+                    self.quoted(byte, &mut name)?;
+                    break;
+                }
+                byte if is_key(byte) || byte == b'.' => name.push(byte.to_ascii_lowercase()),
+                _ => return None,
+            }
+        }
+        let (section, subsection) = match name.iter().position(|byte| *byte == b'.') {
+            Some(dot) => (name.get(..dot)?, Some(name.get(dot + 1..)?.to_vec())),
+            None => (name.as_slice(), None),
+        };
+        let section = String::from_utf8(section.to_vec()).ok()?;
+        (!name.is_empty()).then_some((section, subsection))
+    }
+
+    /// The rest of `remote "origin"]`, after the first blank.
+    fn quoted(&mut self, blank: u8, name: &mut Vec<u8>) -> Option<()> {
+        let mut byte = blank;
+        while is_blank(byte) {
+            if byte == b'\n' {
+                return None;
+            }
+            byte = self.next()?;
+        }
+        if byte != b'"' {
+            return None;
+        }
+        loop {
+            match self.next()? {
+                b'\n' => return None,
+                b'"' => break,
+                b'\\' => name.push(self.next().filter(|byte| *byte != b'\n')?),
+                byte => name.push(byte),
+            }
+        }
+        (self.next()? == b']').then_some(())
+    }
+
+    /// A key that begins with `first`, and its value.
+    fn setting(&mut self, first: u8) -> Option<(String, Vec<u8>)> {
+        let mut key = String::from(char::from(first.to_ascii_lowercase()));
+        let mut byte = self.next();
+        while let Some(next) = byte.filter(|byte| is_key(*byte)) {
+            key.push(char::from(next.to_ascii_lowercase()));
+            byte = self.next();
+        }
+        while matches!(byte, Some(b' ' | b'\t')) {
+            byte = self.next();
+        }
+        let value = match byte {
+            None | Some(b'\n') => b"true".to_vec(),
+            Some(b'=') => self.value()?,
+            Some(_) => return None,
+        };
+        Some((key, value))
+    }
+
+    fn value(&mut self) -> Option<Vec<u8>> {
+        let mut value = Vec::new();
+        let mut is_quoted = false;
+        // Where blanks begin that may be the last thing in the line.
+        let mut end = None;
+        loop {
+            let byte = match self.next() {
+                None | Some(b'\n') if is_quoted => return None,
+                None | Some(b'\n') => break,
+                Some(byte) => byte,
+            };
+            match byte {
+                byte if is_blank(byte) && !is_quoted => {
+                    end.get_or_insert(value.len());
+                    if !value.is_empty() {
+                        value.push(byte);
+                    }
+                    continue;
+                }
+                b'#' | b';' if !is_quoted => {
+                    self.skip_line();
+                    break;
+                }
+                _ => end = None,
+            }
+            match byte {
+                b'\\' => match self.next() {
+                    // To git, the end of the text is the end of a line.
+                    None | Some(b'\n') => {}
+                    Some(b't') => value.push(b'\t'),
+                    Some(b'b') => value.push(8),
+                    Some(b'n') => value.push(b'\n'),
+                    Some(byte @ (b'\\' | b'"')) => value.push(byte),
+                    Some(_) => return None,
+                },
+                b'"' => is_quoted = !is_quoted,
+                byte => value.push(byte),
+            }
+        }
+        value.truncate(end.unwrap_or(value.len()));
+        Some(value)
+    }
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+fn is_key(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-'
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn settings_are_read_as_git_reads_them() {
+        let text = b"\xef\xbb\xbf; c\r\n[Core]Bare\r\nhooksPath = a\\\n b \\\"c\\\"  # d\n[remote  \"O.\\\"x\"] url = \" a;b \" \n[branch.Dev]\n\tmerge =\t\n";
+        let read: Vec<(String, String)> = settings(text)
+            .unwrap()
+            .into_iter()
+            .map(|it| (it.name(), String::from_utf8(it.value).unwrap()))
+            .collect();
+        let expected = [
+            ("core.bare", "true"),
+            ("core.hookspath", "a b \"c\""),
+            ("remote.O.\"x.url", " a;b "),
+            ("branch.dev.merge", ""),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(read, expected);
+        for refused in ["[]\na = b", "[core]\nhooksPath = \"h\\", "[core \"a\\", "[core"] {
+            assert_eq!(settings(refused.as_bytes()), None, "{refused}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text: Vec<u8>) {
+            settings(&text);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Points at which a test makes an import stop as if the power had failed.
+
+use std::io;
+use std::path::Path;
+
+use crate::Error;
+
+/// A point of an import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailPoint {
+    Packing,
+    Packed,
+    Early,
+    Refs,
+    Symbolic,
+    Stashes,
+    Head,
+    IndexLocked,
+    Index,
+    Operating,
+    Operation,
+    Setting,
+    Settings,
+}
+
+/// Whether to go on.
+pub(crate) type FailPoints<'a> = &'a mut dyn FnMut(FailPoint) -> bool;
+
+/// Only a test ever stops it here.
+pub(crate) fn stopped(fail_points: FailPoints<'_>, point: FailPoint) -> Result<(), Error> {
+    if fail_points(point) {
+        return Ok(());
+    }
+    Err(Error::files("stop", Path::new(""))(io::Error::other("stopped by a test")))
+}

@@ -1,0 +1,308 @@
+//! The host's git: in an environment of ours, without the user's configuration, within limits.
+#![expect(clippy::disallowed_methods, reason = "git is what this crate is about; no engine is involved")]
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+
+use crate::{Error, Limits};
+
+/// Holds for every git, whatever the repository's configuration says: it runs nothing and asks nobody.
+const ALWAYS: [&str; 15] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.logAllRefUpdates=true",
+    "core.packedGitWindowSize=32m",
+    "core.packedGitLimit=512m",
+    "core.bigFileThreshold=64m",
+    "pack.threads=1",
+    "pack.windowMemory=256m",
+    "index.threads=1",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "protocol.allow=never",
+    "advice.objectNameWarning=false",
+    "trace2.normalTarget=0",
+    // It belongs to this user, or the caller would not have named it.
+    "safe.directory=*",
+];
+
+/// Bytes that git may print: a list of objects.
+const OUTPUT: u64 = 512 << 20;
+/// Bytes of git's messages that are read, and that an error repeats.
+const MESSAGES: u64 = 16 * 1024;
+const SHOWN: usize = 2000;
+/// The name that reflogs get.
+const WHO: &str = "sandbox";
+
+/// How git is run on one repository.
+#[derive(Debug, Clone)]
+pub(crate) struct Git {
+    folder: PathBuf,
+    objects: Option<(PathBuf, Vec<PathBuf>)>,
+    index: Option<PathBuf>,
+    memory: u64,
+    file_bytes: u64,
+    deadline: Instant,
+}
+
+/// What git reads.
+pub(crate) enum Input<'a> {
+    Nothing,
+    Bytes(&'a [u8]),
+    File(File),
+}
+
+/// What one git said.
+pub(crate) struct Said {
+    pub(crate) is_success: bool,
+    pub(crate) output: Vec<u8>,
+    messages: Vec<u8>,
+    operation: &'static str,
+}
+
+impl Git {
+    pub(crate) fn new(git_dir: &Path, limits: &Limits) -> Self {
+        Self {
+            folder: git_dir.to_owned(),
+            objects: None,
+            index: None,
+            memory: limits.memory,
+            file_bytes: limits.object_bytes.saturating_mul(2),
+            deadline: Instant::now() + limits.time,
+        }
+    }
+
+    /// The same, which writes its objects to `folder` and finds others in `also`.
+    pub(crate) fn with_objects(&self, folder: &Path, also: &[&Path]) -> Self {
+        let also = also.iter().map(|path| (*path).to_owned()).collect();
+        Self { objects: Some((folder.to_owned(), also)), ..self.clone() }
+    }
+
+    /// The same with another index.
+    pub(crate) fn with_index(&self, path: &Path) -> Self {
+        Self { index: Some(path.to_owned()), ..self.clone() }
+    }
+
+    /// What git prints where it succeeds.
+    pub(crate) fn read(
+        &self,
+        operation: &'static str,
+        arguments: &[&str],
+        input: Input<'_>,
+    ) -> Result<Vec<u8>, Error> {
+        let said = self.run(operation, arguments, input, None)?;
+        if said.is_success { Ok(said.output) } else { Err(said.error()) }
+    }
+
+    /// Whether git succeeds, and what it says. Its output goes to `output`, where there is one.
+    pub(crate) fn run(
+        &self,
+        operation: &'static str,
+        arguments: &[&str],
+        input: Input<'_>,
+        output: Option<File>,
+    ) -> Result<Said, Error> {
+        let mut git = self.command();
+        git.args(arguments);
+        let (bytes, stdin) = match input {
+            Input::Nothing => (&[][..], Stdio::null()),
+            Input::Bytes(bytes) => (bytes, Stdio::piped()),
+            Input::File(file) => (&[][..], file.into()),
+        };
+        git.stdin(stdin).stdout(output.map_or_else(Stdio::piped, Stdio::from)).stderr(Stdio::piped());
+        let mut child = git.spawn().map_err(Error::files("run", Path::new("git")))?;
+        let limited = self.limit(&child);
+        let ended = limited.and_then(|()| self.attend(&mut child, bytes));
+        if ended.is_err() {
+            // It was not waited for: nothing else has its number.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let (is_success, output, messages) = ended.map_err(Error::files("run", Path::new("git")))?;
+        if Instant::now() >= self.deadline {
+            return Err(Error::TooLong { operation });
+        }
+        Ok(Said { is_success, output, messages, operation })
+    }
+
+    fn command(&self) -> Command {
+        let mut git = Command::new("git");
+        git.env_clear().current_dir("/");
+        if let Some(path) = std::env::var_os("PATH") {
+            git.env("PATH", path);
+        }
+        for (name, value) in [
+            ("HOME", "/nonexistent"),
+            ("LC_ALL", "C"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("GIT_NO_LAZY_FETCH", "1"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            ("GIT_GRAFT_FILE", "/dev/null"),
+            ("GIT_COMMITTER_NAME", WHO),
+            ("GIT_COMMITTER_EMAIL", WHO),
+        ] {
+            git.env(name, value);
+        }
+        git.env("GIT_DIR", &self.folder);
+        if let Some((folder, also)) = &self.objects {
+            git.env("GIT_OBJECT_DIRECTORY", folder).env("GIT_ALTERNATE_OBJECT_DIRECTORIES", list(also));
+        }
+        if let Some(index) = &self.index {
+            git.env("GIT_INDEX_FILE", index);
+        }
+        for setting in ALWAYS {
+            git.args(["-c", setting]);
+        }
+        git
+    }
+
+    /// Before it has read anything that matters: what it takes of the task comes through its input, or from files that it opens later.
+    fn limit(&self, child: &Child) -> io::Result<()> {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let seconds = self.deadline.saturating_duration_since(Instant::now()).as_secs() + 1;
+        for (resource, most) in [
+            (Resource::Data, self.memory),
+            (Resource::Fsize, self.file_bytes),
+            (Resource::Cpu, seconds),
+            (Resource::Core, 0),
+        ] {
+            match prlimit(pid, resource, Rlimit { current: Some(most), maximum: Some(most) }) {
+                // It has ended.
+                Ok(_) | Err(rustix::io::Errno::SRCH) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn attend(&self, child: &mut Child, input: &[u8]) -> io::Result<(bool, Vec<u8>, Vec<u8>)> {
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        thread::scope(|scope| {
+            let (done, ended) = mpsc::channel::<()>();
+            let watch = scope.spawn(move || end_in_time(pid, left, &ended));
+            scope.spawn(move || {
+                // One that reads no further says why, and that is the error.
+                stdin.map(|mut stdin| stdin.write_all(input))
+            });
+            let messages = scope.spawn(move || stderr.map(|stderr| beginning(stderr, MESSAGES)));
+            let output = stdout.map(|stdout| beginning(stdout, OUTPUT));
+            let messages = messages.join().ok().flatten().unwrap_or_default();
+            // It prints no more, so it is about to end. Until it is waited for, nothing else has its number.
+            drop(done);
+            let _ = watch.join();
+            Ok((child.wait()?.success(), output.unwrap_or_default(), messages))
+        })
+    }
+}
+
+impl Said {
+    pub(crate) fn error(&self) -> Error {
+        Error::Git { operation: self.operation, message: self.message() }
+    }
+
+    /// What git said of it, in one line; what a task wrote may be in it.
+    pub(crate) fn message(&self) -> String {
+        let text = String::from_utf8_lossy(self.messages.get(..SHOWN).unwrap_or(&self.messages));
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let text = lines.collect::<Vec<_>>().join("; ");
+        text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    }
+}
+
+/// Kills the process where nobody says in time that it has ended.
+fn end_in_time(pid: Option<Pid>, left: Duration, ended: &mpsc::Receiver<()>) {
+    if let (Err(mpsc::RecvTimeoutError::Timeout), Some(pid)) = (ended.recv_timeout(left), pid) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// The first bytes of what git prints; the rest is thrown away.
+fn beginning(mut from: impl Read, most: u64) -> Vec<u8> {
+    let mut text = Vec::new();
+    if (&mut from).take(most).read_to_end(&mut text).is_ok() {
+        let _ = io::copy(&mut from, &mut io::sink());
+    }
+    text
+}
+
+/// Folders as git's variable lists them: in quotes, since a path may hold a colon.
+fn list(folders: &[PathBuf]) -> OsString {
+    let mut list = Vec::new();
+    for folder in folders {
+        list.extend(if list.is_empty() { &b"\""[..] } else { b":\"" });
+        for byte in folder.as_os_str().as_bytes() {
+            match byte {
+                b'"' | b'\\' => list.extend([b'\\', *byte]),
+                b'\n' => list.extend(b"\\n"),
+                byte => list.push(*byte),
+            }
+        }
+        list.push(b'"');
+    }
+    OsString::from_vec(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn git(limits: &Limits) -> Git {
+        Git::new(Path::new("/nonexistent"), limits)
+    }
+
+    #[test]
+    fn nothing_of_the_user_reaches_git() {
+        let folder = tempfile::tempdir().unwrap();
+        let git = Git::new(folder.path(), &Limits::default());
+        git.read("make a repository", &["init", "--bare", "-q"], Input::Nothing).unwrap();
+        let settings = git.read("list", &["config", "--list", "--show-scope"], Input::Nothing).unwrap();
+        let settings = String::from_utf8(settings).unwrap();
+        assert!(
+            settings.lines().all(|line| line.starts_with("command") || line.starts_with("local")),
+            "{settings}"
+        );
+    }
+
+    #[test]
+    fn what_git_says_moves_no_cursor() {
+        let said =
+            git(&Limits::default()).run("fail", &["cat-file", "\x1b[2J"], Input::Nothing, None).unwrap();
+        assert!(!said.is_success);
+        assert!(!said.message().contains('\x1b') && !said.message().contains('\n'), "{}", said.message());
+    }
+
+    #[test]
+    fn a_git_that_takes_too_long_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        git(&Limits::default())
+            .read("init", &["init", "--bare", "-q", &folder.path().display().to_string()], Input::Nothing)
+            .unwrap();
+        let limits = Limits { time: Duration::from_millis(200), ..Limits::default() };
+        let git = Git::new(folder.path(), &limits);
+        let (reader, _writer) = io::pipe().unwrap();
+        let waits = Input::File(File::from(std::os::fd::OwnedFd::from(reader)));
+        let error = git.read("wait", &["cat-file", "--batch"], waits).unwrap_err();
+        assert!(matches!(error, Error::TooLong { operation: "wait" }), "{error}");
+    }
+
+    #[test]
+    fn folders_with_odd_names_are_quoted() {
+        let folders = [PathBuf::from("/a:b"), PathBuf::from("/c\"d\\e\nf")];
+        assert_eq!(list(&folders), r#""/a:b":"/c\"d\\e\nf""#);
+    }
+}

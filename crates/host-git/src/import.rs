@@ -1,0 +1,301 @@
+//! What a task did in its view of a repository, brought into the host's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sandbox_files::or_absent;
+
+use crate::commit::{Writer, lost};
+use crate::fail_point::{FailPoint, FailPoints, stopped};
+use crate::git::Git;
+use crate::harvest::harvest;
+use crate::index::Index;
+use crate::index_file::IndexFile;
+use crate::left;
+use crate::object_id::ObjectId;
+use crate::objects::{Group, Sieve, Sifted, is_connected, kinds};
+use crate::pack_file;
+use crate::plan::{Next, Plan, Situation};
+use crate::refs::RefValue;
+use crate::report::Report;
+use crate::repository::HostRepository;
+use crate::state::{Part, Snapshot, State};
+use crate::view::{Found, View};
+use crate::{Error, Limits, RunName};
+
+/// How often a plan is made anew because the host changed something.
+const ATTEMPTS: usize = 5;
+
+/// A task's work, read and judged, of which the host's repository knows nothing yet.
+#[derive(Debug)]
+pub struct Import<'a> {
+    host: &'a HostRepository,
+    start: Snapshot,
+    run: RunName,
+    limits: Limits,
+    quarantine: PathBuf,
+    task: State,
+    sifted: Sifted,
+    kinds: BTreeMap<ObjectId, String>,
+    /// What is left besides what a plan leaves.
+    left: Report,
+    report: Report,
+}
+
+impl<'a> Import<'a> {
+    /// Reads what a task left in `view`, and judges it. Only the folder `quarantine` is written, which must be the caller's alone: what is
+    /// in it is removed.
+    ///
+    /// # Errors
+    ///
+    /// When the host's repository cannot be read, or the task's exceeds `limits`. What is merely odd in it is no error.
+    pub fn prepare(
+        host: &'a HostRepository,
+        view: &View,
+        start: &Snapshot,
+        run: &RunName,
+        limits: &Limits,
+        quarantine: &Path,
+    ) -> Result<Self, Error> {
+        if start.format != host.format() {
+            let problem = "names its objects in another way than when the task began";
+            return Err(Error::Unsupported { path: host.common().to_owned(), problem });
+        }
+        clear(quarantine)?;
+        let mut import = Self {
+            host,
+            start: start.clone(),
+            run: run.clone(),
+            limits: limits.clone(),
+            quarantine: quarantine.to_owned(),
+            task: State::read(view, host, start, limits)?,
+            sifted: Sifted::default(),
+            kinds: BTreeMap::new(),
+            left: Report::default(),
+            report: Report::default(),
+        };
+        import.leave(view)?;
+        let now = State::of_host(host)?;
+        let git = import.git();
+        import.objects(view, &git, &now)?;
+        import.report = import.plan(&import.with_new(&git), &now)?.report;
+        Ok(import)
+    }
+
+    /// What comes, and what stays behind, as things are.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Writes it. Where the host moved something since the import was prepared, that is planned anew.
+    ///
+    /// # Errors
+    ///
+    /// When something cannot be written, or the host changes the same again and again. Another import of the same view, snapshot and run
+    /// does what is missing: also where this process is killed.
+    pub fn commit(self) -> Result<Report, Error> {
+        self.commit_with(&mut |_| true)
+    }
+
+    pub(crate) fn commit_with(self, points: FailPoints<'_>) -> Result<Report, Error> {
+        let git = self.git();
+        let index = IndexFile::of(&self.host.git_dir(), &self.run);
+        index.clean()?;
+        if let Some(folder) = &self.sifted.folder {
+            pack_file::bring(folder, &self.host.objects(), &self.run, points)?;
+        }
+        stopped(points, FailPoint::Packed)?;
+        let mut attempt = 0;
+        let report = loop {
+            attempt += 1;
+            let now = State::of_host(self.host)?;
+            let plan = self.plan(&git, &now)?;
+            match self.write(plan, &now, &git, &index, points) {
+                Ok(Some(report)) => break report,
+                Err(Error::Git { .. }) | Ok(None) if attempt < ATTEMPTS && self.has_moved(&now)? => {}
+                Ok(None) => return Err(Error::Moving { attempts: attempt }),
+                Err(error) => return Err(error),
+            }
+        };
+        clear(&self.quarantine)?;
+        or_absent(fs::remove_dir(&self.quarantine)).map_err(Error::files("remove", &self.quarantine))?;
+        Ok(report)
+    }
+
+    /// Writes what was planned; `None` where the index was changed or is locked.
+    fn write(
+        &self,
+        plan: Plan,
+        now: &State,
+        git: &Git,
+        index: &IndexFile,
+        points: FailPoints<'_>,
+    ) -> Result<Option<Report>, Error> {
+        let new = plan.updates.iter().filter_map(|update| update.new.as_ref());
+        if !is_connected(git, self.host, new)? {
+            let message = "objects that it needs were removed meanwhile".to_owned();
+            return Err(Error::Git { operation: "follow commits", message });
+        }
+        let writer = Writer { host: self.host, git, run: &self.run, quarantine: &self.quarantine };
+        let built = match (&self.task.index, &now.index) {
+            (Part::Here(new), Part::Here(old)) if plan.index => {
+                let text = index.build(new, old, git, self.host.format(), &self.quarantine.join("index"))?;
+                Some((text, old.digest()))
+            }
+            _ => None,
+        };
+        writer.refs(&plan, points)?;
+        if let Some(head) = &plan.head {
+            writer.head(head)?;
+        }
+        stopped(points, FailPoint::Head)?;
+        if let Some((text, digest)) = built {
+            let format = self.host.format();
+            let is_expected = |text: Option<&[u8]>| {
+                let index = text.map_or(Ok(Index::default()), |text| Index::parse(text, format));
+                index.is_ok_and(|index| index.digest() == digest)
+            };
+            if !index.replace(&text, is_expected, points)? {
+                return Ok(None);
+            }
+        }
+        stopped(points, FailPoint::Index)?;
+        match &plan.operation {
+            Next::Stays => {}
+            Next::Ends => writer.operation(None, points)?,
+            Next::Is(operation) => writer.operation(Some(operation), points)?,
+        }
+        stopped(points, FailPoint::Operation)?;
+        writer.settings(&plan, points)?;
+        stopped(points, FailPoint::Settings)?;
+        Ok(Some(plan.report))
+    }
+
+    fn git(&self) -> Git {
+        Git::new(&self.host.git_dir(), &self.limits)
+    }
+
+    /// Git with the host's objects and the new ones.
+    fn with_new(&self, git: &Git) -> Git {
+        match &self.sifted.folder {
+            Some(folder) => git.with_objects(folder, &[&self.host.objects()]),
+            None => git.clone(),
+        }
+    }
+
+    fn plan(&self, git: &Git, now: &State) -> Result<Plan, Error> {
+        let situation = Situation {
+            run: &self.run,
+            start: &self.start,
+            task: &self.task,
+            host: now,
+            kinds: &self.kinds,
+            bad: &self.sifted.bad,
+            elsewhere: &self.host.branches_elsewhere(),
+        };
+        let mut plan = Plan::of(&situation);
+        let lost = lost(git, &plan)?;
+        plan.back_up(&self.run, &lost);
+        plan.report.left.extend(self.left.left.iter().cloned());
+        plan.report.more_left |= self.left.more_left;
+        plan.report.hints.extend(self.left.hints.iter().cloned());
+        Ok(plan)
+    }
+
+    /// Whether the host is not what it was.
+    fn has_moved(&self, then: &State) -> Result<bool, Error> {
+        let now = State::of_host(self.host)?;
+        let digest = |state: &State| match &state.index {
+            Part::Here(index) => Some(index.digest()),
+            Part::Same | Part::Bad(_) => None,
+        };
+        Ok(now.refs.table() != then.refs.table() || digest(&now) != digest(then))
+    }
+
+    /// Objects that the task's part of the host's new state would name.
+    fn wanted(&self, now: &State) -> Result<BTreeSet<ObjectId>, Error> {
+        let (start, task, host) = (self.start.refs.table(), self.task.refs.table(), now.refs.table());
+        let is_changed = |name| start.get(name) != task.get(name);
+        let count = start
+            .keys()
+            .chain(task.keys().filter(|name| !start.contains_key(name)))
+            .filter(|name| is_changed(name))
+            .count();
+        if count as u64 > self.limits.changed_refs {
+            return Err(Error::TooMuch { what: "refs that changed", limit: self.limits.changed_refs });
+        }
+        let refs = task.iter().filter(|(name, value)| {
+            name.space().is_some() && start.get(name) != Some(*value) && host.get(name) != Some(*value)
+        });
+        let mut wanted: BTreeSet<ObjectId> = refs.filter_map(|(_, value)| value.object()).cloned().collect();
+        if let Part::Here(RefValue::Object(id)) = &self.task.head {
+            wanted.insert(id.clone());
+        }
+        if self.task.stash != self.start.stash {
+            wanted.extend(self.task.stash.iter().map(|stash| stash.id.clone()));
+        }
+        if let Part::Here(Some(operation)) = &self.task.operation {
+            wanted.extend(operation.heads.iter().cloned());
+        }
+        Ok(wanted)
+    }
+
+    /// Finds out which objects come, and packs them.
+    fn objects(&mut self, view: &View, git: &Git, now: &State) -> Result<(), Error> {
+        let wanted = self.wanted(now)?;
+        let files: BTreeSet<ObjectId> = match &self.task.index {
+            Part::Here(index) if self.start.index.as_ref() != Some(&index.digest()) => {
+                index.objects().cloned().collect()
+            }
+            _ => BTreeSet::new(),
+        };
+        self.kinds = kinds(git, wanted.iter().chain(&files))?;
+        let is_here = |id: &&ObjectId| self.kinds.contains_key(*id);
+        let missing: Group = files.iter().filter(|id| !is_here(id)).cloned().collect();
+        if missing.is_empty()
+            && wanted.iter().all(|id| is_here(&id))
+            && is_connected(git, self.host, wanted.iter())?
+        {
+            return Ok(());
+        }
+        let table = now.refs.table();
+        let known: BTreeSet<ObjectId> = table.values().filter_map(RefValue::object).cloned().collect();
+        let mut sieve = Sieve::new(self.host, git, known.into_iter().collect(), &self.quarantine);
+        harvest(view, self.host, git, &sieve.task, &self.limits, &mut self.left)?;
+        let mut groups: Vec<Group> = wanted.iter().map(|id| vec![id.clone()]).collect();
+        groups.extend((!missing.is_empty()).then_some(missing));
+        self.sifted = sieve.sift(&groups)?;
+        self.kinds = kinds(&self.with_new(git), wanted.iter().chain(&files))?;
+        Ok(())
+    }
+
+    /// What nothing is made of.
+    fn leave(&mut self, view: &View) -> Result<(), Error> {
+        for (path, why) in &self.task.odd {
+            self.left.leave(path.to_string_lossy(), *why);
+        }
+        left::list(view, self.host, &mut self.left)?;
+        for name in ["rebase-merge", "rebase-apply"] {
+            let path = self.host.own(name);
+            let hint = match (view.folder(&path), self.host.view().folder(&path)) {
+                (Found::Here(()), Found::Absent) => {
+                    "a rebase was going on in the task and does not come: the branch is as before it, `HEAD` where it was in between; `git switch BRANCH` goes back to the branch, no `git rebase --abort` is needed"
+                }
+                (Found::Absent, Found::Here(())) => {
+                    "the task ended the rebase that goes on here: `git rebase --quit` forgets it"
+                }
+                _ => continue,
+            };
+            self.left.hints.push(hint.to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Makes a folder that is empty.
+fn clear(folder: &Path) -> Result<(), Error> {
+    or_absent(fs::remove_dir_all(folder)).map_err(Error::files("remove", folder))?;
+    fs::create_dir_all(folder).map_err(Error::files("make", folder))
+}

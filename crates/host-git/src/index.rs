@@ -1,0 +1,344 @@
+//! Git's index: which version of each file the next commit has. The reader began as a copy of `sandbox-workspace`'s.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use sandbox_files::hex;
+use sha2::{Digest as _, Sha256};
+
+use crate::object_id::{Format, ObjectId};
+
+/// What comes before the name of an object: times, numbers, mode, owner and size.
+const STAT: usize = 40;
+/// Bytes of a path: the kernel takes no more.
+const LONGEST_PATH: usize = 4096;
+/// Bytes of all paths together. An index may leave out what a path has in common with the one before, so a short one can hold gigabytes.
+const MOST_PATHS: usize = 64 * 1024 * 1024;
+const SUBMODULE: u32 = 0o160_000;
+
+/// Mode and object of each path and stage. Times, numbers and flags of files are left out, and what is only meant to be added.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Index(BTreeMap<(Vec<u8>, u8), (u32, ObjectId)>);
+
+impl Index {
+    /// Reads an index, or says why it is not taken.
+    pub(crate) fn parse(text: &[u8], format: Format) -> Result<Self, &'static str> {
+        Reader { rest: text, format }.index()
+    }
+
+    /// The same for what says the same.
+    pub(crate) fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for ((path, stage), (mode, id)) in &self.0 {
+            hash.update(path);
+            hash.update([0, *stage]);
+            hash.update(mode.to_be_bytes());
+            hash.update(id.as_str());
+        }
+        hex(&hash.finalize())
+    }
+
+    /// The objects that it names; commits of submodules are elsewhere.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &ObjectId> {
+        self.0.values().filter(|(mode, _)| *mode != SUBMODULE).map(|(_, id)| id)
+    }
+
+    /// What `git update-index -z --index-info` reads to make this of `before`.
+    pub(crate) fn changes_from(&self, before: &Self, format: Format) -> Vec<u8> {
+        let differs = |path: &[u8]| {
+            let of = |index: &Self| {
+                let stages = (path.to_vec(), 0)..=(path.to_vec(), 3);
+                index.0.range(stages).map(|(_, entry)| entry.clone()).collect::<Vec<_>>()
+            };
+            let stages = |index: &Self| {
+                (0..=3).filter(|stage| index.0.contains_key(&(path.to_vec(), *stage))).collect::<Vec<_>>()
+            };
+            of(self) != of(before) || stages(self) != stages(before)
+        };
+        let mut paths: Vec<&[u8]> =
+            self.0.keys().chain(before.0.keys()).map(|(path, _)| path.as_slice()).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        paths.retain(|path| differs(path));
+        let mut text = Vec::new();
+        // What goes comes first: a file may take the place of a folder.
+        for path in &paths {
+            text.extend(format!("0 {}\t", format.nothing()).bytes().chain(path.iter().copied()).chain([0]));
+        }
+        for path in &paths {
+            for ((path, stage), (mode, id)) in self.0.range((path.to_vec(), 0)..=(path.to_vec(), 3)) {
+                let mut head = String::new();
+                let _ = write!(head, "{mode:06o} {id} {stage}\t");
+                text.extend(head.bytes().chain(path.iter().copied()).chain([0]));
+            }
+        }
+        text
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+    format: Format,
+}
+
+impl<'a> Reader<'a> {
+    fn index(mut self) -> Result<Index, &'static str> {
+        const TORN: &str = "it is no index, or a part of one";
+        if self.take(4) != Some(b"DIRC") {
+            return Err(TORN);
+        }
+        let (version, count) = (self.number().ok_or(TORN)?, self.number().ok_or(TORN)?);
+        if !(2..=4).contains(&version) {
+            return Err("it is of a version that is not understood");
+        }
+        let mut entries = BTreeMap::new();
+        let mut path: Vec<u8> = Vec::new();
+        let mut room = MOST_PATHS;
+        for _ in 0..count {
+            let entry = self.entry(version, &mut path).ok_or(TORN)?;
+            room = room
+                .checked_sub(path.len())
+                .filter(|_| path.len() <= LONGEST_PATH)
+                .ok_or("its paths are too long")?;
+            if !is_good_path(&path) {
+                return Err("it has a path that leads elsewhere");
+            }
+            match entry.mode {
+                0o100_644 | 0o100_755 | 0o120_000 | SUBMODULE => {}
+                0o040_000 => {
+                    return Err(
+                        "it is sparse: `git sparse-checkout reapply --no-sparse-index` makes it whole",
+                    );
+                }
+                _ => return Err("it has a mode that is not understood"),
+            }
+            if !entry.is_intent
+                && entries.insert((path.clone(), entry.stage), (entry.mode, entry.id)).is_some()
+            {
+                return Err("it has a path twice");
+            }
+        }
+        if self.ends_well() {
+            Ok(Index(entries))
+        } else {
+            Err("it is split, or is completed by another file")
+        }
+    }
+
+    fn entry(&mut self, version: u32, path: &mut Vec<u8>) -> Option<Entry> {
+        let before = self.rest.len();
+        let stat = self.take(STAT)?;
+        let id = self.take(self.format.length())?;
+        let flags = self.take(2)?.first()?;
+        let extended = if flags & 0x40 == 0 { &[][..] } else { self.take(2)? };
+        if version < 3 && !extended.is_empty() {
+            return None;
+        }
+        if version == 4 {
+            let dropped = self.varint()?;
+            path.truncate(path.len().checked_sub(dropped)?);
+        } else {
+            path.clear();
+        }
+        let end = self.rest.iter().position(|byte| *byte == 0)?;
+        path.extend_from_slice(self.take(end)?);
+        if version == 4 {
+            self.take(1)?;
+        } else {
+            // One to eight zeros, to a multiple of eight.
+            let length = before - self.rest.len();
+            self.take(8 - length % 8)?;
+        }
+        let mode = u32::from_be_bytes(stat.get(24..28)?.try_into().ok()?);
+        let is_intent = extended.first().is_some_and(|flags| flags & 0x20 != 0);
+        Some(Entry { mode, id: self.format.binary(id)?, stage: (flags >> 4) & 3, is_intent })
+    }
+
+    /// Whether nothing follows but extensions that change no entry, and the checksum.
+    fn ends_well(mut self) -> bool {
+        let checksum = self.format.length();
+        while self.rest.len() > checksum {
+            let (Some(name), Some(size)) = (self.take(4), self.number()) else {
+                return false;
+            };
+            let is_optional = name.first().is_some_and(u8::is_ascii_uppercase);
+            if !is_optional || usize::try_from(size).ok().and_then(|size| self.take(size)).is_none() {
+                return false;
+            }
+        }
+        self.rest.len() == checksum
+    }
+
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(count)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        Some(u32::from_be_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    /// Git's own: each further byte counts from one.
+    fn varint(&mut self) -> Option<usize> {
+        let mut byte = *self.take(1)?.first()?;
+        let mut value = usize::from(byte & 0x7f);
+        while byte & 0x80 != 0 {
+            byte = *self.take(1)?.first()?;
+            value = value.checked_add(1)?.checked_mul(128)?.checked_add(usize::from(byte & 0x7f))?;
+        }
+        Some(value)
+    }
+}
+
+struct Entry {
+    mode: u32,
+    id: ObjectId,
+    stage: u8,
+    is_intent: bool,
+}
+
+/// Whether git makes a file of the work tree of it on every system. Git itself looks once more.
+fn is_good_path(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').all(|part| !matches!(part, b"" | b"." | b"..") && !is_git_folder(part))
+}
+
+/// Whether some file system takes it for `.git`.
+fn is_git_folder(part: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(part).to_lowercase();
+    let is_ignored = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    let text: String = text.chars().filter(|c| !is_ignored(*c)).collect();
+    let first = text.split([':', '\\']).next().unwrap_or_default();
+    matches!(first.trim_end_matches(['.', ' ']), ".git" | "git~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "git itself writes the indexes that are read")]
+    fn git(folder: &Path, arguments: &[&str]) {
+        let done = Command::new("git").arg("-C").arg(folder).args(arguments).output().unwrap();
+        assert!(done.status.success(), "{arguments:?}: {done:?}");
+    }
+
+    #[test]
+    fn every_form_of_an_index_says_the_same_and_others_are_refused() {
+        for (format, name) in [(Format::Sha1, "sha1"), (Format::Sha256, "sha256")] {
+            let folder = tempfile::tempdir().unwrap();
+            let root = folder.path();
+            git(root, &["init", "-q", "--object-format", name]);
+            for name in ["a", "src/long/name/of/a/file.rs", "meant"] {
+                let path = root.join(name);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, name).unwrap();
+            }
+            git(root, &["add", "a", "src"]);
+            let read = || Index::parse(&std::fs::read(root.join(".git/index")).unwrap(), format);
+            let before = read().unwrap();
+            assert_eq!(before.0.len(), 2, "{before:?}");
+            for arguments in [
+                ["update-index", "--index-version", "4"],
+                ["update-index", "--skip-worktree", "a"],
+                ["add", "-N", "meant"],
+            ] {
+                git(root, &arguments);
+                let now = read().unwrap();
+                assert_eq!((now.digest(), &now), (before.digest(), &before), "{arguments:?}");
+            }
+            std::fs::write(root.join("a"), "b").unwrap();
+            git(root, &["update-index", "--no-skip-worktree", "a"]);
+            git(root, &["add", "-A"]);
+            assert_ne!(read().unwrap().digest(), before.digest());
+            git(root, &["update-index", "--split-index"]);
+            assert!(read().is_err());
+        }
+    }
+
+    /// An index of version 4 with these parts of paths.
+    fn index(parts: &[&[u8]]) -> Vec<u8> {
+        let count = u32::try_from(parts.len()).unwrap();
+        let mut text = [b"DIRC".as_slice(), &4_u32.to_be_bytes(), &count.to_be_bytes()].concat();
+        let mut last = 0_u8;
+        for part in parts {
+            text.extend([0; 24]);
+            text.extend(0o100_644_u32.to_be_bytes());
+            text.extend([0; 12]);
+            text.extend([7; 20]);
+            text.extend([0, 0, last]);
+            text.extend(*part);
+            text.push(0);
+            last = u8::try_from(part.len()).unwrap_or(0);
+        }
+        text.extend([0; 20]);
+        text
+    }
+
+    #[test]
+    fn paths_that_lead_elsewhere_are_refused() {
+        for (path, expected) in [
+            ("a/b", true),
+            ("a/.gitignore", true),
+            ("../x", false),
+            ("/etc/passwd", false),
+            ("a/../../x", false),
+            ("a//b", false),
+            ("./a", false),
+            (".git/config", false),
+            ("sub/.GIT/hooks/x", false),
+            ("git~1/config", false),
+            (".git./config", false),
+            (".git::$INDEX_ALLOCATION/config", false),
+            (".g\u{200c}it/config", false),
+            (".git\\hooks", false),
+        ] {
+            assert_eq!(Index::parse(&index(&[path.as_bytes()]), Format::Sha1).is_ok(), expected, "{path}");
+        }
+        assert_eq!(Index::parse(&index(&[b"a", b"a"]), Format::Sha1), Err("it has a path twice"));
+    }
+
+    #[test]
+    fn a_short_index_with_gigabytes_of_paths_is_refused() {
+        let long = vec![b'x'; LONGEST_PATH + 1];
+        assert_eq!(Index::parse(&index(&[&long]), Format::Sha1), Err("its paths are too long"));
+    }
+
+    #[test]
+    fn changes_name_what_differs_and_nothing_else() {
+        let of = |entries: &[(&str, u8, char)]| {
+            let entry = |(path, stage, digit): &(&str, u8, char)| {
+                let id = Format::Sha1.id(digit.to_string().repeat(40).as_bytes()).unwrap();
+                ((path.as_bytes().to_vec(), *stage), (0o100_644, id))
+            };
+            Index(entries.iter().map(entry).collect())
+        };
+        let before = of(&[("a", 0, '1'), ("b", 0, '2'), ("c", 0, '3')]);
+        let now = of(&[("a", 0, '1'), ("b", 1, '2'), ("b", 2, '4'), ("d", 0, '5')]);
+        let text = String::from_utf8(now.changes_from(&before, Format::Sha1)).unwrap();
+        let nothing = "0".repeat(40);
+        let expected = [
+            format!("0 {nothing}\tb"),
+            format!("0 {nothing}\tc"),
+            format!("0 {nothing}\td"),
+            format!("100644 {} 1\tb", "2".repeat(40)),
+            format!("100644 {} 2\tb", "4".repeat(40)),
+            format!("100644 {} 0\td", "5".repeat(40)),
+        ];
+        assert_eq!(text.split_terminator('\0').collect::<Vec<_>>(), expected);
+        assert!(now.changes_from(&now, Format::Sha1).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(mut bytes: Vec<u8>, version in 0_u8..6, count in 0_u8..4) {
+            let head = [b"DIRC".as_slice(), &[0, 0, 0, version, 0, 0, 0, count]].concat();
+            bytes.splice(0..0, head);
+            let _ = Index::parse(&bytes, Format::Sha1);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The files of a view that nothing is made of: hooks, other work trees, submodules, whatever git or a task put there.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
+
+use sandbox_files::tree::Kind;
+
+use crate::Error;
+use crate::report::Report;
+use crate::repository::HostRepository;
+use crate::view::{Found, View, differs};
+
+/// Entries that are looked at.
+const MOST: usize = 20_000;
+/// Bytes of a file that are compared.
+const COMPARED: u64 = 1 << 20;
+/// Folders in folders.
+const DEPTH: usize = 16;
+
+/// What is read elsewhere, and what git makes anew: never of use without the rest.
+const NOT_LISTED: [&str; 21] = [
+    "AUTO_MERGE",
+    "CHERRY_PICK_HEAD",
+    "COMMIT_EDITMSG",
+    "FETCH_HEAD",
+    "HEAD",
+    "MERGE_HEAD",
+    "MERGE_MODE",
+    "MERGE_MSG",
+    "MERGE_RR",
+    "ORIG_HEAD",
+    "REBASE_HEAD",
+    "config",
+    "gc.log",
+    "gc.pid",
+    "index",
+    "index.lock",
+    "logs",
+    "objects",
+    "packed-refs",
+    "refs",
+    "rr-cache",
+];
+/// Of `objects`, these lead elsewhere.
+const ALTERNATES: [&str; 2] = ["objects/info/alternates", "objects/info/http-alternates"];
+
+/// Lists what stays behind in `report`.
+pub(crate) fn list(view: &View, host: &HostRepository, report: &mut Report) -> Result<(), Error> {
+    let mut walk = Walk { view, host, report, room: MOST };
+    for path in ALTERNATES {
+        walk.file(Path::new(path))?;
+    }
+    walk.folder(Path::new(""), DEPTH)
+}
+
+struct Walk<'a> {
+    view: &'a View,
+    host: &'a HostRepository,
+    report: &'a mut Report,
+    room: usize,
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, folder: &Path, depth: usize) -> Result<(), Error> {
+        let here = self.view.list(folder);
+        let mut names: BTreeSet<&OsString> = here.iter().map(|(name, _)| name).collect();
+        let there = self.host.view().list(folder);
+        if !self.view.is_upper() {
+            names.extend(there.iter().map(|(name, _)| name));
+        }
+        let is_own = folder.as_os_str().is_empty() || folder == self.host.own("");
+        for name in names {
+            let path = folder.join(name);
+            let is_known = name.to_str().is_some_and(|name| NOT_LISTED.contains(&name));
+            // What a server over plain HTTP would show.
+            if is_own && is_known || path == Path::new("info/refs") {
+                continue;
+            }
+            let Some(room) = self.room.checked_sub(1) else {
+                self.report.more_left = true;
+                return Ok(());
+            };
+            self.room = room;
+            let kind = |entries: &[(OsString, Kind)]| {
+                entries.iter().find(|(other, _)| other == name).map(|(_, kind)| *kind)
+            };
+            self.entry(&path, kind(&here), kind(&there), depth)?;
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        path: &Path,
+        here: Option<Kind>,
+        there: Option<Kind>,
+        depth: usize,
+    ) -> Result<(), Error> {
+        // Repositories of their own, with an import of their own.
+        let is_inner = path.parent() == Some(Path::new("modules"));
+        match (here, there, depth.checked_sub(1)) {
+            (Some(Kind::Folder), Some(Kind::Folder), _) if is_inner => Ok(()),
+            (Some(Kind::Folder), Some(Kind::Folder), Some(depth)) => self.folder(path, depth),
+            (Some(Kind::Folder), None, _) => self.leave(path, "a new folder"),
+            (Some(Kind::File), _, _) => self.file(path),
+            (None, Some(_), _) => self.leave(path, "it was removed"),
+            (Some(Kind::Special), _, _) if matches!(self.view.open(path), Found::Absent) => {
+                self.leave(path, "it was removed")
+            }
+            (None, None, _) => Ok(()),
+            _ => self.leave(path, "it is another kind of file"),
+        }
+    }
+
+    fn file(&mut self, path: &Path) -> Result<(), Error> {
+        let differs = differs(self.view, self.host.view(), path, COMPARED);
+        if differs.map_err(Error::files("compare", path))? {
+            self.leave(path, "it is not on the list")
+        } else {
+            Ok(())
+        }
+    }
+
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "so that each way to say something of an entry reads the same"
+    )]
+    fn leave(&mut self, path: &Path, why: &str) -> Result<(), Error> {
+        self.report.leave(path.to_string_lossy(), why);
+        Ok(())
+    }
+}

@@ -1,0 +1,39 @@
+#![doc = include_str!("../README.md")]
+
+mod commit;
+mod config;
+mod error;
+mod fail_point;
+mod git;
+mod harvest;
+mod import;
+mod index;
+mod index_file;
+mod left;
+mod limits;
+mod object_id;
+mod objects;
+mod operation;
+mod pack_file;
+mod plan;
+mod ref_name;
+mod refs;
+mod report;
+mod repository;
+mod run_name;
+mod settings;
+mod stash;
+mod state;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::Error;
+pub use import::Import;
+pub use limits::Limits;
+pub use report::{Left, RefChange, RefOutcome, Report, SettingChange};
+pub use repository::HostRepository;
+pub use run_name::{InvalidRunName, RunName};
+pub use state::Snapshot;
+pub use view::View;

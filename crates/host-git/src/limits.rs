@@ -1,0 +1,36 @@
+//! How much of what a task left is looked at.
+
+use std::time::Duration;
+
+/// What an import may take. What exceeds it is an error, and nothing is imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Files of objects: loose ones and packs.
+    pub object_files: u64,
+    /// Bytes of all of them together.
+    pub object_bytes: u64,
+    /// Refs in the task's view.
+    pub refs: u64,
+    /// Refs that the task changed.
+    pub changed_refs: u64,
+    /// Bytes of a file that is read as a whole: `packed-refs`, the index, configuration.
+    pub file_bytes: u64,
+    /// Bytes of memory of each git.
+    pub memory: u64,
+    /// For all that is done before something is written.
+    pub time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            object_files: 1_000_000,
+            object_bytes: 16 << 30,
+            refs: 1_000_000,
+            changed_refs: 10_000,
+            file_bytes: 64 << 20,
+            memory: 4 << 30,
+            time: Duration::from_mins(10),
+        }
+    }
+}

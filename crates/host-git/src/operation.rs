@@ -1,0 +1,120 @@
+//! A merge or a cherry-pick that is not committed yet.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::object_id::{Format, ObjectId, lines};
+use crate::view::{Found, View};
+
+/// Bytes of a message.
+const MESSAGE: u64 = 64 * 1024;
+/// Commits that are merged at once.
+const HEADS: usize = 64;
+
+/// What is going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    Merge,
+    CherryPick,
+}
+
+/// An operation that the next commit ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Operation {
+    pub(crate) kind: Kind,
+    pub(crate) heads: Vec<ObjectId>,
+    pub(crate) message: String,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 2] = [Self::Merge, Self::CherryPick];
+
+    /// The file with its commits.
+    pub(crate) fn file(self) -> &'static str {
+        match self {
+            Self::Merge => "MERGE_HEAD",
+            Self::CherryPick => "CHERRY_PICK_HEAD",
+        }
+    }
+}
+
+/// The file with the message of the commit that ends it.
+pub(crate) const MESSAGE_FILE: &str = "MERGE_MSG";
+
+impl Operation {
+    /// What goes on in the work tree whose folder in `view` is `own`. What an upper layer says nothing of is as in `base`.
+    pub(crate) fn read(
+        view: &View,
+        own: &Path,
+        base: Option<&Self>,
+        format: Format,
+    ) -> Result<Option<Self>, &'static str> {
+        for kind in Kind::ALL {
+            let base = base.filter(|base| base.kind == kind);
+            let heads = match view.read(&own.join(kind.file()), MESSAGE) {
+                Found::Same => base.map(|base| base.heads.clone()),
+                Found::Absent => None,
+                Found::Odd(why) => return Err(why),
+                Found::Here(text) => Some(heads(&text, format).ok_or("it names no commits")?),
+            };
+            let Some(heads) = heads else { continue };
+            let message = match view.read(&own.join(MESSAGE_FILE), MESSAGE) {
+                Found::Same => base.map(|base| base.message.clone()).unwrap_or_default(),
+                Found::Absent => String::new(),
+                Found::Odd(why) => return Err(why),
+                Found::Here(text) => message(text).ok_or("its message is no text")?,
+            };
+            return Ok(Some(Self { kind, heads, message }));
+        }
+        Ok(None)
+    }
+
+    /// What the file with its commits says.
+    pub(crate) fn heads_text(&self) -> String {
+        lines("", self.heads.iter())
+    }
+}
+
+fn heads(text: &[u8], format: Format) -> Option<Vec<ObjectId>> {
+    let lines = text.trim_ascii_end().split(|byte| *byte == b'\n');
+    let heads: Vec<ObjectId> = lines.map(|line| format.id(line)).collect::<Option<_>>()?;
+    (heads.len() <= HEADS).then_some(heads)
+}
+
+fn message(text: Vec<u8>) -> Option<String> {
+    let text = String::from_utf8(text).ok()?;
+    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
+    text.chars().all(is_plain).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use sandbox_files::tree::Tree;
+
+    use super::*;
+
+    #[test]
+    fn only_commits_and_text_are_taken() {
+        let id = "a".repeat(40);
+        for (heads, message, expected) in [
+            (format!("{id}\n"), &b"Merge x\n\n# Conflicts:\n#\ta\n"[..], Some(1)),
+            (format!("{id}\n{id}\n"), b"x", Some(2)),
+            ("../../x\n".to_owned(), b"x", None),
+            (String::new(), b"x", None),
+            (format!("{id}\n").repeat(65), b"x", None),
+            (format!("{id}\n"), b"\x1b[2J", None),
+            (format!("{id}\n"), b"\xff", None),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("MERGE_HEAD"), &heads).unwrap();
+            fs::write(folder.path().join("MERGE_MSG"), message).unwrap();
+            let view = View::whole(Tree::open(folder.path()).unwrap());
+            let read = Operation::read(&view, Path::new(""), None, Format::Sha1);
+            let count = read.ok().flatten().map(|operation| operation.heads.len());
+            assert_eq!(count, expected, "{heads} {message:?}");
+        }
+    }
+}

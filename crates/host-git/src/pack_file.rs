@@ -1,0 +1,62 @@
+//! The one pack of new objects, moved to where the host's git finds it.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use sandbox_files::or_absent;
+
+use crate::fail_point::{FailPoint, FailPoints, stopped};
+use crate::{Error, RunName};
+
+/// Git finds a pack by its index, so that comes last.
+const ORDER: [&str; 3] = ["pack", "rev", "idx"];
+
+/// Copies the pack of the folder `from` to the host's folder of objects. What is there already stays.
+pub(crate) fn bring(from: &Path, objects: &Path, run: &RunName, points: FailPoints<'_>) -> Result<(), Error> {
+    let Some(pack) = find(&from.join("pack"))? else {
+        return Ok(());
+    };
+    let folder = objects.join("pack");
+    fs::create_dir_all(&folder).map_err(Error::files("make", &folder))?;
+    // By this name git knows what nobody needs, and removes it some day.
+    let new = folder.join(format!("tmp_sandbox-{run}"));
+    or_absent(fs::remove_file(&new)).map_err(Error::files("remove", &new))?;
+    for extension in ORDER {
+        let source = pack.with_extension(extension);
+        let Some(name) = source.file_name() else { continue };
+        let target = folder.join(name);
+        if !source.exists() || target.exists() {
+            continue;
+        }
+        copy(&source, &new).map_err(Error::files("write", &new))?;
+        stopped(points, FailPoint::Packing)?;
+        fs::rename(&new, &target).map_err(Error::files("write", &target))?;
+    }
+    File::open(&folder).and_then(|folder| folder.sync_all()).map_err(Error::files("write", &folder))
+}
+
+/// The pack in `folder`, unless nothing is in it.
+fn find(folder: &Path) -> Result<Option<PathBuf>, Error> {
+    let entries = fs::read_dir(folder).map_err(Error::files("list", folder))?;
+    for entry in entries {
+        let path = entry.map_err(Error::files("list", folder))?.path();
+        if path.extension().is_some_and(|extension| extension == "pack") {
+            let mut head = [0; 12];
+            File::open(&path)
+                .and_then(|mut file| file.read_exact(&mut head))
+                .map_err(Error::files("read", &path))?;
+            // The last of three numbers is how many objects there are.
+            return Ok(head.get(8..).is_some_and(|count| count != [0; 4]).then_some(path));
+        }
+    }
+    Ok(None)
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut new = File::create_new(to)?;
+    io::copy(&mut File::open(from)?, &mut new)?;
+    new.set_permissions(Permissions::from_mode(0o444))?;
+    new.sync_all()
+}

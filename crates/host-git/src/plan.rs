@@ -1,0 +1,498 @@
+//! What is to be written: what the task made of the start, as far as the host is still there. Nothing is read or written here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::RunName;
+use crate::object_id::ObjectId;
+use crate::operation::Operation;
+use crate::ref_name::{RefName, Space};
+use crate::refs::{RefValue, Table};
+use crate::report::{RefChange, RefOutcome, Report};
+use crate::settings::{Context, Settings};
+use crate::stash::Stash;
+use crate::state::{Part, Snapshot, State, commit};
+
+/// What holds of a task's and the host's repository when something is planned.
+pub(crate) struct Situation<'a> {
+    pub(crate) run: &'a RunName,
+    pub(crate) start: &'a Snapshot,
+    pub(crate) task: &'a State,
+    pub(crate) host: &'a State,
+    /// The kinds of the objects that are there, or come with the import.
+    pub(crate) kinds: &'a BTreeMap<ObjectId, String>,
+    /// Why others do not come.
+    pub(crate) bad: &'a BTreeMap<ObjectId, String>,
+    /// Branches that other work trees of the host are at.
+    pub(crate) elsewhere: &'a BTreeSet<RefName>,
+}
+
+/// A change of a ref, which holds only while the ref is what it was found to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Update {
+    pub(crate) name: RefName,
+    pub(crate) old: Option<ObjectId>,
+    pub(crate) new: Option<ObjectId>,
+}
+
+/// A value that a ref loses.
+#[derive(Debug)]
+pub(crate) struct Loss {
+    pub(crate) name: RefName,
+    pub(crate) id: ObjectId,
+    /// Whether it is more than a commit that other refs may lead to.
+    is_always: bool,
+}
+
+/// What becomes of the operation in progress.
+#[derive(Debug, Default)]
+pub(crate) enum Next {
+    #[default]
+    Stays,
+    Ends,
+    Is(Operation),
+}
+
+/// What is to be written, in this order.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// Refs that are in the way of others.
+    pub(crate) early: Vec<Update>,
+    pub(crate) updates: Vec<Update>,
+    pub(crate) symbolic: Vec<(RefName, RefName)>,
+    pub(crate) head: Option<RefValue>,
+    pub(crate) index: bool,
+    pub(crate) operation: Next,
+    pub(crate) stashes: Option<Vec<Stash>>,
+    pub(crate) report: Report,
+    pub(crate) losses: Vec<Loss>,
+    /// The refs as they will be.
+    pub(crate) end: Table,
+}
+
+impl Plan {
+    pub(crate) fn of(situation: &Situation<'_>) -> Self {
+        let end = situation.host.refs.table();
+        let mut planner = Planner {
+            it: situation,
+            at_start: situation.start.refs.table(),
+            task: situation.task.refs.table(),
+            plan: Self { end, ..Self::default() },
+        };
+        planner.refs();
+        planner.stashes();
+        planner.head();
+        planner.index();
+        planner.operation();
+        planner.settings();
+        planner.plan
+    }
+
+    /// Keeps what of the losses nothing else leads to: all but those that are in no `lost`.
+    pub(crate) fn back_up(&mut self, run: &RunName, lost: &BTreeSet<ObjectId>) {
+        let folder = format!("refs/sandbox/backup/{run}/");
+        let mut backups = Vec::new();
+        for Loss { name, id, is_always } in std::mem::take(&mut self.losses) {
+            if !is_always && !lost.contains(&id) {
+                continue;
+            }
+            let (backup, is_new) = free_name(&self.end, &folder, &name, &id);
+            if is_new {
+                self.end.insert(backup.clone(), RefValue::Object(id.clone()));
+                backups.push(Update { name: backup.clone(), old: None, new: Some(id) });
+            }
+            // Stashes are one ref.
+            let is_it = |change: &&mut RefChange| {
+                change.name == name.as_str() || name.space().is_none() && change.name == "refs/stash"
+            };
+            if let Some(change) = self.report.refs.iter_mut().find(is_it) {
+                change.backup = Some(backup.to_string());
+            }
+        }
+        // Git writes them in their order: what is lost has another name first.
+        let later = if self.early.is_empty() { &mut self.updates } else { &mut self.early };
+        later.splice(0..0, backups);
+    }
+}
+
+struct Planner<'a> {
+    it: &'a Situation<'a>,
+    at_start: Table,
+    task: Table,
+    plan: Plan,
+}
+
+const MOVED: &str = "the host moved it meanwhile";
+
+impl Planner<'_> {
+    fn refs(&mut self) {
+        let names: BTreeSet<RefName> = self.at_start.keys().chain(self.task.keys()).cloned().collect();
+        let changed = |name: &RefName| self.at_start.get(name) != self.task.get(name);
+        let (removed, set): (Vec<RefName>, Vec<RefName>) =
+            names.into_iter().filter(changed).partition(|name| !self.task.contains_key(name));
+        for name in removed.into_iter().chain(set) {
+            let outcome = match name.space() {
+                None => RefOutcome::Stayed { why: "refs of this name do not come".to_owned() },
+                // With its log.
+                Some(Space::Stash) => continue,
+                Some(space) => self.one(&name, space),
+            };
+            self.tell(&name, outcome);
+        }
+    }
+
+    fn tell(&mut self, name: &RefName, outcome: RefOutcome) {
+        let (old, new) = (self.it.host.refs.get(name), self.task.get(name));
+        let (old, new) = (old.map(ToString::to_string), new.map(ToString::to_string));
+        self.plan.report.refs.push(RefChange { name: name.to_string(), old, new, outcome, backup: None });
+    }
+
+    fn one(&mut self, name: &RefName, space: Space) -> RefOutcome {
+        let stayed = |why: &str| RefOutcome::Stayed { why: why.to_owned() };
+        let (now, wanted) = (self.plan.end.get(name).cloned(), self.task.get(name).cloned());
+        if now == wanted {
+            return RefOutcome::Came;
+        }
+        let is_moved = now.as_ref() != self.at_start.get(name);
+        let old = match now {
+            Some(RefValue::Symbolic(_)) => return stayed("it is another ref's name on the host"),
+            Some(RefValue::Object(id)) => Some(id),
+            None => None,
+        };
+        let id = match wanted {
+            Some(RefValue::Symbolic(target)) => return self.symbolic(name, &target, is_moved),
+            Some(RefValue::Object(id)) => {
+                if let Err(why) = self.check(&id, space) {
+                    return RefOutcome::Stayed { why };
+                }
+                Some(id)
+            }
+            None => None,
+        };
+        let why = if is_moved {
+            MOVED
+        } else if self.it.elsewhere.contains(name) {
+            "another work tree of the host is at it"
+        } else if id.is_some() && in_the_way(&self.plan.end, name).next().is_some() {
+            "the host has refs that are in the way of its name"
+        } else {
+            self.update(name, old, id, space == Space::Tag);
+            return RefOutcome::Came;
+        };
+        match id {
+            Some(id) => self.keep(name, &id, why),
+            None => stayed(why),
+        }
+    }
+
+    fn update(&mut self, name: &RefName, old: Option<ObjectId>, new: Option<ObjectId>, is_always: bool) {
+        match &new {
+            Some(id) => {
+                // Git takes no ref away and puts another in its place at once.
+                let is_in_way = |update: &mut Update| update.new.is_none() && update.name.excludes(name);
+                self.plan.early.extend(self.plan.updates.extract_if(.., is_in_way));
+                self.plan.end.insert(name.clone(), RefValue::Object(id.clone()));
+            }
+            None => drop(self.plan.end.remove(name)),
+        }
+        if let Some(id) = old.clone() {
+            self.plan.losses.push(Loss { name: name.clone(), id, is_always });
+        }
+        self.plan.updates.push(Update { name: name.clone(), old, new });
+    }
+
+    fn symbolic(&mut self, name: &RefName, target: &RefName, is_moved: bool) -> RefOutcome {
+        let is_within = name.remote_head().is_some_and(|folder| target.as_str().starts_with(folder));
+        if !is_within || !self.plan.end.contains_key(target) || self.plan.end.contains_key(name) {
+            return RefOutcome::Stayed {
+                why: "only the `HEAD` of a remote can name a ref, one of the same remote".to_owned(),
+            };
+        }
+        if is_moved || in_the_way(&self.plan.end, name).next().is_some() {
+            return RefOutcome::Stayed { why: MOVED.to_owned() };
+        }
+        self.plan.end.insert(name.clone(), RefValue::Symbolic(target.clone()));
+        self.plan.symbolic.push((name.clone(), target.clone()));
+        RefOutcome::Came
+    }
+
+    /// Keeps the task's value of `name` below the run's own name.
+    fn keep(&mut self, name: &RefName, id: &ObjectId, why: &str) -> RefOutcome {
+        let folder = format!("refs/sandbox/{}/", self.it.run);
+        let (kept, is_new) = free_name(&self.plan.end, &folder, name, id);
+        if is_new {
+            self.plan.end.insert(kept.clone(), RefValue::Object(id.clone()));
+            self.plan.updates.push(Update { name: kept.clone(), old: None, new: Some(id.clone()) });
+        }
+        RefOutcome::Kept { name: kept.to_string(), why: why.to_owned() }
+    }
+
+    /// Whether `id` came, and is what a ref of this kind can be.
+    fn check(&self, id: &ObjectId, space: Space) -> Result<(), String> {
+        if let Some(why) = self.it.bad.get(id) {
+            return Err(why.clone());
+        }
+        match self.it.kinds.get(id) {
+            None => Err("its object is not there".to_owned()),
+            Some(kind) if kind == "commit" || space == Space::Tag => Ok(()),
+            Some(_) => Err("it is no commit".to_owned()),
+        }
+    }
+
+    fn stashes(&mut self) {
+        let (start, host, task) = (&self.it.start.stash, &self.it.host.stash, &self.it.task.stash);
+        let ids = |stashes: &[Stash]| stashes.iter().map(|stash| stash.id.clone()).collect::<Vec<_>>();
+        if ids(task) == ids(start) || ids(task) == ids(host) {
+            return;
+        }
+        let Some(name) = RefName::parse(b"refs/stash") else { return };
+        let bad = task.iter().find_map(|stash| self.check(&stash.id, Space::Stash).err());
+        if let Some(why) = bad {
+            return self.tell(&name, RefOutcome::Stayed { why });
+        }
+        let (old, new) =
+            (host.first().map(|stash| stash.id.clone()), task.first().map(|stash| stash.id.clone()));
+        // Where both have the same stash on top, this is an import that goes on.
+        if ids(host) == ids(start) || (old.is_some() && old == new) {
+            let gone: Vec<ObjectId> = ids(host).into_iter().filter(|id| !ids(task).contains(id)).collect();
+            if old != new {
+                self.update(&name, old, new, false);
+                self.plan.losses.retain(|loss| loss.name != name);
+            }
+            let losses = gone.into_iter().map(|id| Loss {
+                name: name.with(&format!("/{}", short(&id))),
+                id,
+                is_always: true,
+            });
+            self.plan.losses.extend(losses);
+            self.plan.report.stashes = Some(task.len());
+            self.plan.stashes = Some(task.clone());
+            return self.tell(&name, RefOutcome::Came);
+        }
+        let own = task.iter().filter(|stash| !ids(host).contains(&stash.id));
+        let mut outcome = RefOutcome::Stayed { why: MOVED.to_owned() };
+        for stash in own.cloned().collect::<Vec<_>>().iter().rev() {
+            outcome = self.keep(&name.with(&format!("/{}", short(&stash.id))), &stash.id, MOVED);
+        }
+        self.tell(&name, outcome);
+    }
+
+    fn head(&mut self) {
+        let wanted = match &self.it.task.head {
+            Part::Same => return,
+            Part::Bad(why) => return self.plan.report.leave("HEAD", *why),
+            Part::Here(wanted) => wanted,
+        };
+        let (start, now) = (self.it.start.head.as_ref(), self.host_head());
+        if Some(wanted) == start {
+            return;
+        }
+        let shown = wanted.to_string();
+        let refusal = if now == Some(wanted) {
+            None
+        } else if now != start {
+            Some(MOVED.to_owned())
+        } else {
+            match wanted {
+                RefValue::Object(id) => self.check(id, Space::Branch).err(),
+                RefValue::Symbolic(name) if self.it.elsewhere.contains(name) => {
+                    Some("another work tree of the host is at this branch".to_owned())
+                }
+                RefValue::Symbolic(name) if self.plan.end.get(name) != self.task.get(name) => {
+                    Some("its branch does not come as the task has it".to_owned())
+                }
+                RefValue::Symbolic(_) => None,
+            }
+        };
+        match refusal {
+            None => {
+                self.plan.head = (now != Some(wanted)).then(|| wanted.clone());
+                self.plan.report.head = Some(shown);
+            }
+            Some(why) => {
+                self.plan.report.leave("HEAD", format!("{shown}: {why}"));
+                if let (RefValue::Object(id), Some(name)) = (wanted, RefName::parse(b"refs/HEAD"))
+                    && self.check(id, Space::Branch).is_ok()
+                {
+                    let kept = self.keep(&name, id, &why);
+                    self.tell(&name, kept);
+                }
+            }
+        }
+        self.restore_branch();
+    }
+
+    /// The branch that the host's `HEAD` stays at is not taken away from below it.
+    fn restore_branch(&mut self) {
+        let Some(RefValue::Symbolic(name)) = self.host_head().filter(|_| self.plan.head.is_none()).cloned()
+        else {
+            return;
+        };
+        let is_it = |update: &&Update| update.name == name && update.new.is_none();
+        let removed = self
+            .plan
+            .updates
+            .iter()
+            .chain(&self.plan.early)
+            .find(is_it)
+            .and_then(|update| update.old.clone());
+        let Some(old) = removed else { return };
+        if in_the_way(&self.plan.end, &name).next().is_some() {
+            return;
+        }
+        self.plan.updates.retain(|update| !is_it(&update));
+        self.plan.losses.retain(|loss| loss.name != name);
+        self.plan.end.insert(name.clone(), RefValue::Object(old));
+        if let Some(change) = self.plan.report.refs.iter_mut().find(|change| change.name == name.as_str()) {
+            change.outcome = RefOutcome::Stayed { why: "the host's `HEAD` stays at it".to_owned() };
+        }
+    }
+
+    fn host_head(&self) -> Option<&RefValue> {
+        match &self.it.host.head {
+            Part::Here(head) => Some(head),
+            Part::Same | Part::Bad(_) => None,
+        }
+    }
+
+    /// Whether the work tree is at the commit after the import that the task's was at.
+    fn is_at_commit(&self) -> bool {
+        let head = match &self.it.task.head {
+            Part::Here(head) => Some(head),
+            Part::Same => self.it.start.head.as_ref(),
+            Part::Bad(_) => return false,
+        };
+        let after = self.plan.head.as_ref().or(self.host_head());
+        commit(head, &self.task) == commit(after, &self.plan.end)
+    }
+
+    fn index(&mut self) {
+        let index = match &self.it.task.index {
+            Part::Same => return,
+            Part::Bad(why) => return self.plan.report.leave("index", *why),
+            Part::Here(index) => index,
+        };
+        let digest = index.digest();
+        if self.it.start.index.as_ref() == Some(&digest) {
+            return;
+        }
+        let host = match &self.it.host.index {
+            Part::Here(host) => Some(host.digest()),
+            Part::Same | Part::Bad(_) => None,
+        };
+        let refusal = if host.as_ref() == Some(&digest) {
+            self.plan.report.index = true;
+            return;
+        } else if host.is_none() || self.it.start.index.is_none() {
+            Some("the host's is of a form that is not understood".to_owned())
+        } else if host != self.it.start.index {
+            Some(MOVED.to_owned())
+        } else if !self.is_at_commit() {
+            Some("`HEAD` does not come as the task has it".to_owned())
+        } else {
+            let missing = index.objects().find(|id| self.it.kinds.get(id).is_none_or(|kind| kind != "blob"));
+            missing.map(|id| {
+                self.it
+                    .bad
+                    .get(id)
+                    .cloned()
+                    .unwrap_or_else(|| format!("it names {id}, which is no file that is there"))
+            })
+        };
+        let Some(why) = refusal else {
+            (self.plan.index, self.plan.report.index) = (true, true);
+            return;
+        };
+        self.plan.report.leave("index", why);
+        let hint =
+            "the index stays as it is: `git status` compares with it, `git reset` makes it that of `HEAD`";
+        self.plan.report.hints.push(hint.to_owned());
+    }
+
+    fn operation(&mut self) {
+        let wanted = match &self.it.task.operation {
+            Part::Same => return,
+            Part::Bad(why) => return self.plan.report.leave("MERGE_HEAD", *why),
+            Part::Here(wanted) => wanted,
+        };
+        let host = match &self.it.host.operation {
+            Part::Here(host) => Some(host),
+            Part::Same | Part::Bad(_) => None,
+        };
+        if *wanted == self.it.start.operation {
+            return;
+        }
+        let either = wanted.as_ref().or(self.it.start.operation.as_ref());
+        let file = either.map_or("MERGE_HEAD", |operation| operation.kind.file());
+        let heads = wanted.iter().flat_map(|operation| &operation.heads);
+        let bad = heads.map(|id| self.check(id, Space::Branch)).find_map(Result::err);
+        let refusal = if host == Some(wanted) {
+            None
+        } else if host != Some(&self.it.start.operation) {
+            Some(MOVED.to_owned())
+        } else if !self.is_at_commit() || self.plan.report.left.iter().any(|left| left.path == "index") {
+            Some("`HEAD` and the index do not come as the task has them".to_owned())
+        } else {
+            bad
+        };
+        if let Some(why) = refusal {
+            return self.plan.report.leave(file, why);
+        }
+        self.plan.report.operation = Some(file.to_owned());
+        if wanted.is_some() {
+            let hint = "`git commit` ends what is in progress, with its message";
+            self.plan.report.hints.push(hint.to_owned());
+        }
+        if host != Some(wanted) {
+            self.plan.operation = wanted.clone().map_or(Next::Ends, Next::Is);
+        }
+    }
+
+    fn settings(&mut self) {
+        let task = match &self.it.task.settings {
+            Part::Same => return,
+            Part::Bad(why) => return self.plan.report.leave("config", *why),
+            Part::Here(task) => task,
+        };
+        let none = Settings::default();
+        let host = match &self.it.host.settings {
+            Part::Here(host) => host,
+            Part::Same | Part::Bad(_) => &none,
+        };
+        let context = Context {
+            at_start: &self.it.start.settings,
+            host,
+            is_branch: &|name| self.plan.end.contains_key(name),
+            is_new: &|name| !self.at_start.contains_key(name),
+        };
+        self.plan.report.settings = task.changes(&context);
+    }
+}
+
+/// Refs of `table` beside which there can be no ref `name`: one is a folder where the other is a file.
+fn in_the_way<'a>(table: &'a Table, name: &RefName) -> impl Iterator<Item = &'a RefName> {
+    let above = name
+        .folders()
+        .filter_map(|folder| table.get_key_value(&folder).map(|(name, _)| name))
+        .collect::<Vec<_>>();
+    let inside = name.with("/");
+    let below = table.range(inside.clone()..).map(|(name, _)| name);
+    above.into_iter().chain(below.take_while(move |name| name.as_str().starts_with(inside.as_str())))
+}
+
+/// The name for `id`, which is or was at `name`, in `folder`, and whether it is to be made.
+fn free_name(table: &Table, folder: &str, name: &RefName, id: &ObjectId) -> (RefName, bool) {
+    let folders = [folder.to_owned(), format!("{folder}{}/", short(id)), format!("{folder}{id}/")];
+    let value = RefValue::Object(id.clone());
+    let names = folders.iter().map(|folder| name.below(folder));
+    let place = |name: &RefName| match table.get(name) {
+        Some(there) => (*there == value).then_some(false),
+        None => in_the_way(table, name).next().is_none().then_some(true),
+    };
+    let found = names.clone().find_map(|name| place(&name).map(|is_new| (name, is_new)));
+    // The last is free: nothing but this id is ever below its own name.
+    found.unwrap_or_else(|| (name.below(&format!("{folder}{id}/")), true))
+}
+
+fn short(id: &ObjectId) -> &str {
+    id.as_str().get(..12).unwrap_or(id.as_str())
+}

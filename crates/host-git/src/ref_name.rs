@@ -1,0 +1,183 @@
+//! Names of refs, stricter than git's own.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a name: each part is a file.
+const LONGEST: usize = 1000;
+
+/// A full name of a ref that git accepts, whatever wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct RefName(Box<str>);
+
+/// What a ref is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Space {
+    Branch,
+    Tag,
+    Remote,
+    Note,
+    Stash,
+}
+
+impl RefName {
+    /// What `git check-ref-format` accepts, in printable UTF-8.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        let text = str::from_utf8(text).ok()?;
+        let is_good_part = |part: &str| {
+            (1..=250).contains(&part.len()) && !part.starts_with('.') && part.strip_suffix(".lock").is_none()
+        };
+        let is_bad = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
+        let is_good = text.starts_with("refs/")
+            && text.len() <= LONGEST
+            && text.split('/').all(is_good_part)
+            && !text.contains(is_bad)
+            && !text.contains("..")
+            && !text.contains("@{")
+            && !text.ends_with('.');
+        is_good.then(|| Self(text.into()))
+    }
+
+    /// The branch that is called `short`.
+    pub(crate) fn branch(short: &[u8]) -> Option<Self> {
+        Self::parse(&[b"refs/heads/", short].concat()).filter(|name| name.space().is_some())
+    }
+
+    /// Which of the refs that are imported it is; `None` for all others.
+    pub(crate) fn space(&self) -> Option<Space> {
+        let rest = self.0.strip_prefix("refs/")?;
+        if rest == "stash" {
+            return Some(Space::Stash);
+        }
+        let (space, short) = rest.split_once('/')?;
+        // Commands would take them for options, and for the work tree's own HEAD.
+        if short.starts_with('-') || (space == "heads" && short == "HEAD") {
+            return None;
+        }
+        match space {
+            "heads" => Some(Space::Branch),
+            "tags" => Some(Space::Tag),
+            "remotes" => Some(Space::Remote),
+            "notes" => Some(Space::Note),
+            _ => None,
+        }
+    }
+
+    /// What a branch is called without `refs/heads/`.
+    pub(crate) fn short_branch(&self) -> Option<&str> {
+        self.0.strip_prefix("refs/heads/")
+    }
+
+    /// The folder that a symbolic ref of a remote may name refs of: only its `HEAD` is one.
+    pub(crate) fn remote_head(&self) -> Option<&str> {
+        let folder = self.0.strip_suffix("HEAD")?;
+        let remote = folder.strip_prefix("refs/remotes/")?;
+        (remote.len() > 1).then_some(folder)
+    }
+
+    /// The same ref below `folder`, which ends with a slash.
+    pub(crate) fn below(&self, folder: &str) -> Self {
+        Self(format!("{folder}{}", self.0.strip_prefix("refs/").unwrap_or(&self.0)).into())
+    }
+
+    /// The same name with `suffix`.
+    pub(crate) fn with(&self, suffix: &str) -> Self {
+        Self(format!("{}{suffix}", self.0).into())
+    }
+
+    /// Whether there can be no ref of this name beside `other`.
+    pub(crate) fn excludes(&self, other: &Self) -> bool {
+        let is_within = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
+        is_within(&self.0, &other.0) || is_within(&other.0, &self.0)
+    }
+
+    /// The names that cannot be refs beside it: it would be a file where they need a folder.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = Self> {
+        let slashes = self.0.match_indices('/').skip(1);
+        slashes.filter_map(|(at, _)| Some(Self(self.0.get(..at)?.into())))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RefName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_that_git_or_a_terminal_would_stumble_over_are_refused() {
+        for (name, expected) in [
+            ("refs/heads/main", true),
+            ("refs/heads/a/b@c", true),
+            ("refs/heads/größe", true),
+            ("refs/heads/a.lock", false),
+            ("refs/heads/a.lock/b", false),
+            ("refs/heads/.a", false),
+            ("refs/heads/a..b", false),
+            ("refs/heads/a b", false),
+            ("refs/heads/a\x1b[2J", false),
+            ("refs/heads/a\u{9b}2J", false),
+            ("refs/heads/a~1", false),
+            ("refs/heads/@{1}", false),
+            ("refs/heads//a", false),
+            ("refs/heads/a/", false),
+            ("refs/heads/a.", false),
+            ("refs/heads/../../config", false),
+            ("heads/main", false),
+            ("config", false),
+        ] {
+            assert_eq!(RefName::parse(name.as_bytes()).is_some(), expected, "{name:?}");
+        }
+        assert!(RefName::parse(b"refs/heads/\xff").is_none());
+        assert!(RefName::parse(format!("refs/heads/{}", "a/".repeat(600)).as_bytes()).is_none());
+    }
+
+    #[test]
+    fn only_five_kinds_of_refs_are_imported() {
+        for (name, expected) in [
+            ("refs/heads/main", Some(Space::Branch)),
+            ("refs/tags/v1", Some(Space::Tag)),
+            ("refs/remotes/origin/HEAD", Some(Space::Remote)),
+            ("refs/notes/commits", Some(Space::Note)),
+            ("refs/stash", Some(Space::Stash)),
+            ("refs/replace/0123456789abcdef0123456789abcdef01234567", None),
+            ("refs/sandbox/backup/x", None),
+            ("refs/bisect/bad", None),
+            ("refs/heads", None),
+            ("refs/heads/HEAD", None),
+            ("refs/heads/-x", None),
+        ] {
+            assert_eq!(RefName::parse(name.as_bytes()).unwrap().space(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn folders_of_a_name_are_those_that_could_be_refs() {
+        let name = RefName::parse(b"refs/heads/a/b").unwrap();
+        let folders: Vec<String> = name.folders().map(|name| name.to_string()).collect();
+        assert_eq!(folders, ["refs/heads", "refs/heads/a"]);
+        assert_eq!(name.below("refs/sandbox/R/").as_str(), "refs/sandbox/R/heads/a/b");
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_never_leaves_its_folder(bytes: Vec<u8>) {
+            if let Some(name) = RefName::parse(&[b"refs/heads/".as_slice(), &bytes].concat()) {
+                let parts: Vec<&str> = name.as_str().split('/').collect();
+                prop_assert!(parts.iter().all(|part| !part.is_empty() && *part != ".." && *part != "."));
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What a repository says: the host's at the start of a task and now, and the task's view of it at its end.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::index::Index;
+use crate::object_id::{Format, ObjectId};
+use crate::operation::Operation;
+use crate::ref_name::{RefName, Space};
+use crate::refs::{Odd, RefValue, Refs, Table};
+use crate::repository::{HostRepository, OWN_FILE, is_reftable};
+use crate::settings::{Digests, Settings};
+use crate::stash::{self, Stash};
+use crate::view::{Found, View};
+use crate::{Error, Limits, config};
+
+/// The refs, `HEAD`, index and settings of the host's repository when a task began.
+///
+/// It is kept where the run is recorded, so that an import can be made after a crash. It holds no values of settings, only digests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    pub(crate) format: Format,
+    pub(crate) refs: Refs,
+    pub(crate) head: Option<RefValue>,
+    /// The index's digest.
+    pub(crate) index: Option<String>,
+    pub(crate) stash: Vec<Stash>,
+    pub(crate) operation: Option<Operation>,
+    pub(crate) settings: Digests,
+}
+
+/// A part of a repository.
+#[derive(Debug)]
+pub(crate) enum Part<T> {
+    /// As it was at the start.
+    Same,
+    Here(T),
+    /// Not as git writes it.
+    Bad(&'static str),
+}
+
+/// What a repository says.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) refs: Refs,
+    pub(crate) odd: Odd,
+    pub(crate) head: Part<RefValue>,
+    pub(crate) index: Part<Index>,
+    pub(crate) stash: Vec<Stash>,
+    pub(crate) operation: Part<Option<Operation>>,
+    pub(crate) settings: Part<Settings>,
+}
+
+impl Snapshot {
+    /// Reads the host's repository, when no task has it yet.
+    ///
+    /// # Errors
+    ///
+    /// When there is more of it than a program can hold.
+    pub fn take(host: &HostRepository) -> Result<Self, Error> {
+        let State { refs, head, index, stash, operation, settings, .. } = State::of_host(host)?;
+        Ok(Self {
+            format: host.format(),
+            refs,
+            head: head.here(),
+            index: index.here().map(|index| index.digest()),
+            stash,
+            operation: operation.here().flatten(),
+            settings: settings.here().map(|settings| settings.digests()).unwrap_or_default(),
+        })
+    }
+
+    fn empty(format: Format) -> Self {
+        let (refs, settings) = (Refs::default(), Digests::new());
+        Self { format, refs, head: None, index: None, stash: Vec::new(), operation: None, settings }
+    }
+}
+
+impl<T> Part<T> {
+    pub(crate) fn here(self) -> Option<T> {
+        match self {
+            Self::Here(what) => Some(what),
+            Self::Same | Self::Bad(_) => None,
+        }
+    }
+}
+
+impl State {
+    /// What the host's repository says now.
+    pub(crate) fn of_host(host: &HostRepository) -> Result<Self, Error> {
+        let limits = Limits { refs: u64::MAX, file_bytes: OWN_FILE, ..Limits::default() };
+        Self::read(host.view(), host, &Snapshot::empty(host.format()), &limits)
+    }
+
+    /// What a task's view says. What it says nothing of is as at the start.
+    pub(crate) fn read(
+        view: &View,
+        host: &HostRepository,
+        start: &Snapshot,
+        limits: &Limits,
+    ) -> Result<Self, Error> {
+        let format = host.format();
+        let read = |path: &Path| view.read(path, limits.file_bytes);
+        let settings = match read(Path::new("config")) {
+            Found::Same => Part::Same,
+            Found::Absent => Part::Here(Settings::default()),
+            Found::Odd(why) => Part::Bad(why),
+            Found::Here(text) => match config::settings(&text) {
+                Some(settings) if is_reftable(&settings) => {
+                    let problem = "keeps its refs in a reftable now, which is not understood yet";
+                    return Err(Error::Unsupported { path: view.path().to_owned(), problem });
+                }
+                Some(settings) => Part::Here(Settings::of(&settings)),
+                None => Part::Bad("git itself cannot read it"),
+            },
+        };
+        let (refs, odd) = Refs::read(view, &start.refs, format, limits.file_bytes, limits.refs)?;
+        let stash = stashes(view, &start.stash, &refs.table(), format);
+        let own = host.own("");
+        Ok(Self {
+            head: head(&read(&host.own("HEAD")), format),
+            index: match read(&host.own("index")) {
+                Found::Same => Part::Same,
+                Found::Absent => Part::Here(Index::default()),
+                Found::Odd(why) => Part::Bad(why),
+                Found::Here(text) => Index::parse(&text, format).map_or_else(Part::Bad, Part::Here),
+            },
+            operation: Operation::read(view, &own, start.operation.as_ref(), format)
+                .map_or_else(Part::Bad, Part::Here),
+            refs,
+            odd,
+            stash,
+            settings,
+        })
+    }
+}
+
+/// The commit that `head` is at, by `table`.
+pub(crate) fn commit<'a>(head: Option<&'a RefValue>, table: &'a Table) -> Option<&'a ObjectId> {
+    match head? {
+        RefValue::Object(id) => Some(id),
+        RefValue::Symbolic(name) => table.get(name)?.object(),
+    }
+}
+
+fn head(found: &Found<Vec<u8>>, format: Format) -> Part<RefValue> {
+    let text = match found {
+        Found::Same => return Part::Same,
+        Found::Absent => return Part::Bad("there is none"),
+        Found::Odd(why) => return Part::Bad(why),
+        Found::Here(text) => text,
+    };
+    let is_place = |value: &RefValue| match value {
+        RefValue::Object(_) => true,
+        RefValue::Symbolic(name) => name.space() == Some(Space::Branch),
+    };
+    RefValue::parse(text, format)
+        .filter(is_place)
+        .map_or(Part::Bad("it names no branch and no commit"), Part::Here)
+}
+
+fn stashes(view: &View, base: &[Stash], table: &Table, format: Format) -> Vec<Stash> {
+    let newest = RefName::parse(b"refs/stash").and_then(|name| table.get(&name)?.object());
+    let Some(newest) = newest else {
+        return Vec::new();
+    };
+    let log = match view.read(Path::new("logs/refs/stash"), 1 << 20) {
+        Found::Same => base.to_vec(),
+        Found::Here(text) => stash::parse(&text, format),
+        Found::Absent | Found::Odd(_) => Vec::new(),
+    };
+    // The ref counts; a log that ends elsewhere is not its log.
+    if log.first().is_some_and(|stash| stash.id == *newest) { log } else { vec![Stash::bare(newest.clone())] }
+}

@@ -1,0 +1,177 @@
+//! What people and agents do with git, and what arrives.
+
+use std::fs;
+
+use super::bed::{Bed, script};
+use crate::{RefOutcome, Report};
+
+/// Commands after which the host is as the task is.
+const ARRIVES: [(&str, &str); 22] = [
+    ("nothing", ""),
+    ("commit", "echo x > c; git add c; git commit -qm third"),
+    ("amend", "git commit -q --amend -m other"),
+    ("empty commit", "git commit -q --allow-empty -m x"),
+    ("branch", "git branch new; git switch -qc more; git commit -q --allow-empty -m x"),
+    ("branch below a branch", "git branch -m side side/inner"),
+    (
+        "branch above a branch",
+        "git switch -qc deep/er; git commit -q --allow-empty -m x; git switch -q main; git branch -m deep/er deep",
+    ),
+    ("rename the branch", "git branch -m main trunk"),
+    (
+        "delete a branch",
+        "git switch -q side; git commit -q --allow-empty -m lost; git switch -q main; git branch -D side",
+    ),
+    ("tag", "git tag v2; git tag -a -m text v3; git tag -d v1"),
+    ("move a tag", "git tag -f v1"),
+    ("detached HEAD", "git switch -q --detach v1; git commit -q --allow-empty -m x"),
+    ("stash", "echo s > a; git stash -q; echo t > b; git stash push -q -m two"),
+    ("notes", "git notes add -m note"),
+    (
+        "merge",
+        "git switch -q side; echo y > d; git add d; git commit -qm d; git switch -q main; git merge -q side -m merged",
+    ),
+    (
+        "conflicted merge",
+        "git switch -q side; echo y > a; git commit -qam y; git switch -q main; git merge side || true",
+    ),
+    (
+        "conflicted cherry-pick",
+        "git switch -q side; echo y > a; git commit -qam y; git switch -q main; git cherry-pick side || true",
+    ),
+    (
+        "staged, not committed",
+        "echo x > c; git add c; git rm -q b; chmod +x a; git add a; ln -s a l; git add l",
+    ),
+    ("gc", "git commit -q --allow-empty -m x; git gc -q --prune=now"),
+    ("repack", "git commit -q --allow-empty -m x; git repack -qad"),
+    ("pack-refs", "git branch new; git pack-refs --all --prune; git branch -D side"),
+    ("reset", "git reset -q --hard HEAD~1"),
+];
+
+fn nothing_is_left(report: &Report, name: &str) {
+    let stayed = |outcome: &RefOutcome| *outcome != RefOutcome::Came;
+    assert!(!report.refs.iter().any(|change| stayed(&change.outcome)), "{name}: {report:?}");
+    assert!(report.left.is_empty(), "{name}: {report:?}");
+}
+
+/// Without the refs that are ours.
+fn without_ours(says: &str) -> String {
+    says.split_inclusive('\n').filter(|line| !line.starts_with("refs/sandbox/")).collect()
+}
+
+#[test]
+fn everyday_work_arrives_whole() {
+    for (format, is_upper) in [("sha1", false), ("sha1", true), ("sha256", true)] {
+        for (name, commands) in ARRIVES {
+            let mut bed = Bed::with(format, |_| {});
+            bed.is_upper = is_upper;
+            bed.script(commands);
+            let report = bed.import();
+            assert_eq!(without_ours(&bed.host_says()), bed.task_says(), "{name} {format} {is_upper}");
+            nothing_is_left(&report, name);
+            assert_eq!(report.is_empty(), name == "nothing", "{name}: {report:?}");
+            // Once more, there is nothing to do.
+            let says = bed.host_says();
+            bed.import();
+            assert_eq!(bed.host_says(), says, "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_lost_has_a_backup() {
+    let bed = Bed::with("sha1", |host| {
+        script(
+            host,
+            "git switch -qc work; git commit -q --allow-empty -m work; echo s > a; git stash -q; git switch -q main",
+        );
+    });
+    let (work, stash) = (bed.git("rev-parse work"), bed.git("rev-parse stash"));
+    bed.script("git branch -D work; git stash drop -q; git branch -D side");
+    let report = bed.import();
+    let backups = bed.git("for-each-ref --format=%(refname)=%(objectname) refs/sandbox");
+    let expected = format!(
+        "refs/sandbox/backup/run-1/heads/work={work}\nrefs/sandbox/backup/run-1/stash/{}={stash}",
+        &stash[..12]
+    );
+    assert_eq!(backups, expected, "what other refs lead to needs none");
+    let named: Vec<&str> = report.refs.iter().filter_map(|change| change.backup.as_deref()).collect();
+    assert_eq!(named.len(), 2, "{report:?}");
+}
+
+#[test]
+fn a_rebase_in_progress_stays_behind_with_a_word_how_to_go_on() {
+    let bed = Bed::new();
+    bed.script("git switch -q side; echo y > a; git commit -qam y\n-git rebase main");
+    let branch = bed.git("rev-parse side");
+    let report = bed.import();
+    assert_ne!(bed.git("rev-parse HEAD"), branch);
+    assert!(report.hints.iter().any(|hint| hint.contains("no `git rebase --abort` is needed")), "{report:?}");
+    assert!(report.left.iter().any(|left| left.path == "rebase-merge"), "{report:?}");
+    assert!(!bed.common().join("rebase-merge").exists());
+    script(&bed.host(), "git reset -q --hard; git switch -q side");
+}
+
+#[test]
+fn where_a_branch_is_pushed_to_comes_and_other_settings_are_listed() {
+    let bed = Bed::new();
+    bed.script("git switch -qc new; git push -qu origin new; git config core.hooksPath h; git remote add evil ext::sh; git config branch.main.remote evil");
+    let report = bed.import();
+    assert_eq!(bed.git("config branch.new.remote"), "origin");
+    assert_eq!(bed.git("config branch.new.merge"), "refs/heads/new");
+    assert_eq!(bed.git("rev-parse origin/new"), bed.git("rev-parse main"));
+    let stayed: Vec<&str> = report
+        .settings
+        .iter()
+        .filter(|change| change.stays.is_some())
+        .map(|change| change.key.as_str())
+        .collect();
+    assert_eq!(stayed, ["branch.main.remote", "core.hookspath", "remote.evil.fetch", "remote.evil.url"]);
+}
+
+#[test]
+fn work_trees_submodules_and_sparse_checkouts_stay_behind_and_the_rest_comes() {
+    for (commands, left) in [
+        ("git worktree add -q ../linked; git -C ../linked commit -q --allow-empty -m x", "worktrees"),
+        (
+            "git -c protocol.file.allow=always submodule --quiet add ../remote.git sub; git commit -qm sub",
+            "modules",
+        ),
+        (
+            "echo x > c; git add c; git commit -qm c; git sparse-checkout set --no-cone /a",
+            "info/sparse-checkout",
+        ),
+        (
+            "git maintenance start --scheduler=crontab || true; echo x > .git/hooks/pre-commit; git commit -q --no-verify --allow-empty -m x",
+            "hooks/pre-commit",
+        ),
+    ] {
+        let bed = Bed::with("sha1", |host| {
+            script(
+                &host.join("../remote.git"),
+                "git fetch -q ../host main:main; git symbolic-ref HEAD refs/heads/main",
+            );
+        });
+        bed.script(commands);
+        let report = bed.import();
+        assert!(report.left.iter().any(|it| it.path == left), "{commands}: {report:?}");
+        assert_eq!(bed.host_says(), bed.task_says(), "{commands}");
+        let _ = fs::remove_dir_all(bed.host().join("../linked"));
+    }
+}
+
+#[test]
+fn a_pack_of_the_whole_history_brings_only_what_is_new() {
+    let bed = Bed::new();
+    bed.script("git commit -q --allow-empty -m x; git gc -q --prune=now");
+    let before = bed.git("count-objects -v");
+    bed.import();
+    let count = |text: &str, key: &str| -> u64 {
+        text.lines().find_map(|line| line.strip_prefix(key)).unwrap().parse().unwrap()
+    };
+    let after = bed.git("count-objects -v");
+    assert_eq!(count(&before, "in-pack: ") + 1, count(&after, "in-pack: "), "{after}");
+    bed.import();
+    assert_eq!(bed.git("count-objects -v"), after);
+}

@@ -1,0 +1,199 @@
+//! What a task left of a repository: hostile files, read without following a link and within limits.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use rustix::fs::fgetxattr;
+use rustix::io::Errno;
+use sandbox_files::tree::{Facts, Kind, Tree};
+
+/// The common folder of a repository as a task left it.
+#[derive(Debug)]
+pub struct View {
+    tree: Tree,
+    is_upper: bool,
+}
+
+/// What is at a path of a view.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found<T> {
+    /// The task did not touch it.
+    Same,
+    /// There is none.
+    Absent,
+    Here(T),
+    /// Something else than a file of a size that is read.
+    Odd(&'static str),
+}
+
+impl View {
+    /// All files of the repository, such as a copy of it has them.
+    #[must_use]
+    pub fn whole(tree: Tree) -> Self {
+        Self { tree, is_upper: false }
+    }
+
+    /// The upper layer of an overlay whose lower one is the host's repository: what is not in it is as it was at the start.
+    #[must_use]
+    pub fn upper(tree: Tree) -> Self {
+        Self { tree, is_upper: true }
+    }
+
+    /// The folder it is read from.
+    pub(crate) fn path(&self) -> &Path {
+        self.tree.path()
+    }
+
+    /// Whether it says nothing of what the task did not touch.
+    pub(crate) fn is_upper(&self) -> bool {
+        self.is_upper
+    }
+
+    /// The bytes of a file, where they are no more than `most`.
+    pub(crate) fn read(&self, path: &Path, most: u64) -> Found<Vec<u8>> {
+        let mut text = Vec::new();
+        match self.open(path) {
+            Found::Same => Found::Same,
+            Found::Absent => Found::Absent,
+            Found::Odd(why) => Found::Odd(why),
+            Found::Here((file, _)) => match file.take(most.saturating_add(1)).read_to_end(&mut text) {
+                Ok(read) if read as u64 <= most => Found::Here(text),
+                Ok(_) => Found::Odd("it is too large"),
+                Err(_) => Found::Odd("it cannot be read"),
+            },
+        }
+    }
+
+    /// A file and its size.
+    pub(crate) fn open(&self, path: &Path) -> Found<(File, u64)> {
+        let facts = match self.tree.facts(path) {
+            Ok(Some(facts)) => facts,
+            Ok(None) => return self.missing(path),
+            Err(_) => return Found::Odd("it cannot be reached"),
+        };
+        match facts.kind {
+            Kind::File => {}
+            Kind::Special if self.is_upper && facts.is_whiteout => return Found::Absent,
+            Kind::Folder => return Found::Odd("it is a folder"),
+            Kind::Link => return Found::Odd("it is a link"),
+            Kind::Special => return Found::Odd("it is no regular file"),
+        }
+        match self.tree.file(path) {
+            // Only its times are another's: its content lies below.
+            Ok(file) if self.is_upper && has_note(&file, "metacopy") => Found::Same,
+            Ok(file) => Found::Here((file, facts.size)),
+            Err(_) => Found::Odd("it cannot be opened"),
+        }
+    }
+
+    /// What a folder holds, in the order of names, with what hides something of the lower layer. A folder that is none is empty.
+    pub(crate) fn list(&self, path: &Path) -> Vec<(OsString, Kind)> {
+        self.tree.list(path).unwrap_or_default()
+    }
+
+    /// Whether a folder is there, and is one.
+    pub(crate) fn folder(&self, path: &Path) -> Found<()> {
+        match self.tree.facts(path) {
+            Ok(Some(Facts { kind: Kind::Folder, .. })) => Found::Here(()),
+            Ok(Some(facts)) if self.is_upper && facts.is_whiteout => Found::Absent,
+            Ok(Some(_)) => Found::Odd("it is no folder"),
+            Ok(None) => self.missing(path),
+            Err(_) => Found::Odd("it cannot be reached"),
+        }
+    }
+
+    /// Whether a file that the lower layer has at `path` is not seen: the task put something there, or hid a folder on the way to it.
+    pub(crate) fn is_hidden(&self, path: &Path) -> bool {
+        let is_there = || !matches!(self.tree.facts(path), Ok(None));
+        self.is_upper && (is_there() || !matches!(self.missing::<()>(path), Found::Same))
+    }
+
+    /// Of what is not in the tree.
+    fn missing<T>(&self, path: &Path) -> Found<T> {
+        if !self.is_upper {
+            return Found::Absent;
+        }
+        let mut folders: Vec<&Path> =
+            path.ancestors().filter(|folder| !folder.as_os_str().is_empty()).collect();
+        folders.reverse();
+        for folder in folders {
+            match self.tree.facts(folder) {
+                Ok(Some(facts)) if facts.kind == Kind::Folder => {
+                    let opened = self.tree.folder(folder);
+                    // The path itself has to be there to hide something.
+                    let is_new = |open| has_note(&open, "opaque") || has_note(&open, "redirect");
+                    if opened.map_or(true, is_new) {
+                        return Found::Absent;
+                    }
+                }
+                Ok(None) => return Found::Same,
+                Ok(Some(_)) | Err(_) => return Found::Absent,
+            }
+        }
+        Found::Same
+    }
+}
+
+/// Whether the overlay noted `name` about what is open. Notes in `trusted.` only the kernel writes; an engine without root uses `user.`.
+fn has_note(open: impl std::os::fd::AsFd, name: &str) -> bool {
+    let prefix = if rustix::process::geteuid().is_root() { "trusted.overlay." } else { "user.overlay." };
+    let mut value = [0_u8; 4];
+    matches!(fgetxattr(open, format!("{prefix}{name}"), &mut value[..]), Ok(_) | Err(Errno::RANGE))
+}
+
+/// Whether the host has something else at `path` than this file: other bytes, of which no more than `most` are compared.
+pub(crate) fn differs(view: &View, host: &View, path: &Path, most: u64) -> io::Result<bool> {
+    let read = |file: File| {
+        let mut text = Vec::new();
+        file.take(most).read_to_end(&mut text).map(|_| text)
+    };
+    let Found::Here((file, size)) = view.open(path) else {
+        return Ok(false);
+    };
+    match host.open(path) {
+        Found::Here((other, other_size)) if other_size == size => Ok(read(file)? != read(other)?),
+        _ => Ok(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn whatever_is_no_regular_file_of_a_good_size_is_odd() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "12345").unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", at("link")).unwrap();
+        std::os::unix::fs::symlink("/etc", at("etc")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), 0o600.into()).unwrap();
+        let view = View::whole(Tree::open(folder.path()).unwrap());
+        let read = |path: &str, most| view.read(Path::new(path), most);
+        assert_eq!(read("file", 5), Found::Here(b"12345".to_vec()));
+        assert_eq!(read("file", 4), Found::Odd("it is too large"));
+        assert_eq!(read("folder", 9), Found::Odd("it is a folder"));
+        assert_eq!(read("link", 9), Found::Odd("it is a link"));
+        assert_eq!(read("pipe", 9), Found::Odd("it is no regular file"));
+        assert_eq!(read("etc/passwd", 9999), Found::Absent, "a link on the way is nothing");
+        assert_eq!(read("none", 9), Found::Absent);
+        assert!(view.list(Path::new("etc")).is_empty());
+    }
+
+    #[test]
+    fn an_upper_layer_says_nothing_of_what_is_not_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("refs/heads")).unwrap();
+        let view = View::upper(Tree::open(folder.path()).unwrap());
+        assert_eq!(view.read(Path::new("HEAD"), 9), Found::Same);
+        assert_eq!(view.read(Path::new("refs/heads/main"), 9), Found::Same);
+        assert!(!view.is_hidden(Path::new("refs/heads/main")));
+        fs::write(folder.path().join("refs/tags"), "").unwrap();
+        assert!(view.is_hidden(Path::new("refs/tags/v1")), "a file has taken the folder's place");
+    }
+}
