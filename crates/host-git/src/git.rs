@@ -151,6 +151,8 @@ impl Git {
             ("GIT_NO_LAZY_FETCH", "1"),
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_GRAFT_FILE", "/dev/null"),
+            // No work tree is looked at; that of a submodule may be gone.
+            ("GIT_WORK_TREE", "/"),
             ("GIT_COMMITTER_NAME", WHO),
             ("GIT_COMMITTER_EMAIL", WHO),
         ] {
@@ -269,7 +271,7 @@ mod tests {
     fn nothing_of_the_user_reaches_git() {
         let folder = tempfile::tempdir().unwrap();
         let git = Git::new(folder.path(), &Limits::default());
-        git.read("make a repository", &["init", "--bare", "-q"], Input::Nothing).unwrap();
+        crate::tests::bed::git(folder.path(), "init --bare -q .");
         let settings = git.read("list", &["config", "--list", "--show-scope"], Input::Nothing).unwrap();
         let settings = String::from_utf8(settings).unwrap();
         assert!(
@@ -289,9 +291,7 @@ mod tests {
     #[test]
     fn a_git_that_takes_too_long_is_killed() {
         let folder = tempfile::tempdir().unwrap();
-        git(&Limits::default())
-            .read("init", &["init", "--bare", "-q", &folder.path().display().to_string()], Input::Nothing)
-            .unwrap();
+        crate::tests::bed::git(folder.path(), "init --bare -q .");
         let limits = Limits { time: Duration::from_millis(200), ..Limits::default() };
         let git = Git::new(folder.path(), &limits);
         let (reader, _writer) = io::pipe().unwrap();

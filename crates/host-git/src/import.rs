@@ -10,7 +10,7 @@ use crate::commit::{Writer, lost};
 use crate::fail_point::{FailPoint, FailPoints, stopped};
 use crate::git::Git;
 use crate::harvest::harvest;
-use crate::index::Index;
+use crate::index::{self, Index, digest_of_none};
 use crate::index_file::IndexFile;
 use crate::left;
 use crate::object_id::ObjectId;
@@ -36,6 +36,8 @@ pub struct Import<'a> {
     limits: Limits,
     quarantine: PathBuf,
     task: State,
+    /// The task's index, where it is another than at the start.
+    index: Option<Index>,
     sifted: Sifted,
     kinds: BTreeMap<ObjectId, String>,
     /// What is left besides what a plan leaves.
@@ -69,14 +71,16 @@ impl<'a> Import<'a> {
             run: run.clone(),
             limits: limits.clone(),
             quarantine: quarantine.to_owned(),
-            task: State::read(view, host, start, limits)?,
+            task: State::read(view, host, start, limits)?.with_index(view, host, limits),
+            index: None,
             sifted: Sifted::default(),
             kinds: BTreeMap::new(),
             left: Report::default(),
             report: Report::default(),
         };
         import.leave(view)?;
-        let now = State::of_host(host)?;
+        import.read_index();
+        let now = import.now()?;
         let git = import.git();
         import.objects(view, &git, &now)?;
         import.report = import.plan(&import.with_new(&git), &now)?.report;
@@ -110,7 +114,7 @@ impl<'a> Import<'a> {
         let mut attempt = 0;
         let report = loop {
             attempt += 1;
-            let now = State::of_host(self.host)?;
+            let now = self.now()?;
             let plan = self.plan(&git, &now)?;
             match self.write(plan, &now, &git, &index, points) {
                 Ok(Some(report)) => break report,
@@ -130,7 +134,7 @@ impl<'a> Import<'a> {
         plan: Plan,
         now: &State,
         git: &Git,
-        index: &IndexFile,
+        file: &IndexFile,
         points: FailPoints<'_>,
     ) -> Result<Option<Report>, Error> {
         let new = plan.updates.iter().filter_map(|update| update.new.as_ref());
@@ -139,10 +143,11 @@ impl<'a> Import<'a> {
             return Err(Error::Git { operation: "follow commits", message });
         }
         let writer = Writer { host: self.host, git, run: &self.run, quarantine: &self.quarantine };
-        let built = match (&self.task.index, &now.index) {
-            (Part::Here(new), Part::Here(old)) if plan.index => {
-                let text = index.build(new, old, git, self.host.format(), &self.quarantine.join("index"))?;
-                Some((text, old.digest()))
+        let format = self.host.format();
+        let built = match (&self.index, &now.index) {
+            (Some(new), Part::Here(old)) if plan.index => {
+                let text = file.build(new, old, git, format, &self.quarantine.join("index"))?;
+                Some((text, &old.digest))
             }
             _ => None,
         };
@@ -152,12 +157,10 @@ impl<'a> Import<'a> {
         }
         stopped(points, FailPoint::Head)?;
         if let Some((text, digest)) = built {
-            let format = self.host.format();
             let is_expected = |text: Option<&[u8]>| {
-                let index = text.map_or(Ok(Index::default()), |text| Index::parse(text, format));
-                index.is_ok_and(|index| index.digest() == digest)
+                text.map_or(Ok(digest_of_none()), |text| index::digest(text, format)).as_ref() == Ok(digest)
             };
-            if !index.replace(&text, is_expected, points)? {
+            if !file.replace(&text, is_expected, points)? {
                 return Ok(None);
             }
         }
@@ -171,6 +174,22 @@ impl<'a> Import<'a> {
         writer.settings(&plan, points)?;
         stopped(points, FailPoint::Settings)?;
         Ok(Some(plan.report))
+    }
+
+    /// What the host says now; its index only where it can be replaced.
+    fn now(&self) -> Result<State, Error> {
+        State::of_host(self.host, self.index.is_some())
+    }
+
+    fn read_index(&mut self) {
+        let Part::Here(index) = &self.task.index else { return };
+        if self.start.index.as_ref() == Some(&index.digest) {
+            return;
+        }
+        match index.parse(self.host.format()) {
+            Ok(index) => self.index = Some(index),
+            Err(why) => self.task.index = Part::Bad(why),
+        }
     }
 
     fn git(&self) -> Git {
@@ -191,6 +210,7 @@ impl<'a> Import<'a> {
             start: &self.start,
             task: &self.task,
             host: now,
+            index: self.index.as_ref(),
             kinds: &self.kinds,
             bad: &self.sifted.bad,
             elsewhere: &self.host.branches_elsewhere(),
@@ -206,9 +226,9 @@ impl<'a> Import<'a> {
 
     /// Whether the host is not what it was.
     fn has_moved(&self, then: &State) -> Result<bool, Error> {
-        let now = State::of_host(self.host)?;
+        let now = self.now()?;
         let digest = |state: &State| match &state.index {
-            Part::Here(index) => Some(index.digest()),
+            Part::Here(index) => Some(index.digest.clone()),
             Part::Same | Part::Bad(_) => None,
         };
         Ok(now.refs.table() != then.refs.table() || digest(&now) != digest(then))
@@ -245,12 +265,7 @@ impl<'a> Import<'a> {
     /// Finds out which objects come, and packs them.
     fn objects(&mut self, view: &View, git: &Git, now: &State) -> Result<(), Error> {
         let wanted = self.wanted(now)?;
-        let files: BTreeSet<ObjectId> = match &self.task.index {
-            Part::Here(index) if self.start.index.as_ref() != Some(&index.digest()) => {
-                index.objects().cloned().collect()
-            }
-            _ => BTreeSet::new(),
-        };
+        let files: BTreeSet<ObjectId> = self.index.iter().flat_map(Index::objects).cloned().collect();
         self.kinds = kinds(git, wanted.iter().chain(&files))?;
         let is_here = |id: &&ObjectId| self.kinds.contains_key(*id);
         let missing: Group = files.iter().filter(|id| !is_here(id)).cloned().collect();

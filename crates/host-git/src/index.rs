@@ -1,6 +1,6 @@
 //! Git's index: which version of each file the next commit has. The reader began as a copy of `sandbox-workspace`'s.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use sandbox_files::hex;
@@ -23,19 +23,14 @@ pub(crate) struct Index(BTreeMap<(Vec<u8>, u8), (u32, ObjectId)>);
 impl Index {
     /// Reads an index, or says why it is not taken.
     pub(crate) fn parse(text: &[u8], format: Format) -> Result<Self, &'static str> {
-        Reader { rest: text, format }.index()
-    }
-
-    /// The same for what says the same.
-    pub(crate) fn digest(&self) -> String {
-        let mut hash = Sha256::new();
-        for ((path, stage), (mode, id)) in &self.0 {
-            hash.update(path);
-            hash.update([0, *stage]);
-            hash.update(mode.to_be_bytes());
-            hash.update(id.as_str());
-        }
-        hex(&hash.finalize())
+        let mut entries = BTreeMap::new();
+        let mut is_odd = false;
+        Reader { rest: text, format }.walk(|path, entry| {
+            let id = format.binary(entry.id);
+            let before = id.and_then(|id| entries.insert((path.to_vec(), entry.stage), (entry.mode, id)));
+            is_odd |= before.is_some();
+        })?;
+        if is_odd { Err("it has a path twice") } else { Ok(Self(entries)) }
     }
 
     /// The objects that it names; commits of submodules are elsewhere.
@@ -45,28 +40,16 @@ impl Index {
 
     /// What `git update-index -z --index-info` reads to make this of `before`.
     pub(crate) fn changes_from(&self, before: &Self, format: Format) -> Vec<u8> {
-        let differs = |path: &[u8]| {
-            let of = |index: &Self| {
-                let stages = (path.to_vec(), 0)..=(path.to_vec(), 3);
-                index.0.range(stages).map(|(_, entry)| entry.clone()).collect::<Vec<_>>()
-            };
-            let stages = |index: &Self| {
-                (0..=3).filter(|stage| index.0.contains_key(&(path.to_vec(), *stage))).collect::<Vec<_>>()
-            };
-            of(self) != of(before) || stages(self) != stages(before)
-        };
-        let mut paths: Vec<&[u8]> =
-            self.0.keys().chain(before.0.keys()).map(|(path, _)| path.as_slice()).collect();
-        paths.sort_unstable();
-        paths.dedup();
-        paths.retain(|path| differs(path));
+        let new = self.0.iter().filter(|(key, entry)| before.0.get(*key) != Some(*entry));
+        let gone = before.0.iter().filter(|(key, _)| !self.0.contains_key(*key));
+        let paths: BTreeSet<&[u8]> = new.chain(gone).map(|((path, _), _)| path.as_slice()).collect();
         let mut text = Vec::new();
         // What goes comes first: a file may take the place of a folder.
         for path in &paths {
             text.extend(format!("0 {}\t", format.nothing()).bytes().chain(path.iter().copied()).chain([0]));
         }
         for path in &paths {
-            for ((path, stage), (mode, id)) in self.0.range((path.to_vec(), 0)..=(path.to_vec(), 3)) {
+            for ((path, stage), (mode, id)) in self.0.range((path.to_vec(), 0)..=(path.to_vec(), u8::MAX)) {
                 let mut head = String::new();
                 let _ = write!(head, "{mode:06o} {id} {stage}\t");
                 text.extend(head.bytes().chain(path.iter().copied()).chain([0]));
@@ -76,13 +59,31 @@ impl Index {
     }
 }
 
+/// A digest of what an index says: what it keeps of times and numbers of files git corrects whenever it looks.
+pub(crate) fn digest(text: &[u8], format: Format) -> Result<String, &'static str> {
+    let mut hash = Sha256::new();
+    Reader { rest: text, format }.walk(|path, entry| {
+        hash.update(path);
+        hash.update([0, entry.stage]);
+        hash.update(entry.mode.to_be_bytes());
+        hash.update(entry.id);
+    })?;
+    Ok(hex(&hash.finalize()))
+}
+
+/// The same of no index at all.
+pub(crate) fn digest_of_none() -> String {
+    hex(&Sha256::new().finalize())
+}
+
 struct Reader<'a> {
     rest: &'a [u8],
     format: Format,
 }
 
 impl<'a> Reader<'a> {
-    fn index(mut self) -> Result<Index, &'static str> {
+    /// Gives each entry, or says why the text is not taken.
+    fn walk(mut self, mut each: impl FnMut(&[u8], &Entry<'a>)) -> Result<(), &'static str> {
         const TORN: &str = "it is no index, or a part of one";
         if self.take(4) != Some(b"DIRC") {
             return Err(TORN);
@@ -91,7 +92,6 @@ impl<'a> Reader<'a> {
         if !(2..=4).contains(&version) {
             return Err("it is of a version that is not understood");
         }
-        let mut entries = BTreeMap::new();
         let mut path: Vec<u8> = Vec::new();
         let mut room = MOST_PATHS;
         for _ in 0..count {
@@ -112,20 +112,14 @@ impl<'a> Reader<'a> {
                 }
                 _ => return Err("it has a mode that is not understood"),
             }
-            if !entry.is_intent
-                && entries.insert((path.clone(), entry.stage), (entry.mode, entry.id)).is_some()
-            {
-                return Err("it has a path twice");
+            if !entry.is_intent {
+                each(&path, &entry);
             }
         }
-        if self.ends_well() {
-            Ok(Index(entries))
-        } else {
-            Err("it is split, or is completed by another file")
-        }
+        if self.ends_well() { Ok(()) } else { Err("it is split, or is completed by another file") }
     }
 
-    fn entry(&mut self, version: u32, path: &mut Vec<u8>) -> Option<Entry> {
+    fn entry(&mut self, version: u32, path: &mut Vec<u8>) -> Option<Entry<'a>> {
         let before = self.rest.len();
         let stat = self.take(STAT)?;
         let id = self.take(self.format.length())?;
@@ -151,7 +145,7 @@ impl<'a> Reader<'a> {
         }
         let mode = u32::from_be_bytes(stat.get(24..28)?.try_into().ok()?);
         let is_intent = extended.first().is_some_and(|flags| flags & 0x20 != 0);
-        Some(Entry { mode, id: self.format.binary(id)?, stage: (flags >> 4) & 3, is_intent })
+        Some(Entry { mode, id, stage: (flags >> 4) & 3, is_intent })
     }
 
     /// Whether nothing follows but extensions that change no entry, and the checksum.
@@ -191,9 +185,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-struct Entry {
+struct Entry<'a> {
     mode: u32,
-    id: ObjectId,
+    id: &'a [u8],
     stage: u8,
     is_intent: bool,
 }
@@ -240,7 +234,8 @@ mod tests {
             }
             git(root, &["add", "a", "src"]);
             let read = || Index::parse(&std::fs::read(root.join(".git/index")).unwrap(), format);
-            let before = read().unwrap();
+            let summary = || digest(&std::fs::read(root.join(".git/index")).unwrap(), format).unwrap();
+            let (before, same) = (read().unwrap(), summary());
             assert_eq!(before.0.len(), 2, "{before:?}");
             for arguments in [
                 ["update-index", "--index-version", "4"],
@@ -248,13 +243,12 @@ mod tests {
                 ["add", "-N", "meant"],
             ] {
                 git(root, &arguments);
-                let now = read().unwrap();
-                assert_eq!((now.digest(), &now), (before.digest(), &before), "{arguments:?}");
+                assert_eq!((summary(), read().unwrap()), (same.clone(), before.clone()), "{arguments:?}");
             }
             std::fs::write(root.join("a"), "b").unwrap();
             git(root, &["update-index", "--no-skip-worktree", "a"]);
             git(root, &["add", "-A"]);
-            assert_ne!(read().unwrap().digest(), before.digest());
+            assert_ne!(summary(), same);
             git(root, &["update-index", "--split-index"]);
             assert!(read().is_err());
         }

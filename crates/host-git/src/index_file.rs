@@ -11,6 +11,7 @@ use crate::fail_point::{FailPoint, FailPoints, stopped};
 use crate::git::{Git, Input};
 use crate::index::Index;
 use crate::object_id::Format;
+use crate::state::IndexText;
 use crate::{Error, RunName};
 
 /// The index of a work tree, and the file that locks it.
@@ -47,7 +48,7 @@ impl IndexFile {
     pub(crate) fn build(
         &self,
         new: &Index,
-        old: &Index,
+        old: &IndexText,
         git: &Git,
         format: Format,
         to: &Path,
@@ -59,15 +60,15 @@ impl IndexFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Error::files("read", &self.path)(error)),
         }
-        let changes = new.changes_from(old, format);
+        let message = |why: &str| Error::Git { operation: "write an index", message: why.to_owned() };
+        let changes = new.changes_from(&old.parse(format).map_err(message)?, format);
         let arguments = ["update-index", "-z", "--index-info"];
         git.with_index(to).read("write an index", &arguments, Input::Bytes(&changes))?;
         let text = fs::read(to).map_err(Error::files("read", to))?;
         if Index::parse(&text, format).as_ref() == Ok(new) {
             return Ok(text);
         }
-        let message = "it makes another index of the task's entries".to_owned();
-        Err(Error::Git { operation: "write an index", message })
+        Err(message("it makes another index of the task's entries"))
     }
 
     /// Puts `text` in the place of the index, if that still is what `expected` says. `false` where it is not, or somebody else holds the lock.

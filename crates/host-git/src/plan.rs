@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::RunName;
+use crate::index::Index;
 use crate::object_id::ObjectId;
 use crate::operation::Operation;
 use crate::ref_name::{RefName, Space};
@@ -18,6 +19,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) start: &'a Snapshot,
     pub(crate) task: &'a State,
     pub(crate) host: &'a State,
+    /// The task's index, where it is another than at the start.
+    pub(crate) index: Option<&'a Index>,
     /// The kinds of the objects that are there, or come with the import.
     pub(crate) kinds: &'a BTreeMap<ObjectId, String>,
     /// Why others do not come.
@@ -371,25 +374,26 @@ impl Planner<'_> {
             Part::Bad(why) => return self.plan.report.leave("index", *why),
             Part::Here(index) => index,
         };
-        let digest = index.digest();
-        if self.it.start.index.as_ref() == Some(&digest) {
+        let start = self.it.start.index.as_ref();
+        if start == Some(&index.digest) {
             return;
         }
         let host = match &self.it.host.index {
-            Part::Here(host) => Some(host.digest()),
+            Part::Here(host) => Some(&host.digest),
             Part::Same | Part::Bad(_) => None,
         };
-        let refusal = if host.as_ref() == Some(&digest) {
+        let refusal = if host == Some(&index.digest) {
             self.plan.report.index = true;
             return;
-        } else if host.is_none() || self.it.start.index.is_none() {
+        } else if host.is_none() || start.is_none() {
             Some("the host's is of a form that is not understood".to_owned())
-        } else if host != self.it.start.index {
+        } else if host != start {
             Some(MOVED.to_owned())
         } else if !self.is_at_commit() {
             Some("`HEAD` does not come as the task has it".to_owned())
         } else {
-            let missing = index.objects().find(|id| self.it.kinds.get(id).is_none_or(|kind| kind != "blob"));
+            let named = self.it.index.iter().flat_map(|index| index.objects());
+            let missing = { named }.find(|id| self.it.kinds.get(id).is_none_or(|kind| kind != "blob"));
             missing.map(|id| {
                 self.it
                     .bad

@@ -13,7 +13,7 @@ use crate::repository::{HostRepository, OWN_FILE, is_reftable};
 use crate::settings::{Digests, Settings};
 use crate::stash::{self, Stash};
 use crate::view::{Found, View};
-use crate::{Error, Limits, config};
+use crate::{Error, Limits, config, index};
 
 /// The refs, `HEAD`, index and settings of the host's repository when a task began.
 ///
@@ -41,13 +41,20 @@ pub(crate) enum Part<T> {
     Bad(&'static str),
 }
 
+/// An index, of which most often only the digest matters.
+#[derive(Debug)]
+pub(crate) struct IndexText {
+    pub(crate) text: Vec<u8>,
+    pub(crate) digest: String,
+}
+
 /// What a repository says.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) refs: Refs,
     pub(crate) odd: Odd,
     pub(crate) head: Part<RefValue>,
-    pub(crate) index: Part<Index>,
+    pub(crate) index: Part<IndexText>,
     pub(crate) stash: Vec<Stash>,
     pub(crate) operation: Part<Option<Operation>>,
     pub(crate) settings: Part<Settings>,
@@ -60,12 +67,12 @@ impl Snapshot {
     ///
     /// When there is more of it than a program can hold.
     pub fn take(host: &HostRepository) -> Result<Self, Error> {
-        let State { refs, head, index, stash, operation, settings, .. } = State::of_host(host)?;
+        let State { refs, head, index, stash, operation, settings, .. } = State::of_host(host, true)?;
         Ok(Self {
             format: host.format(),
             refs,
             head: head.here(),
-            index: index.here().map(|index| index.digest()),
+            index: index.here().map(|index| index.digest),
             stash,
             operation: operation.here().flatten(),
             settings: settings.here().map(|settings| settings.digests()).unwrap_or_default(),
@@ -75,6 +82,12 @@ impl Snapshot {
     fn empty(format: Format) -> Self {
         let (refs, settings) = (Refs::default(), Digests::new());
         Self { format, refs, head: None, index: None, stash: Vec::new(), operation: None, settings }
+    }
+}
+
+impl IndexText {
+    pub(crate) fn parse(&self, format: Format) -> Result<Index, &'static str> {
+        if self.text.is_empty() { Ok(Index::default()) } else { Index::parse(&self.text, format) }
     }
 }
 
@@ -88,13 +101,27 @@ impl<T> Part<T> {
 }
 
 impl State {
-    /// What the host's repository says now.
-    pub(crate) fn of_host(host: &HostRepository) -> Result<Self, Error> {
+    /// What the host's repository says now; its index only if that is asked for.
+    pub(crate) fn of_host(host: &HostRepository, with_index: bool) -> Result<Self, Error> {
         let limits = Limits { refs: u64::MAX, file_bytes: OWN_FILE, ..Limits::default() };
-        Self::read(host.view(), host, &Snapshot::empty(host.format()), &limits)
+        let mut state = Self::read(host.view(), host, &Snapshot::empty(host.format()), &limits)?;
+        if with_index {
+            state.index = index(&host.view().read(&host.own("index"), OWN_FILE), host.format());
+        }
+        Ok(state)
     }
 
-    /// What a task's view says. What it says nothing of is as at the start.
+    /// Reads the index of a task's view. One that is the host's byte for byte is as it was.
+    pub(crate) fn with_index(mut self, view: &View, host: &HostRepository, limits: &Limits) -> Self {
+        let read = |view: &View| view.read(&host.own("index"), limits.file_bytes);
+        let now = read(view);
+        if !matches!(now, Found::Same) && now != read(host.view()) {
+            self.index = index(&now, host.format());
+        }
+        self
+    }
+
+    /// What a task's view says, but for the index. What it says nothing of is as at the start.
     pub(crate) fn read(
         view: &View,
         host: &HostRepository,
@@ -121,12 +148,7 @@ impl State {
         let own = host.own("");
         Ok(Self {
             head: head(&read(&host.own("HEAD")), format),
-            index: match read(&host.own("index")) {
-                Found::Same => Part::Same,
-                Found::Absent => Part::Here(Index::default()),
-                Found::Odd(why) => Part::Bad(why),
-                Found::Here(text) => Index::parse(&text, format).map_or_else(Part::Bad, Part::Here),
-            },
+            index: Part::Same,
             operation: Operation::read(view, &own, start.operation.as_ref(), format)
                 .map_or_else(Part::Bad, Part::Here),
             refs,
@@ -159,6 +181,18 @@ fn head(found: &Found<Vec<u8>>, format: Format) -> Part<RefValue> {
     RefValue::parse(text, format)
         .filter(is_place)
         .map_or(Part::Bad("it names no branch and no commit"), Part::Here)
+}
+
+fn index(found: &Found<Vec<u8>>, format: Format) -> Part<IndexText> {
+    match found {
+        Found::Same => Part::Same,
+        Found::Absent => Part::Here(IndexText { text: Vec::new(), digest: index::digest_of_none() }),
+        Found::Odd(why) => Part::Bad(why),
+        Found::Here(text) => match index::digest(text, format) {
+            Ok(digest) => Part::Here(IndexText { text: text.clone(), digest }),
+            Err(why) => Part::Bad(why),
+        },
+    }
 }
 
 fn stashes(view: &View, base: &[Stash], table: &Table, format: Format) -> Vec<Stash> {

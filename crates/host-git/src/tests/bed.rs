@@ -1,6 +1,7 @@
 //! A repository of the host, and a task with a copy of it.
 #![expect(clippy::disallowed_methods, reason = "the tests are about what git does")]
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -24,7 +25,9 @@ pub(crate) struct Bed {
 }
 
 /// Parts of a repository that an import writes; settings are compared apart.
-const LIST: [&str; 11] = [
+const LIST: [&str; 13] = [
+    "COMMIT_EDITMSG",
+    "info/refs",
     "objects",
     "refs",
     "packed-refs",
@@ -47,19 +50,7 @@ impl Bed {
     pub(crate) fn with(format: &str, more: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let host = folder.path().join("host");
-        fs::create_dir(&host).unwrap();
-        git(&host, &format!("init -q -b main --object-format {format}"));
-        fs::write(host.join("a"), "one\n").unwrap();
-        fs::write(host.join("b"), "one\n").unwrap();
-        git(&host, "add -A");
-        git(&host, "commit -qm first");
-        git(&host, "tag v1");
-        git(&host, "branch side");
-        fs::write(host.join("a"), "two\n").unwrap();
-        git(&host, "commit -qam second");
-        let remote = folder.path().join("remote.git");
-        git(folder.path(), &format!("init -q --bare --object-format {format} remote.git"));
-        git(&host, &format!("remote add origin {}", remote.display()));
+        run(folder.path(), &["cp", "-a", &format!("{}/.", template(format).display()), "."]);
         more(&host);
         let mut bed = Self {
             start: snapshot(&host.join(".git")),
@@ -145,6 +136,36 @@ impl Bed {
     pub(crate) fn git(&self, arguments: &str) -> String {
         git(&self.host(), arguments).trim_end().to_owned()
     }
+}
+
+thread_local! {
+    /// Removed when the test ends.
+    static TEMPLATES: RefCell<BTreeMap<String, tempfile::TempDir>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// A repository of the host that is copied: made once in a test.
+fn template(format: &str) -> PathBuf {
+    TEMPLATES.with_borrow_mut(|made| {
+        made.entry(format.to_owned()).or_insert_with(|| make(format)).path().to_owned()
+    })
+}
+
+fn make(format: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let host = folder.path().join("host");
+    fs::create_dir(&host).unwrap();
+    git(&host, &format!("init -q -b main --object-format {format}"));
+    fs::write(host.join("a"), "one\n").unwrap();
+    fs::write(host.join("b"), "one\n").unwrap();
+    git(&host, "add -A");
+    git(&host, "commit -qm first");
+    git(&host, "tag v1");
+    git(&host, "branch side");
+    fs::write(host.join("a"), "two\n").unwrap();
+    git(&host, "commit -qam second");
+    git(folder.path(), &format!("init -q --bare --object-format {format} remote.git"));
+    git(&host, "remote add origin ../remote.git");
+    folder
 }
 
 pub(crate) fn snapshot(common: &Path) -> Snapshot {
@@ -250,13 +271,26 @@ fn upper_of(before: &Path, after: &Path, upper: &Path) {
         }
         if !is_folder && old.get(path) != Some(content) {
             fs::create_dir_all(upper.join(path).parent().unwrap()).unwrap();
-            run(upper, &["cp", "-a", after.join(path).to_str().unwrap(), upper.join(path).to_str().unwrap()]);
+            if fs::symlink_metadata(after.join(path)).unwrap().is_file() {
+                fs::copy(after.join(path), upper.join(path)).unwrap();
+            } else {
+                run(
+                    upper,
+                    &["cp", "-a", after.join(path).to_str().unwrap(), upper.join(path).to_str().unwrap()],
+                );
+            }
         }
     }
     let mut hidden: Vec<&PathBuf> = Vec::new();
     for path in old.keys().filter(|path| !new.contains_key(*path)) {
         // What hides a folder hides what is in it.
-        if hidden.iter().any(|folder| path.starts_with(folder)) {
+        let is_hidden = hidden.iter().any(|folder| path.starts_with(folder));
+        let is_in_file = path.ancestors().skip(1).any(|folder| {
+            folder.as_os_str() != ""
+                && new.contains_key(folder)
+                && !after.join(folder).symlink_metadata().unwrap().is_dir()
+        });
+        if is_hidden || is_in_file {
             continue;
         }
         fs::create_dir_all(upper.join(path).parent().unwrap()).unwrap();

@@ -60,23 +60,58 @@ fn without_ours(says: &str) -> String {
     says.split_inclusive('\n').filter(|line| !line.starts_with("refs/sandbox/")).collect()
 }
 
-#[test]
-fn everyday_work_arrives_whole() {
-    for (format, is_upper) in [("sha1", false), ("sha1", true), ("sha256", true)] {
-        for (name, commands) in ARRIVES {
-            let mut bed = Bed::with(format, |_| {});
-            bed.is_upper = is_upper;
-            bed.script(commands);
-            let report = bed.import();
-            assert_eq!(without_ours(&bed.host_says()), bed.task_says(), "{name} {format} {is_upper}");
-            nothing_is_left(&report, name);
-            assert_eq!(report.is_empty(), name == "nothing", "{name}: {report:?}");
-            // Once more, there is nothing to do.
-            let says = bed.host_says();
-            bed.import();
-            assert_eq!(bed.host_says(), says, "{name}");
-        }
+fn check(format: &str, is_upper: bool, cases: &[(&str, &str)]) {
+    for (name, commands) in cases {
+        let mut bed = Bed::with(format, |_| {});
+        bed.is_upper = is_upper;
+        bed.script(commands);
+        let report = bed.import();
+        assert_eq!(without_ours(&bed.host_says()), bed.task_says(), "{name} {format} {is_upper}");
+        nothing_is_left(&report, name);
+        assert_eq!(report.is_empty(), *name == "nothing", "{name}: {report:?}");
     }
+}
+
+#[test]
+fn everyday_work_in_a_copy_arrives_whole() {
+    check("sha1", false, &ARRIVES);
+}
+
+#[test]
+fn everyday_work_in_an_overlay_arrives_whole() {
+    check("sha1", true, &ARRIVES);
+}
+
+#[test]
+fn everyday_work_with_longer_ids_arrives_whole() {
+    check("sha256", true, &ARRIVES[..12]);
+    check("sha256", false, &ARRIVES[12..]);
+}
+
+#[test]
+fn an_import_that_is_made_twice_changes_nothing_more() {
+    for (name, commands) in ARRIVES.iter().step_by(3) {
+        let bed = Bed::new();
+        bed.script(commands);
+        bed.import();
+        let says = bed.host_says();
+        bed.import();
+        assert_eq!(bed.host_says(), says, "{name}");
+    }
+}
+
+#[test]
+fn a_submodules_repository_is_one_of_its_own() {
+    let mut bed = Bed::new();
+    bed.script("git config core.worktree ../../../sub");
+    script(&bed.host(), "git config core.worktree ../../../sub");
+    bed.start = super::bed::snapshot(&bed.common());
+    bed.script("echo x > c; export GIT_WORK_TREE=$PWD; git add c; git commit -qm c");
+    let report = bed.import_with(&mut |_| true).unwrap();
+    assert!(report.index && report.refs.len() == 1, "{report:?}");
+    script(&bed.host(), "sed -i /worktree/d .git/config");
+    script(&bed.task(), "sed -i /worktree/d .git/config");
+    assert_eq!(bed.host_says(), bed.task_says());
 }
 
 #[test]

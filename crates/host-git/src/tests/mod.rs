@@ -1,4 +1,8 @@
 //! Imports of what real git did in a view, and of what only an attacker writes.
 
-mod bed;
+pub(crate) mod bed;
 mod everyday;
+mod hostile;
+mod hosts;
+mod killed;
+mod scripts;

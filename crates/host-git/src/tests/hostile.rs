@@ -1,0 +1,475 @@
+//! Views that no git made.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use sha1::{Digest as _, Sha1};
+
+use super::bed::{Bed, files, git, script};
+use crate::{Error, Limits, Report};
+
+/// What an attacker does to the folder of a view.
+type Attack = fn(&Path);
+
+/// Attacks after which the host's refs, `HEAD` and index are as before, whatever the task committed besides.
+const NOTHING_COMES: [(&str, Attack); 20] = [
+    ("HEAD is a link", |git| replace_by_link(git, "HEAD", "/etc/passwd")),
+    ("HEAD leads elsewhere", |git| write(git, "HEAD", b"ref: ../../etc/passwd\n")),
+    ("HEAD is a ref that is no branch", |git| write(git, "HEAD", b"ref: refs/sandbox/x\n")),
+    ("HEAD is a pipe", |git| {
+        fs::remove_file(git.join("HEAD")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, git.join("HEAD"), 0o600.into()).unwrap();
+    }),
+    ("HEAD is gone", |git| fs::remove_file(git.join("HEAD")).unwrap()),
+    ("refs are a link", |git| {
+        fs::rename(git.join("refs"), git.join("other")).unwrap();
+        symlink("other", git.join("refs")).unwrap();
+        fs::remove_dir_all(git.join("other")).unwrap();
+    }),
+    ("refs are links", |git| {
+        for name in ["main", "side"] {
+            replace_by_link(git, &format!("refs/heads/{name}"), "/etc/passwd");
+        }
+    }),
+    ("a ref of a length that no id has", |git| write(git, "refs/heads/main", &[b'a'; 4000])),
+    ("names with escapes", |git| {
+        let id = fs::read(git.join("refs/heads/main")).unwrap();
+        for name in ["a\x1b[2J", "-x", "HEAD", "a b", "a.lock", "\u{202e}x\u{9b}", "x~1", "a\nb"] {
+            write(git, &format!("refs/heads/{name}"), &id);
+        }
+    }),
+    ("packed refs with names that lead elsewhere", |git| {
+        let id = fs::read_to_string(git.join("refs/heads/main")).unwrap();
+        let id = id.trim();
+        let lines = [
+            "../../../etc/x",
+            "config",
+            "refs/heads/../../config",
+            "refs/replace/x",
+            "refs/worktree/x",
+            "HEAD",
+        ];
+        let text: String = lines.map(|name| format!("{id} {name}\n")).concat();
+        write(git, "packed-refs", text.as_bytes());
+    }),
+    ("refs that are other refs' names", |git| {
+        write(git, "refs/heads/alias", b"ref: refs/heads/main\n");
+        write(git, "refs/remotes/origin/HEAD", b"ref: refs/heads/main\n");
+        write(git, "refs/remotes/origin/x", b"ref: refs/remotes/origin/y\n");
+    }),
+    ("refs to objects that are not there", |git| {
+        write(git, "refs/heads/main", &[&[b'1'; 40][..], b"\n"].concat());
+        write(git, "refs/tags/gone", &[&[b'2'; 40][..], b"\n"].concat());
+    }),
+    ("a branch that is a file", |git| {
+        let id = made(git, "blob", b"no commit");
+        write(git, "refs/heads/main", format!("{id}\n").as_bytes());
+        write(git, "HEAD", format!("{id}\n").as_bytes());
+    }),
+    ("index with a path that leads elsewhere", |git| {
+        let text = fs::read(git.join("index")).unwrap();
+        // The first name is behind the head, times and numbers, the object and the flags.
+        let mut text = text;
+        text[12 + 40 + 20 + 2] = b'/';
+        write(git, "index", &text);
+    }),
+    ("index that is a link", |git| replace_by_link(git, "index", "/etc/passwd")),
+    ("index cut off", |git| {
+        let text = fs::read(git.join("index")).unwrap();
+        write(git, "index", &text[..text.len() / 2]);
+    }),
+    ("config that runs things", |git| {
+        let mut config = fs::read(git.join("config")).unwrap();
+        config.extend(b"[core]\n\thooksPath = h\n\tfsmonitor = touch /tmp/x\n\tsshCommand = x\n\tpager = x\n[filter \"x\"]\n\tclean = x\n[alias]\n\tst = !x\n[include]\n\tpath = /etc/passwd\n[branch \"main\"]\n\tremote = ext::x\n\tmerge = refs/heads/side\n[diff]\n\texternal = x\n");
+        write(git, "config", &config);
+        write(git, "info/attributes", b"* filter=x\n");
+        write(git, "hooks/post-checkout", b"#!/bin/sh\n");
+    }),
+    ("alternates, grafts, replacements, shallow", |git| {
+        let id = fs::read_to_string(git.join("refs/heads/main")).unwrap();
+        let other = fs::read_to_string(git.join("refs/heads/side")).unwrap();
+        write(git, "objects/info/alternates", b"/etc\n../../../other\n");
+        write(git, "info/grafts", format!("{} {}", id.trim(), other).as_bytes());
+        write(git, "shallow", id.as_bytes());
+        write(git, &format!("refs/replace/{}", id.trim()), other.as_bytes());
+    }),
+    ("a merge of what is not there", |git| {
+        write(git, "MERGE_HEAD", &[b'3'; 40]);
+        write(git, "MERGE_MSG", b"\x1b]0;x\x07");
+    }),
+    ("a log of stashes that are not there", |git| {
+        write(git, "refs/stash", &[b'4'; 40]);
+        let line = format!("{} {} x <x> 1 +0000\tx\n", "0".repeat(40), "4".repeat(40));
+        write(git, "logs/refs/stash", line.as_bytes());
+    }),
+];
+
+fn write(git: &Path, name: &str, text: &[u8]) {
+    let path = git.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn replace_by_link(git: &Path, name: &str, target: &str) {
+    fs::remove_file(git.join(name)).unwrap();
+    symlink(target, git.join(name)).unwrap();
+}
+
+/// Writes a loose object under the name of its content.
+fn made(git: &Path, kind: &str, content: &[u8]) -> String {
+    let text = [format!("{kind} {}\0", content.len()).as_bytes(), content].concat();
+    let id = sandbox_files::hex(&Sha1::digest(&text));
+    loose(git, &id, &text);
+    id
+}
+
+fn loose(git: &Path, id: &str, text: &[u8]) {
+    let path = git.join(format!("objects/{}/{}", &id[..2], &id[2..]));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut packed =
+        flate2::write::ZlibEncoder::new(fs::File::create(path).unwrap(), flate2::Compression::fast());
+    packed.write_all(text).unwrap();
+    packed.finish().unwrap();
+}
+
+fn tree(entries: &[(&str, &str, &str)]) -> Vec<u8> {
+    let bytes = |id: &str| -> Vec<u8> {
+        (0..id.len()).step_by(2).map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()).collect()
+    };
+    entries
+        .iter()
+        .flat_map(|(mode, name, id)| [format!("{mode} {name}\0").into_bytes(), bytes(id)].concat())
+        .collect()
+}
+
+fn commit(git: &Path, tree: &str) -> String {
+    made(
+        git,
+        "commit",
+        format!("tree {tree}\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nx\n").as_bytes(),
+    )
+}
+
+/// All of the host's files.
+fn unchanged_after(attack: impl FnOnce(&Path), is_upper: bool, name: &str) -> Report {
+    let mut bed = Bed::new();
+    bed.is_upper = is_upper;
+    attack(&bed.task().join(".git"));
+    // An object that no ref of its kind can name is no harm.
+    let all = || {
+        let mut all = files(&bed.common());
+        all.retain(|path, _| name != "a branch that is a file" || !path.starts_with("objects"));
+        all
+    };
+    let before = all();
+    let report = bed.import();
+    assert!(all() == before, "{name}: {report:?}");
+    report
+}
+
+#[test]
+fn what_no_git_would_write_stays_behind() {
+    for is_upper in [false, true] {
+        for (name, attack) in NOTHING_COMES {
+            let report = unchanged_after(attack, is_upper, name);
+            let has_said = !report.left.is_empty() || !report.refs.is_empty() || !report.settings.is_empty();
+            assert!(has_said && report.is_empty(), "{name}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_good_comes_beside_what_is_not() {
+    for (name, attack) in NOTHING_COMES {
+        let bed = Bed::new();
+        attack(&bed.task().join(".git"));
+        let id = made(&bed.task().join(".git"), "blob", b"good");
+        let id = made(&bed.task().join(".git"), "tree", &tree(&[("100644", "good", &id)]));
+        let id = commit(&bed.task().join(".git"), &id);
+        if !name.starts_with("refs are a link") {
+            write(&bed.task().join(".git"), "refs/heads/good", format!("{id}\n").as_bytes());
+            let report = bed.import();
+            assert_eq!(bed.git("rev-parse good"), id, "{name}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn trees_that_leave_their_folder_do_not_come() {
+    for name in [".git", ".GIT", "..", ".", "git~1", ".g\u{200c}it", "a/b", ""] {
+        let report = unchanged_after(
+            |git| {
+                let blob = made(git, "blob", b"x");
+                let id = made(git, "tree", &tree(&[("100644", name, &blob)]));
+                let id = commit(git, &id);
+                write(git, "refs/heads/evil", format!("{id}\n").as_bytes());
+            },
+            false,
+            name,
+        );
+        assert_eq!(report.refs.len(), 1, "{name}: {report:?}");
+    }
+}
+
+#[test]
+fn objects_that_are_not_what_their_name_says_do_not_come() {
+    let attacks: [(&str, Attack); 6] = [
+        ("another content", |git| {
+            let id = "e".repeat(40);
+            loose(git, &id, b"blob 1\0x");
+            let tree = made(git, "tree", &tree(&[("100644", "a", &id)]));
+            let id = commit(git, &tree);
+            write(git, "refs/heads/evil", id.as_bytes());
+        }),
+        ("a commit with another content", |git| {
+            let main = fs::read_to_string(git.join("refs/heads/main")).unwrap();
+            let good = fs::read_to_string(git.join("refs/heads/side")).unwrap();
+            let id = "d".repeat(40);
+            let path = |id: &str| git.join(format!("objects/{}/{}", &id[..2], &id[2..]));
+            fs::create_dir_all(path(&id).parent().unwrap()).unwrap();
+            fs::copy(path(main.trim()), path(&id)).unwrap();
+            write(git, "refs/heads/evil", id.as_bytes());
+            write(git, "refs/heads/side", good.as_bytes());
+        }),
+        ("no zlib", |git| {
+            write(git, &format!("objects/aa/{}", "a".repeat(38)), b"nonsense");
+            write(git, "refs/heads/evil", &[b'a'; 40]);
+        }),
+        ("links to files of the host", |git| {
+            fs::create_dir_all(git.join("objects/bb")).unwrap();
+            symlink("/etc/passwd", git.join(format!("objects/bb/{}", "b".repeat(38)))).unwrap();
+            write(git, "refs/heads/evil", &[b'b'; 40]);
+        }),
+        ("a size that is a lie", |git| {
+            let id = "c".repeat(40);
+            loose(git, &id, b"blob 99999999999999\0x");
+            write(git, "refs/tags/evil", id.as_bytes());
+        }),
+        ("half of a history", |git| {
+            let parent = "9".repeat(40);
+            let blob = made(git, "blob", b"half");
+            let id = made(git, "tree", &tree(&[("100644", "half", &blob)]));
+            let text = format!(
+                "tree {id}\nparent {parent}\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nx\n"
+            );
+            let id = made(git, "commit", text.as_bytes());
+            write(git, "refs/heads/evil", id.as_bytes());
+            write(git, "shallow", format!("{id}\n").as_bytes());
+        }),
+    ];
+    for is_upper in [false, true] {
+        for (name, attack) in attacks {
+            let report = unchanged_after(attack, is_upper, name);
+            assert!(report.is_empty() && report.refs.len() == 1, "{name}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn an_objects_folder_that_is_a_link_is_not_followed() {
+    let report = unchanged_after(
+        |git| {
+            script(
+                git,
+                "git -C .. commit -q --allow-empty -m x; mv objects ../objects; ln -s ../objects objects; git -C .. status -s",
+            );
+        },
+        false,
+        "objects",
+    );
+    assert!(report.left.iter().any(|left| left.path == "objects"), "{report:?}");
+}
+
+/// A pack with one object that is there, and the rest of `body`.
+fn pack(count: u32, body: &[u8]) -> Vec<u8> {
+    let mut text = [b"PACK".as_slice(), &2_u32.to_be_bytes(), &count.to_be_bytes(), body].concat();
+    let sum = Sha1::digest(&text);
+    text.extend(sum);
+    text
+}
+
+fn deflated(text: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    packed.write_all(text).unwrap();
+    packed.finish().unwrap()
+}
+
+/// An entry's kind and size.
+fn head(kind: u8, mut size: usize) -> Vec<u8> {
+    let mut head = Vec::new();
+    let mut byte = (kind << 4) | u8::try_from(size & 15).unwrap();
+    size >>= 4;
+    while size > 0 {
+        head.push(byte | 0x80);
+        byte = u8::try_from(size & 0x7f).unwrap();
+        size >>= 7;
+    }
+    head.push(byte);
+    head
+}
+
+fn varint(mut size: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while size > 0x7f {
+        bytes.push(u8::try_from(size & 0x7f).unwrap() | 0x80);
+        size >>= 7;
+    }
+    bytes.push(u8::try_from(size).unwrap());
+    bytes
+}
+
+/// A short pack whose last object has gigabytes: each is sixteen times the one before.
+fn bomb() -> Vec<u8> {
+    let mut size = 1 << 16;
+    let zeros = vec![0; size];
+    let mut body = [head(3, size), deflated(&zeros)].concat();
+    let mut distance = body.len();
+    let mut count = 1;
+    while size < 1 << 34 {
+        // A copy of up to 0xffff bytes from the beginning, as often as it takes.
+        let copies = (size / 0x8000) * 16;
+        let mut delta = [varint(size), varint(size * 16)].concat();
+        for _ in 0..copies {
+            delta.extend([0x80 | 0x20, 0x80]);
+        }
+        if copies > 1 << 20 {
+            break;
+        }
+        let mut offset = vec![u8::try_from(distance & 0x7f).unwrap()];
+        let mut rest = distance >> 7;
+        while rest > 0 {
+            rest -= 1;
+            offset.insert(0, u8::try_from(rest & 0x7f).unwrap() | 0x80);
+            rest >>= 7;
+        }
+        let entry = [head(6, delta.len()), offset, deflated(&delta)].concat();
+        distance = entry.len();
+        body.extend(entry);
+        size *= 16;
+        count += 1;
+    }
+    pack(count, &body)
+}
+
+#[test]
+fn packs_that_lie_or_burst_stay_behind() {
+    let good = pack(1, &[head(3, 4), deflated(b"good")].concat());
+    let mut torn = good.clone();
+    let last = torn.len() - 1;
+    torn[last] ^= 1;
+    let cases: [(&str, Vec<u8>); 5] = [
+        ("a wrong sum", torn),
+        ("nothing", Vec::new()),
+        ("more objects than there are", pack(u32::MAX, b"")),
+        ("cut off", good[..good.len() / 2].to_vec()),
+        ("a bomb", bomb()),
+    ];
+    for (name, text) in cases {
+        let mut bed = Bed::new();
+        bed.limits = Limits { memory: 512 << 20, ..Limits::default() };
+        let git = bed.task().join(".git");
+        write(&git, "objects/pack/pack-aaaa.pack", &text);
+        write(&git, "objects/pack/pack-aaaa.idx", b"x");
+        write(&git, "refs/tags/evil", &[b'a'; 40]);
+        bed.script("git commit -q --allow-empty -m good 2>/dev/null || true");
+        let before = files(&bed.common());
+        let report = bed.import();
+        assert!(
+            report.left.iter().any(|left| left.path == "objects/pack/pack-aaaa.pack"),
+            "{name}: {report:?}"
+        );
+        let after = files(&bed.common());
+        assert!(before.keys().all(|path| after.contains_key(path)), "{name}");
+        assert!(!bed.common().join("refs/tags/evil").exists(), "{name}");
+    }
+}
+
+#[test]
+fn more_than_the_limits_is_an_error_and_nothing_comes() {
+    let attacks: [(&str, Attack, Limits); 4] = [
+        (
+            "packed-refs of 100 MB",
+            |git| {
+                let id = fs::read_to_string(git.join("refs/heads/main")).unwrap();
+                let line = |number: u32| format!("{} refs/heads/{number:060}\n", id.trim());
+                let text: String = (0..900_000).map(line).collect();
+                write(git, "packed-refs", text.as_bytes());
+            },
+            Limits::default(),
+        ),
+        (
+            "200,000 refs",
+            |git| {
+                let id = fs::read_to_string(git.join("refs/heads/main")).unwrap();
+                let line = |number: u32| format!("{} refs/tags/{number}\n", id.trim());
+                let text: String = (0..200_000).map(line).collect();
+                write(git, "packed-refs", text.as_bytes());
+            },
+            Limits::default(),
+        ),
+        (
+            "many objects",
+            |git| {
+                for number in 0..200 {
+                    made(git, "blob", format!("{number}").as_bytes());
+                }
+                script(git, "git -C .. commit -q --allow-empty -m x");
+            },
+            Limits { object_files: 100, ..Limits::default() },
+        ),
+        (
+            "large objects",
+            |git| {
+                write(git, "objects/pack/pack-bbbb.pack", &vec![0; 2 << 20]);
+                script(git, "git -C .. commit -q --allow-empty -m x");
+            },
+            Limits { object_bytes: 1 << 20, ..Limits::default() },
+        ),
+    ];
+    for (name, attack, limits) in attacks {
+        let mut bed = Bed::new();
+        bed.limits = limits;
+        attack(&bed.task().join(".git"));
+        let before = files(&bed.common());
+        match bed.import_with(&mut |_| true) {
+            Err(Error::TooMuch { .. }) => {}
+            // What is too large to be read is odd.
+            Ok(report) => {
+                assert!(report.is_empty() && report.left[0].path == "packed-refs", "{name}: {report:?}");
+            }
+            Err(error) => panic!("{name}: {error}"),
+        }
+        assert!(files(&bed.common()) == before, "{name}");
+    }
+}
+
+#[test]
+fn nothing_that_a_task_or_the_host_configured_runs() {
+    let bed = Bed::with("sha1", |host| {
+        for name in
+            ["reference-transaction", "post-index-change", "post-checkout", "post-rewrite", "pre-auto-gc"]
+        {
+            let path = host.join(".githooks").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "#!/bin/sh\ntouch ran\n").unwrap();
+        }
+        script(host, "chmod +x .githooks/*");
+        script(
+            host,
+            "git config core.hooksPath $PWD/.githooks; git config core.fsmonitor \"touch $PWD/ran; false\"",
+        );
+        script(
+            host,
+            "git config filter.x.clean \"touch $PWD/ran; cat\"; echo '* filter=x' > .git/info/attributes; git config gc.auto 1; git config gpg.program \"$PWD/.githooks/post-checkout\"",
+        );
+    });
+    let _ = fs::remove_file(bed.host().join("ran"));
+    bed.script("rm -f ran; git -c core.hooksPath= -c core.fsmonitor=false switch -qc new; echo x > c; git -c core.hooksPath= -c core.fsmonitor=false -c filter.x.clean=cat add c; git -c core.hooksPath= -c core.fsmonitor=false commit -qm c; git -c core.hooksPath= -c core.fsmonitor=false -c filter.x.clean=cat stash list");
+    let _ = fs::remove_file(bed.host().join("ran"));
+    bed.import_with(&mut |_| true).unwrap();
+    assert!(!bed.host().join("ran").exists());
+    assert_eq!(fs::read_to_string(bed.common().join("HEAD")).unwrap(), "ref: refs/heads/new\n");
+    let _ = git(&bed.host(), "-c core.fsmonitor=false rev-parse new");
+}

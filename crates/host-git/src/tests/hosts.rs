@@ -1,0 +1,162 @@
+//! Hosts that go on working while a task does.
+
+use super::bed::{Bed, git, script, snapshot};
+use crate::{HostRepository, Import, Limits, RefOutcome, Snapshot, View};
+use sandbox_files::tree::Tree;
+use std::ffi::OsStr;
+
+#[test]
+fn where_both_moved_a_branch_the_hosts_stays_and_the_tasks_has_another_name() {
+    let bed = Bed::new();
+    bed.script("echo t > a; git commit -qam task; git tag v2; git branch -D side");
+    script(&bed.host(), "echo h > b; git commit -qam host; git tag v2; git branch -f side main");
+    let before = bed.git("rev-parse main v2 side");
+    let (head, index) = (bed.git("symbolic-ref HEAD"), bed.git("ls-files -s"));
+    let report = bed.import();
+    assert_eq!(bed.git("rev-parse main v2 side"), before);
+    assert_eq!((bed.git("symbolic-ref HEAD"), bed.git("ls-files -s")), (head, index));
+    assert_eq!(bed.git("rev-parse refs/sandbox/run-1/heads/main"), git(&bed.task(), "rev-parse main").trim());
+    let kept = report.refs.iter().filter(|change| matches!(change.outcome, RefOutcome::Kept { .. })).count();
+    assert_eq!(kept, 2, "{report:?}");
+    assert!(report.left.iter().any(|left| left.path == "index"), "{report:?}");
+    let says = bed.host_says();
+    bed.import();
+    assert_eq!(bed.host_says(), says, "the same once more");
+}
+
+#[test]
+fn a_stash_of_both_is_kept_by_another_name() {
+    let bed = Bed::new();
+    bed.script("echo t > a; git stash -q; echo u > a; git stash -q");
+    script(&bed.host(), "echo h > b; git stash -q");
+    let stashes = bed.git("stash list");
+    bed.import();
+    assert_eq!(bed.git("stash list"), stashes);
+    let kept = bed.git("for-each-ref --format=%(objectname) refs/sandbox/run-1/stash");
+    let mut expected: Vec<String> =
+        git(&bed.task(), "stash list --format=%H").lines().map(str::to_owned).collect();
+    expected.sort();
+    let mut kept: Vec<String> = kept.lines().map(str::to_owned).collect();
+    kept.sort();
+    assert_eq!(kept, expected);
+}
+
+#[test]
+fn a_host_that_works_between_prepare_and_commit_loses_nothing() {
+    for (between, is_taken) in [
+        ("git pack-refs --all --prune", true),
+        ("git gc -q --prune=now", true),
+        ("git repack -qad; git prune --expire=now", true),
+        ("git branch other; git tag other", true),
+        ("echo h > b; git commit -qam host", false),
+        ("git reset -q --hard HEAD~1", false),
+    ] {
+        let bed = Bed::new();
+        bed.script("echo t > a; git commit -qam task; git branch new");
+        let mut host = String::new();
+        let report = bed
+            .prepare_and(|import| {
+                script(&bed.host(), between);
+                host = bed.git("rev-parse main");
+                import.commit()
+            })
+            .flatten()
+            .unwrap();
+        bed.check();
+        let task = git(&bed.task(), "rev-parse main").trim().to_owned();
+        assert_eq!(bed.git("rev-parse new"), task, "{between}");
+        assert_eq!(
+            bed.git("rev-parse main"),
+            if is_taken { task.clone() } else { host },
+            "{between}: {report:?}"
+        );
+        if !is_taken {
+            assert_eq!(bed.git("rev-parse refs/sandbox/run-1/heads/main"), task, "{between}");
+        }
+    }
+}
+
+#[test]
+fn a_host_that_commits_while_it_is_written_is_planned_for_anew() {
+    let bed = Bed::new();
+    bed.script("echo t > a; git commit -qam task");
+    let mut is_done = false;
+    // The plan is made after this point, and before the next; git's own check of old values is what finds it.
+    let report = bed
+        .import_with(&mut |point| {
+            if !is_done && point == crate::fail_point::FailPoint::Early {
+                is_done = true;
+                script(&bed.host(), "git commit -q --allow-empty -m host");
+            }
+            true
+        })
+        .unwrap();
+    bed.check();
+    assert!(matches!(report.refs[0].outcome, RefOutcome::Kept { .. }), "{report:?}");
+    assert_eq!(bed.git("log -1 --format=%s main"), "host");
+}
+
+#[test]
+fn a_branch_that_another_work_tree_is_at_is_not_moved() {
+    let bed = Bed::with("sha1", |host| script(host, "git worktree add -q ../linked side"));
+    bed.script("git commit -q --allow-empty -m x; git branch -f side main 2>/dev/null || git update-ref refs/heads/side main");
+    let side = bed.git("rev-parse side");
+    let report = bed.import();
+    assert_eq!(bed.git("rev-parse side"), side);
+    assert_eq!(bed.git("rev-parse refs/sandbox/run-1/heads/side"), bed.git("rev-parse main"), "{report:?}");
+}
+
+#[test]
+fn a_linked_work_tree_has_its_own_head_and_index() {
+    let bed = Bed::with("sha1", |host| script(host, "git worktree add -q ../linked -b linked"));
+    let common = bed.common();
+    let host = HostRepository::open_linked(&common, OsStr::new("linked")).unwrap();
+    let start = Snapshot::take(&host).unwrap();
+    let before = bed.host_says();
+    script(
+        &bed.task(),
+        "cp -a ../linked ../task-linked; echo gitdir: $PWD/.git/worktrees/linked > ../task-linked/.git",
+    );
+    let linked = bed.task().join("../task-linked");
+    script(&linked, "echo l > l; git add l; git commit -qm l; git switch -qc more; echo m > m; git add m");
+    let view = View::whole(Tree::open(&bed.task().join(".git")).unwrap());
+    let run = "run-2".parse().unwrap();
+    let import = Import::prepare(&host, &view, &start, &run, &Limits::default(), &bed.quarantine()).unwrap();
+    let report = import.commit().unwrap();
+    assert!(report.index && report.head.as_deref() == Some("refs/heads/more"), "{report:?}");
+    let of_host = git(&bed.host().join("../linked"), "ls-files -s");
+    assert_eq!(of_host, git(&linked, "ls-files -s"));
+    assert_eq!(bed.git("symbolic-ref HEAD"), "refs/heads/main");
+    let main_only = |says: &str| {
+        says.lines()
+            .filter(|line| !line.contains("linked") && !line.contains("more"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    assert_eq!(main_only(&bed.host_says()), main_only(&before));
+    assert_eq!(snapshot(&common).head, bed.start.head);
+}
+
+#[test]
+fn the_hosts_own_knowledge_of_files_is_kept() {
+    let bed = Bed::new();
+    script(&bed.host(), "git update-index --assume-unchanged b");
+    bed.script("echo x > c; git add c; git commit -qm c");
+    bed.import();
+    assert!(bed.git("ls-files -v b").starts_with('h'));
+    // Only `c` has to be looked at.
+    let debug = bed.git("ls-files --debug a");
+    assert!(!debug.contains("mtime: 0:0"), "{debug}");
+}
+
+#[test]
+fn repositories_that_are_not_understood_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    git(folder.path(), "init -q --ref-format=reftable table");
+    let error = HostRepository::open(&folder.path().join("table/.git")).unwrap_err().to_string();
+    assert!(error.contains("reftable"), "{error}");
+    let bed = Bed::new();
+    bed.script("rm -r .git/logs; git refs migrate --ref-format=reftable");
+    let error = bed.import_with(&mut |_| true).unwrap_err().to_string();
+    assert!(error.contains("reftable"), "{error}");
+}

@@ -1,0 +1,92 @@
+//! Imports that are killed, and go on.
+
+use super::bed::{Bed, script};
+use crate::Error;
+
+/// Work that takes every step of an import.
+const WORK: &str = "
+    git branch -m side side/inner
+    git tag -d v1
+    git fetch -q origin; git remote set-head origin -a
+    echo s > a; git stash -q
+    echo t > a; git stash -q
+    git switch -qc more
+    git branch -u origin/main
+    echo n > n; git add n; git commit -qm n
+    git switch -q side/inner; echo y > a; git commit -qam y
+    git switch -q more
+    -git merge side/inner
+";
+
+fn bed() -> Bed {
+    Bed::with("sha1", |host| {
+        script(host, "git push -q origin main; git -C ../remote.git symbolic-ref HEAD refs/heads/main");
+        script(host, "git commit -q --allow-empty -m ahead; echo z > b; git stash -q");
+    })
+}
+
+#[test]
+fn an_import_that_is_killed_anywhere_ends_the_same_when_it_is_made_again() {
+    let whole = bed();
+    whole.script(WORK);
+    whole.import();
+    // The clock is in the ids of commits: the refs are compared with each task's own.
+    let shape = |bed: &Bed| -> Vec<String> {
+        let refs = bed.git("for-each-ref --format=%(refname)");
+        refs.lines().map(|name| name.split("/stash/").next().unwrap().to_owned()).collect()
+    };
+    for stop in 0.. {
+        let mut bed = bed();
+        bed.is_upper = stop % 2 == 0;
+        bed.script(WORK);
+        let mut left = stop;
+        let killed = bed.import_with(&mut |_| {
+            let goes_on = left > 0;
+            left -= i32::from(goes_on);
+            goes_on
+        });
+        if killed.is_ok() {
+            assert!(stop > 15, "{stop}");
+            break;
+        }
+        bed.import();
+        assert_eq!(shape(&bed), shape(&whole), "{stop}");
+        let ours = |line: &&str| !line.starts_with("refs/sandbox/");
+        let says = bed.host_says();
+        assert_eq!(
+            says.lines().filter(ours).collect::<Vec<_>>(),
+            bed.task_says().lines().collect::<Vec<_>>(),
+            "{stop}"
+        );
+        assert_eq!(bed.git("config branch.more.merge"), "refs/heads/main");
+    }
+}
+#[test]
+fn an_import_that_is_killed_before_it_wrote_a_ref_changes_nothing_that_git_says() {
+    let bed = bed();
+    bed.script(WORK);
+    let before = bed.host_says();
+    for stop in 0..3 {
+        let mut left = stop;
+        bed.import_with(&mut |_| {
+            left -= 1;
+            left >= 0
+        })
+        .unwrap_err();
+        assert_eq!(bed.host_says(), before, "{stop}");
+        super::bed::git(&bed.host(), "fsck --strict");
+    }
+}
+
+#[test]
+fn a_lock_of_somebody_else_is_respected() {
+    let bed = Bed::new();
+    bed.script("echo x > c; git add c");
+    std::fs::write(bed.common().join("index.lock"), "").unwrap();
+    let error = bed.import_with(&mut |_| true).unwrap_err();
+    assert!(matches!(error, Error::Moving { .. }), "{error}");
+    assert!(bed.common().join("index.lock").exists());
+    std::fs::remove_file(bed.common().join("index.lock")).unwrap();
+    bed.import();
+    assert_eq!(bed.host_says(), bed.task_says());
+}
