@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use sandbox_files::or_absent;
 
@@ -64,13 +64,14 @@ impl<'a> Import<'a> {
             let problem = "names its objects in another way than when the task began";
             return Err(Error::Unsupported { path: host.common().to_owned(), problem });
         }
+        let quarantine = &absolute(quarantine).map_err(Error::files("find", quarantine))?;
         clear(quarantine)?;
         let mut import = Self {
             host,
             start: start.clone(),
             run: run.clone(),
             limits: limits.clone(),
-            quarantine: quarantine.to_owned(),
+            quarantine: quarantine.clone(),
             task: State::read(view, host, start, limits)?.with_index(view, host, limits),
             index: None,
             sifted: Sifted::default(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use sandbox_files::tree::{Kind, Tree};
 
@@ -46,6 +46,8 @@ impl HostRepository {
     }
 
     fn with(common: &Path, own: PathBuf) -> Result<Self, Error> {
+        // Git runs in another folder than the caller.
+        let common = &absolute(common).map_err(Error::files("find", common))?;
         let tree = Tree::open(common).map_err(Error::files("open", common))?;
         let unsupported = |problem| Error::Unsupported { path: common.to_owned(), problem };
         let is = |path: &Path, kind: Kind| matches!(tree.facts(path), Ok(Some(facts)) if facts.kind == kind);

@@ -4,6 +4,7 @@ use super::bed::{Bed, git, script, snapshot};
 use crate::{HostRepository, Import, Limits, RefOutcome, Snapshot, View};
 use sandbox_files::tree::Tree;
 use std::ffi::OsStr;
+use std::path::Path;
 
 #[test]
 fn where_both_moved_a_branch_the_hosts_stays_and_the_tasks_has_another_name() {
@@ -135,6 +136,21 @@ fn a_linked_work_tree_has_its_own_head_and_index() {
     };
     assert_eq!(main_only(&bed.host_says()), main_only(&before));
     assert_eq!(snapshot(&common).head, bed.start.head);
+}
+
+#[test]
+fn relative_paths_are_those_of_the_caller() {
+    let bed = Bed::new();
+    bed.script("git commit -q --allow-empty -m x");
+    let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "../").collect::<String>();
+    let relative = |path: &Path| Path::new(&up).join(path.strip_prefix("/").unwrap());
+    let host = HostRepository::open(&relative(&bed.common())).unwrap();
+    let run = "run-3".parse().unwrap();
+    let quarantine = relative(&bed.quarantine());
+    let import = Import::prepare(&host, &bed.view(), &bed.start, &run, &Limits::default(), &quarantine);
+    import.unwrap().commit().unwrap();
+    bed.check();
+    assert_eq!(bed.host_says(), bed.task_says());
 }
 
 #[test]
