@@ -155,7 +155,12 @@ impl Tree {
 
     /// What the folder `relative` holds, in the order of names.
     pub fn list(&self, relative: &Path) -> io::Result<Vec<(OsString, Kind)>> {
-        entries(&self.folder(relative)?)
+        entries(&self.folder(relative)?, usize::MAX)
+    }
+
+    /// The same where that are no more than `most` names; [`FileTooLarge`](io::ErrorKind::FileTooLarge) where they are more.
+    pub fn list_at_most(&self, relative: &Path, most: usize) -> io::Result<Vec<(OsString, Kind)>> {
+        entries(&self.folder(relative)?, most)
     }
 
     /// The folder `relative` with what it holds. Fails where what is in it cannot be opened: of such a folder only names are known.
@@ -163,7 +168,7 @@ impl Tree {
         let folder = self.folder(relative)?;
         // Through its own entry, so that a folder is refused in which nothing can be opened.
         let facts = Facts::from(&statx(&folder, ".", AtFlags::empty(), StatxFlags::BASIC_STATS)?);
-        Ok(Listing { entries: entries(&folder)?, folder, facts })
+        Ok(Listing { entries: entries(&folder, usize::MAX)?, folder, facts })
     }
 
     /// Where the link `relative` leads.
@@ -241,8 +246,8 @@ impl Tree {
     }
 }
 
-/// What an open folder that was not read before holds, in the order of names.
-fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Kind)>> {
+/// What an open folder that was not read before holds, in the order of names: no more than `most`.
+fn entries(folder: &OwnedFd, most: usize) -> io::Result<Vec<(OsString, Kind)>> {
     use std::os::unix::ffi::OsStrExt as _;
     let mut entries = Vec::new();
     let mut buffer = Vec::with_capacity(LISTED_AT_ONCE);
@@ -252,6 +257,12 @@ fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Kind)>> {
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         if name == "." || name == ".." {
             continue;
+        }
+        if entries.len() >= most {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("it has more than {most} entries"),
+            ));
         }
         let kind = match entry.file_type() {
             // Some file systems do not report it in the list.
@@ -358,6 +369,18 @@ mod tests {
         assert_eq!(tree.facts(Path::new("way-out/secret")).unwrap(), None);
         let kinds: Vec<Kind> = tree.list(Path::new("")).unwrap().into_iter().map(|(_, kind)| kind).collect();
         assert_eq!(kinds, [Kind::Link, Kind::Folder, Kind::Link], "in the order of names");
+    }
+
+    #[test]
+    fn a_folder_with_too_many_names_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let tree = Tree::open(folder.path()).unwrap();
+        assert_eq!(tree.list_at_most(Path::new(""), 3).unwrap().len(), 3);
+        let refused = tree.list_at_most(Path::new(""), 2).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
     }
 
     #[test]

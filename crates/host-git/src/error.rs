@@ -46,6 +46,12 @@ pub enum Error {
         /// What is not understood.
         problem: &'static str,
     },
+    /// A part of it was written already.
+    #[error("the import could not be finished")]
+    Unfinished {
+        /// Why.
+        source: Box<Self>,
+    },
     /// The host changed the same things again and again.
     #[error("the repository was changed {attempts} times while the import was written")]
     Moving {

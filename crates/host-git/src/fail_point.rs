@@ -23,6 +23,8 @@ pub(crate) enum FailPoint {
     Settings,
 }
 
+const STOP: &str = "stop";
+
 /// Whether to go on.
 pub(crate) type FailPoints<'a> = &'a mut dyn FnMut(FailPoint) -> bool;
 
@@ -31,5 +33,10 @@ pub(crate) fn stopped(fail_points: FailPoints<'_>, point: FailPoint) -> Result<(
     if fail_points(point) {
         return Ok(());
     }
-    Err(Error::files("stop", Path::new(""))(io::Error::other("stopped by a test")))
+    Err(Error::files(STOP, Path::new(""))(io::Error::other("stopped by a test")))
+}
+
+/// Whether that is what happened.
+pub(crate) fn is_stop(error: &Error) -> bool {
+    matches!(error, Error::Files { operation: STOP, .. })
 }

@@ -51,7 +51,7 @@ impl Harvest<'_> {
         for byte in 0..=255_u8 {
             let head = format!("{byte:02x}");
             let folder = Path::new("objects").join(&head);
-            for (name, kind) in self.view.list(&folder) {
+            for (name, kind) in self.view.list(&folder)? {
                 self.count()?;
                 let id =
                     name.to_str().and_then(|tail| self.host.format().id(format!("{head}{tail}").as_bytes()));
@@ -95,7 +95,7 @@ impl Harvest<'_> {
 
     fn packs(&mut self) -> Result<(), Error> {
         let folder = Path::new("objects/pack");
-        for (name, kind) in self.view.list(folder) {
+        for (name, kind) in self.view.list(folder)? {
             self.count()?;
             let is_pack = name.to_str().is_some_and(|name| name.starts_with("pack-"))
                 && Path::new(&name).extension().is_some_and(|extension| extension == "pack");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf, absolute};
 use sandbox_files::or_absent;
 
 use crate::commit::{Writer, lost};
-use crate::fail_point::{FailPoint, FailPoints, stopped};
+use crate::fail_point::{FailPoint, FailPoints, is_stop, stopped};
 use crate::git::Git;
 use crate::harvest::harvest;
 use crate::index::{self, Index, digest_of_none};
@@ -98,8 +98,8 @@ impl<'a> Import<'a> {
     ///
     /// # Errors
     ///
-    /// When something cannot be written, or the host changes the same again and again. Another import of the same view, snapshot and run
-    /// does what is missing: also where this process is killed.
+    /// When something cannot be written, or the host changes the same again and again. [`Error::Unfinished`] where the host's git already
+    /// sees a part of it: another import of the same view, snapshot and run does what is missing, also where this process is killed.
     pub fn commit(self) -> Result<Report, Error> {
         self.commit_with(&mut |_| true)
     }
@@ -112,16 +112,29 @@ impl<'a> Import<'a> {
             pack_file::bring(folder, &self.host.objects(), &self.run, points)?;
         }
         stopped(points, FailPoint::Packed)?;
-        let mut attempt = 0;
+        let (mut attempt, mut is_begun) = (0, false);
         let report = loop {
             attempt += 1;
             let now = self.now()?;
             let plan = self.plan(&git, &now)?;
-            match self.write(plan, &now, &git, &index, points) {
+            let mut has_begun = false;
+            let error = match self.write(plan, &now, &git, &index, (&mut has_begun, points)) {
                 Ok(Some(report)) => break report,
-                Err(Error::Git { .. }) | Ok(None) if attempt < ATTEMPTS && self.has_moved(&now)? => {}
-                Ok(None) => return Err(Error::Moving { attempts: attempt }),
-                Err(error) => return Err(error),
+                Ok(None) => Error::Moving { attempts: attempt },
+                Err(error) => error,
+            };
+            if is_stop(&error) {
+                return Err(error);
+            }
+            index.clean()?;
+            // A part that was written is found to be there by the next plan.
+            let may_be_moved = matches!(error, Error::Git { .. } | Error::Moving { .. });
+            if may_be_moved && attempt < ATTEMPTS && self.has_moved(&now)? {
+                is_begun |= has_begun;
+            } else if is_begun || has_begun {
+                return Err(Error::Unfinished { source: Box::new(error) });
+            } else {
+                return Err(error);
             }
         };
         clear(&self.quarantine)?;
@@ -136,7 +149,7 @@ impl<'a> Import<'a> {
         now: &State,
         git: &Git,
         file: &IndexFile,
-        points: FailPoints<'_>,
+        (has_begun, points): (&mut bool, FailPoints<'_>),
     ) -> Result<Option<Report>, Error> {
         let new = plan.updates.iter().filter_map(|update| update.new.as_ref());
         if !is_connected(git, self.host, new)? {
@@ -152,18 +165,28 @@ impl<'a> Import<'a> {
             }
             _ => None,
         };
+        // First of all, since it fails where somebody else has the lock.
+        let locked = match built {
+            None => None,
+            Some((text, digest)) => {
+                let is_expected = |text: Option<&[u8]>| {
+                    text.map_or(Ok(digest_of_none()), |text| index::digest(text, format)).as_ref()
+                        == Ok(digest)
+                };
+                let Some(locked) = file.lock(&text, is_expected, points)? else {
+                    return Ok(None);
+                };
+                Some(locked)
+            }
+        };
+        *has_begun = true;
         writer.refs(&plan, points)?;
         if let Some(head) = &plan.head {
             writer.head(head)?;
         }
         stopped(points, FailPoint::Head)?;
-        if let Some((text, digest)) = built {
-            let is_expected = |text: Option<&[u8]>| {
-                text.map_or(Ok(digest_of_none()), |text| index::digest(text, format)).as_ref() == Ok(digest)
-            };
-            if !file.replace(&text, is_expected, points)? {
-                return Ok(None);
-            }
+        if let Some(locked) = locked {
+            file.replace(locked)?;
         }
         stopped(points, FailPoint::Index)?;
         match &plan.operation {

@@ -1,7 +1,10 @@
 //! Git's index: which version of each file the next commit has. The reader began as a copy of `sandbox-workspace`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 use sandbox_files::hex;
 use sha2::{Digest as _, Sha256};
@@ -38,11 +41,21 @@ impl Index {
         self.0.values().filter(|(mode, _)| *mode != SUBMODULE).map(|(_, id)| id)
     }
 
-    /// What `git update-index -z --index-info` reads to make this of `before`.
-    pub(crate) fn changes_from(&self, before: &Self, format: Format) -> Vec<u8> {
+    /// The paths that `other` has other versions of.
+    pub(crate) fn differing(&self, other: &Self) -> BTreeSet<PathBuf> {
+        let paths = self.changed(other).into_iter();
+        paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
+    }
+
+    fn changed<'a>(&'a self, before: &'a Self) -> BTreeSet<&'a [u8]> {
         let new = self.0.iter().filter(|(key, entry)| before.0.get(*key) != Some(*entry));
         let gone = before.0.iter().filter(|(key, _)| !self.0.contains_key(*key));
-        let paths: BTreeSet<&[u8]> = new.chain(gone).map(|((path, _), _)| path.as_slice()).collect();
+        new.chain(gone).map(|((path, _), _)| path.as_slice()).collect()
+    }
+
+    /// What `git update-index -z --index-info` reads to make this of `before`.
+    pub(crate) fn changes_from(&self, before: &Self, format: Format) -> Vec<u8> {
+        let paths = self.changed(before);
         let mut text = Vec::new();
         // What goes comes first: a file may take the place of a folder.
         for path in &paths {

@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use sandbox_files::or_absent;
 
@@ -13,6 +15,13 @@ use crate::index::Index;
 use crate::object_id::Format;
 use crate::state::IndexText;
 use crate::{Error, RunName};
+
+/// How often, and how long each time, the end of what somebody else does with the index is waited for: a command such as `git status`.
+const LOCK_WAITS: u32 = 40;
+const LOCK_WAIT: Duration = Duration::from_millis(50);
+
+/// Shows that the index is locked.
+pub(crate) struct Locked;
 
 /// The index of a work tree, and the file that locks it.
 pub(crate) struct IndexFile {
@@ -71,13 +80,13 @@ impl IndexFile {
         Err(message("it makes another index of the task's entries"))
     }
 
-    /// Puts `text` in the place of the index, if that still is what `expected` says. `false` where it is not, or somebody else holds the lock.
-    pub(crate) fn replace(
+    /// Locks the index with `text` to take its place, if it still is what `expected` says. `None` where it is not.
+    pub(crate) fn lock(
         &self,
         text: &[u8],
         expected: impl FnOnce(Option<&[u8]>) -> bool,
         points: FailPoints<'_>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Locked>, Error> {
         let now = |path: &Path| match fs::read(path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -85,23 +94,29 @@ impl IndexFile {
         };
         let mode = fs::metadata(&self.path).map_or(0o644, |facts| facts.permissions().mode() & 0o777);
         self.write(text, mode).map_err(Error::files("write", &self.own))?;
+        let mut waits = LOCK_WAITS;
         // Under a name that git knows, and that only one can make.
-        match fs::hard_link(&self.own, &self.lock) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+        while let Err(error) = fs::hard_link(&self.own, &self.lock) {
+            let is_busy = error.kind() == io::ErrorKind::AlreadyExists;
+            if !is_busy || waits == 0 {
                 remove(&self.own)?;
-                return Ok(false);
+                return if is_busy { Ok(None) } else { Err(Error::files("lock", &self.lock)(error)) };
             }
-            Err(error) => return Err(Error::files("lock", &self.lock)(error)),
+            waits -= 1;
+            thread::sleep(LOCK_WAIT);
         }
         stopped(points, FailPoint::IndexLocked)?;
         if !expected(now(&self.path)?.as_deref()) {
             self.clean()?;
-            return Ok(false);
+            return Ok(None);
         }
+        Ok(Some(Locked))
+    }
+
+    /// Puts what was locked in the place of the index.
+    pub(crate) fn replace(&self, _locked: Locked) -> Result<(), Error> {
         fs::rename(&self.lock, &self.path).map_err(Error::files("replace", &self.path))?;
-        remove(&self.own)?;
-        Ok(true)
+        remove(&self.own)
     }
 
     fn write(&self, text: &[u8], mode: u32) -> io::Result<()> {

@@ -63,9 +63,9 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn folder(&mut self, folder: &Path, depth: usize) -> Result<(), Error> {
-        let here = self.view.list(folder);
+        let here = self.view.list(folder)?;
         let mut names: BTreeSet<&OsString> = here.iter().map(|(name, _)| name).collect();
-        let there = self.host.view().list(folder);
+        let there = self.host.view().list(folder)?;
         if !self.view.is_upper() {
             names.extend(there.iter().map(|(name, _)| name));
         }

@@ -119,7 +119,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn loose(&mut self, folder: &Path, depth: usize) -> Result<(), Error> {
-        for (name, kind) in self.view.list(folder) {
+        for (name, kind) in self.view.list(folder)? {
             let path = folder.join(&name);
             match (kind, depth.checked_sub(1)) {
                 (Kind::Folder, Some(depth)) => self.loose(&path, depth)?,

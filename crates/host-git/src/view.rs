@@ -9,6 +9,11 @@ use rustix::fs::fgetxattr;
 use rustix::io::Errno;
 use sandbox_files::tree::{Facts, Kind, Tree};
 
+use crate::Error;
+
+/// Names in one folder.
+const MOST_NAMES: usize = 200_000;
+
 /// The common folder of a repository as a task left it.
 #[derive(Debug)]
 pub struct View {
@@ -39,6 +44,44 @@ impl View {
     #[must_use]
     pub fn upper(tree: Tree) -> Self {
         Self { tree, is_upper: true }
+    }
+
+    /// The folder `path` of the upper layer of an overlay whose lower one has the host's repository there; `None` where the task left none.
+    /// Where the task put another one in its place, that is all of it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened, or lies in a folder that the kernel only says to be another one.
+    pub fn in_upper(upper: &Tree, path: &Path) -> Result<Option<Self>, Error> {
+        let full = upper.path().join(path);
+        let mut hides = false;
+        for folder in path.ancestors() {
+            match upper.facts(folder) {
+                Ok(Some(Facts { kind: Kind::Folder, .. })) => {}
+                _ if folder.as_os_str().is_empty() => {}
+                Ok(_) => return Ok(None),
+                Err(error) => return Err(Error::files("open", &full)(error)),
+            }
+            let open = upper.folder(folder).map_err(Error::files("open", &full))?;
+            if has_note(&open, "redirect") {
+                let problem =
+                    "was moved as the kernel moves folders with redirect_dir, which is not understood";
+                return Err(Error::Unsupported { path: full, problem });
+            }
+            hides |= has_note(&open, "opaque");
+        }
+        let tree = upper.inner(path).map_err(Error::files("open", &full))?;
+        Ok(Some(Self { tree, is_upper: !hides }))
+    }
+
+    /// Whether it is all of a repository by itself, as git takes a folder for one.
+    #[must_use]
+    pub fn is_repository(&self) -> bool {
+        let is = |name: &str, kind: Kind| {
+            self.tree.facts(Path::new(name)).is_ok_and(|facts| facts.is_some_and(|facts| facts.kind == kind))
+        };
+        let has_parts = is("HEAD", Kind::File) && is("objects", Kind::Folder) && is("refs", Kind::Folder);
+        has_parts && matches!(self.tree.facts(Path::new("commondir")), Ok(None))
     }
 
     /// The folder it is read from.
@@ -88,9 +131,16 @@ impl View {
         }
     }
 
-    /// What a folder holds, in the order of names, with what hides something of the lower layer. A folder that is none is empty.
-    pub(crate) fn list(&self, path: &Path) -> Vec<(OsString, Kind)> {
-        self.tree.list(path).unwrap_or_default()
+    /// What a folder holds, in the order of names, with what hides something of the lower layer. A folder that is none is empty; one with
+    /// too many names is an error, since what is not listed would seem to be gone.
+    pub(crate) fn list(&self, path: &Path) -> Result<Vec<(OsString, Kind)>, Error> {
+        match self.tree.list_at_most(path, MOST_NAMES) {
+            Ok(entries) => Ok(entries),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                Err(Error::TooMuch { what: "files in one folder", limit: MOST_NAMES as u64 })
+            }
+            Err(_) => Ok(Vec::new()),
+        }
     }
 
     /// Whether a folder is there, and is one.
@@ -182,7 +232,7 @@ mod tests {
         assert_eq!(read("pipe", 9), Found::Odd("it is no regular file"));
         assert_eq!(read("etc/passwd", 9999), Found::Absent, "a link on the way is nothing");
         assert_eq!(read("none", 9), Found::Absent);
-        assert!(view.list(Path::new("etc")).is_empty());
+        assert!(view.list(Path::new("etc")).unwrap().is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use sandbox::workspace::{Change, ChangeKind, EntryKind, SettingChange};
+use sandbox::workspace::{Change, ChangeKind, EntryKind};
 use serde::Serialize;
 
 use crate::printer::sanitize_name;
@@ -19,18 +19,6 @@ pub(crate) fn line(change: &Change) -> String {
     format!("{}{mark} {path}{slash}{held}{privileged}", change.kind.letter())
 }
 
-/// The settings of git that differ, a line each. Names and values come from the task.
-pub(crate) fn settings(change: &Change) -> impl Iterator<Item = String> {
-    let value = |value: &Option<String>| match value {
-        Some(value) => sanitize_name(&format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))),
-        None => "unset".to_owned(),
-    };
-    change.settings.iter().map(move |setting| match setting.key.as_str() {
-        SettingChange::UNREADABLE => "     its settings cannot be read".to_owned(),
-        key => format!("     {}: {} -> {}", sanitize_name(key), value(&setting.old), value(&setting.new)),
-    })
-}
-
 /// A change for programs.
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangeReport {
@@ -43,9 +31,6 @@ pub(crate) struct ChangeReport {
     held_back: Option<&'static str>,
     conflict: bool,
     privileged: bool,
-    /// Of a configuration of git.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    settings: Vec<SettingChange>,
 }
 
 /// Changes for programs.
@@ -67,7 +52,6 @@ pub(crate) fn reports(changes: &[Change]) -> Vec<ChangeReport> {
         held_back: change.held_back.map(sandbox::workspace::HeldBack::as_str),
         conflict: change.conflict,
         privileged: change.privileged,
-        settings: change.settings.clone(),
     };
     changes.iter().map(report).collect()
 }

@@ -16,6 +16,7 @@ mod failure;
 mod forced_panic;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod git_report;
 mod image_context;
 mod interrupt;
 mod launch;

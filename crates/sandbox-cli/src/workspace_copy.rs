@@ -4,13 +4,16 @@ use std::fmt;
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
 
-use sandbox::workspace::{Applied, ApplyOptions, Change, Protection, WorkspaceCopy, WorkspaceError};
+use sandbox::workspace::{
+    Applied, ApplyOptions, Change, GitChanges, Protection, WorkspaceCopy, WorkspaceError,
+};
 use sandbox::{Mount, Sandbox, SandboxConfig, SandboxError};
 use serde::Serialize;
 
-use crate::change_report::{ChangeReport, line, reports, settings};
+use crate::change_report::{ChangeReport, line, reports};
 use crate::config::WorkspaceMode;
 use crate::failure::Failure;
+use crate::git_report::{coming, report_staying};
 use crate::printer::Printer;
 use crate::settings::TaskSettings;
 
@@ -48,8 +51,33 @@ pub(crate) struct WorkspaceReport {
     pending: usize,
     /// The first [`LISTED`] of those that are held back.
     held_back: Vec<ChangeReport>,
+    /// What came of what the task did in repositories, and what did not.
+    git: GitChanges,
     /// Why nothing was applied.
     error: Option<String>,
+}
+
+/// What is in a copy. A repository counts as one path.
+#[derive(Debug, Default)]
+struct Waiting {
+    changes: Vec<Change>,
+    git: GitChanges,
+}
+
+impl Waiting {
+    fn in_copy(copy: &WorkspaceCopy, protection: &Protection) -> Result<Self, WorkspaceError> {
+        Ok(Self { changes: copy.changes(protection)?, git: copy.git_changes(protection)? })
+    }
+
+    fn count(&self) -> usize {
+        self.changes.len() + self.git.repositories.len()
+    }
+
+    /// Those that wait for more than an apply.
+    fn held_back(&self) -> usize {
+        let repositories = self.git.repositories.iter().filter(|repository| repository.waits);
+        held(&self.changes).len() + repositories.count()
+    }
 }
 
 /// What waits in the copy of a work tree.
@@ -68,18 +96,18 @@ pub(crate) struct CopySummary {
 impl CopySummary {
     /// Of the copy that is kept in `dir`.
     pub(crate) fn of(dir: &Path, protection: &Protection) -> Self {
-        let changes = || -> Result<Option<Vec<Change>>, WorkspaceError> {
+        let waiting = || -> Result<Option<Waiting>, WorkspaceError> {
             if WorkspaceCopy::is_in_use(dir)? {
                 return Ok(None);
             }
             let copy = WorkspaceCopy::open(dir)?;
-            let changes = copy.map(|copy| copy.changes(protection)).transpose()?;
-            Ok(Some(changes.unwrap_or_default()))
+            let waiting = copy.map(|copy| Waiting::in_copy(&copy, protection)).transpose()?;
+            Ok(Some(waiting.unwrap_or_default()))
         };
-        match changes() {
+        match waiting() {
             Ok(None) => Self { in_use: true, ..Self::default() },
-            Ok(Some(changes)) => {
-                Self { pending: changes.len(), held_back: held(&changes).len(), ..Self::default() }
+            Ok(Some(waiting)) => {
+                Self { pending: waiting.count(), held_back: waiting.held_back(), ..Self::default() }
             }
             Err(error) => Self { error: Some(error.to_string()), ..Self::default() },
         }
@@ -123,20 +151,19 @@ impl<'a> CopyOfRun<'a> {
                 .message("this run goes on with the copy of the last one; `sandbox discard` throws it away");
             return Ok(Pending::Continue);
         }
-        let changes = copy.changes(self.protection)?;
-        let undecided = changes.iter().filter(|change| change.held_back.is_none()).count();
-        if undecided == 0 {
-            if !changes.is_empty() {
+        let waiting = Waiting::in_copy(&copy, self.protection)?;
+        if waiting.count() == waiting.held_back() {
+            if waiting.count() > 0 {
                 self.printer.note(format_args!(
                     "the task sees what earlier runs left: {}; {COMMANDS}",
-                    held_back(changes.len())
+                    held_back(waiting.count())
                 ));
             }
             return Ok(Pending::Continue);
         }
         let found = format!(
             "an earlier run left {} in the copy of the work tree, which were not applied",
-            paths(changes.len())
+            paths(waiting.count())
         );
         if !self.printer.can_ask() {
             return Err(Failure::new(found).with_hint(COMMANDS));
@@ -207,8 +234,8 @@ impl<'a> CopyOfRun<'a> {
                 Ok(applied) => applied,
                 Err(error) => {
                     let copy = self.opened()?;
-                    let changes = copy.map(|copy| copy.changes(self.protection)).transpose()?;
-                    report.pending = changes.map_or(0, |changes| changes.len());
+                    let waiting = copy.map(|copy| Waiting::in_copy(&copy, self.protection)).transpose();
+                    report.pending = waiting.ok().flatten().map_or(0, |waiting| waiting.count());
                     return Err(explained(error));
                 }
             };
@@ -216,16 +243,18 @@ impl<'a> CopyOfRun<'a> {
             report.applied = applied.applied.len();
             report.pending = applied.held_back.len();
             report.held_back = listed(&applied.held_back);
+            report.git = applied.git;
             return Ok(());
         }
-        let changes = copy.changes(self.protection)?;
-        if changes.is_empty() {
+        let waiting = Waiting::in_copy(&copy, self.protection)?;
+        if waiting.count() == 0 && waiting.git.is_empty() {
             // Otherwise a task may still be at work in it.
             return if is_over { Ok(copy.discard()?) } else { Ok(()) };
         }
-        report.pending = changes.len();
-        report.held_back = listed(&held(&changes));
-        self.report_waiting(changes.len());
+        report.pending = waiting.count();
+        report.held_back = listed(&held(&waiting.changes));
+        self.report_waiting(waiting.count());
+        report.git = waiting.git;
         Ok(())
     }
 
@@ -254,7 +283,13 @@ impl<'a> CopyOfRun<'a> {
             1 => printer.message("1 path changed in the work tree"),
             count => printer.message(format_args!("{count} paths changed in the work tree")),
         }
+        let lines = coming(&applied.git);
+        lines.iter().take(LISTED).for_each(|line| printer.message(line));
+        if lines.len() > LISTED {
+            printer.message(format_args!("… and {} more of git's", lines.len() - LISTED));
+        }
         report_held_back(&applied.held_back, printer);
+        report_staying(&applied.git, printer);
     }
 
     fn options(&self) -> ApplyOptions {
@@ -269,7 +304,8 @@ impl<'a> CopyOfRun<'a> {
 impl WorkspaceReport {
     /// Of a run that changed nothing in a copy.
     pub(crate) fn new(mode: WorkspaceMode) -> Self {
-        Self { mode: mode.as_str(), applied: 0, pending: 0, held_back: Vec::new(), error: None }
+        let (held_back, git) = (Vec::new(), GitChanges::default());
+        Self { mode: mode.as_str(), applied: 0, pending: 0, held_back, git, error: None }
     }
 
     /// Whether changes of the task should be in the work tree, and are not.
@@ -330,17 +366,12 @@ pub(crate) fn report_held_back(held: &[Change], printer: Printer) {
     printer.warning(format_args!("{}:", held_back(held.len())));
     for change in held.iter().take(LISTED) {
         printer.message(line(change));
-        settings(change).take(LISTED).for_each(|setting| printer.message(setting));
-        if change.settings.len() > LISTED {
-            let more = change.settings.len() - LISTED;
-            printer.message(format_args!("     … and {more} more settings; `sandbox diff` lists all"));
-        }
     }
     if held.len() > LISTED {
         printer.message(format_args!("… and {} more", held.len() - LISTED));
     }
     if held.iter().any(|change| change.held_back == Some(sandbox::workspace::HeldBack::Repository)) {
-        printer.hint("what git changes in one step is not split: these wait for the protected ones among them; `sandbox apply --include-protected` applies all");
+        printer.hint("what git changes in one step is not split, and a repository that the task made is made anew, of its commits alone; `sandbox apply --include-protected` does both");
     }
     if held.iter().any(|change| !is_special(change)) {
         printer.hint("`sandbox diff --patch` shows them, `sandbox apply --include-protected` applies them, `sandbox discard` throws them away");

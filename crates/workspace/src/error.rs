@@ -37,6 +37,33 @@ pub enum WorkspaceError {
         /// What is wrong.
         problem: String,
     },
+    /// What a task did in a repository cannot be imported. Nothing was applied.
+    #[error("failed to {operation} the repository `{}`", sanitized(path))]
+    Repository {
+        /// What was tried.
+        operation: &'static str,
+        /// Its folder, most often relative to the work tree.
+        path: PathBuf,
+        /// Why not.
+        source: Box<sandbox_host_git::Error>,
+    },
+    /// What a task did in a repository is imported in part only. What is left of it, and all else, is in the copy: the next command goes on.
+    #[error(
+        "failed to import all of what the task did in the repository `{}`; the next command goes on with it",
+        sanitized(path)
+    )]
+    Unfinished {
+        /// Its folder, relative to the work tree.
+        path: PathBuf,
+        /// Why.
+        source: Box<sandbox_host_git::Error>,
+    },
+    /// No task changed this setting of git, or it was taken before. Nothing was applied.
+    #[error("no setting `{}` waits", key.escape_debug())]
+    NoSetting {
+        /// Its name, as the caller gave it.
+        key: String,
+    },
     /// A step failed, and what was done before it was undone.
     #[error("failed to apply the change of `{}`; everything is as it was before", sanitized(path))]
     RolledBack {
@@ -60,6 +87,10 @@ pub enum WorkspaceError {
 impl WorkspaceError {
     pub(super) fn new(operation: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { operation, path: path.to_owned(), source }
+    }
+
+    pub(super) fn repository(operation: &'static str, path: &Path, source: sandbox_host_git::Error) -> Self {
+        Self::Repository { operation, path: path.to_owned(), source: Box::new(source) }
     }
 
     pub(super) fn unreadable(path: &Path, problem: impl Into<String>) -> Self {

@@ -30,8 +30,8 @@ mod workspace_guard;
 mod worktrees;
 
 pub use copy::{
-    Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, SettingChange, Versions, WorkspaceCopy,
-    overlay_folders,
+    Applied, ApplyOptions, Change, ChangeKind, EntryKind, GitChanges, HeldBack, RepositoryChanges, Versions,
+    WaitingSetting, WorkspaceCopy, overlay_folders,
 };
 pub use error::{WorkspaceError, sanitized};
 pub use git_identity::{GitIdentity, git_configurations};
@@ -39,5 +39,8 @@ pub use invalid::InvalidSpec;
 pub use mount::Mount;
 pub use outside::{OutsideRepository, OutsideRepositoryError};
 pub use protection::Protection;
+pub use sandbox_host_git::{
+    Error as ImportError, Left, RefChange, RefOutcome, Report as ImportReport, SettingChange,
+};
 pub use tampered::{TamperKind, TamperedPath};
 pub use workspace_guard::WorkspaceGuard;

@@ -26,6 +26,8 @@ pub struct Mount {
     read_only: bool,
     protection: Option<Protection>,
     copy_dir: Option<PathBuf>,
+    /// Of a view of a repository: what of it belongs to the work tree alone.
+    own_part: Option<PathBuf>,
     /// What is mounted, once its path was resolved: the kernel's mount table is compared with it.
     identity: Option<Identity>,
 }
@@ -39,6 +41,7 @@ impl Mount {
             read_only: false,
             protection: None,
             copy_dir: None,
+            own_part: None,
             identity: None,
         }
     }
@@ -96,6 +99,18 @@ impl Mount {
     #[must_use]
     pub fn copy_dir(&self) -> Option<&Path> {
         self.copy_dir.as_deref()
+    }
+
+    /// The same mount of a repository, of which the folder `own` belongs to the work tree that another mount has a copy of.
+    #[must_use]
+    pub(super) fn of_repository(self, own: PathBuf) -> Self {
+        Self { own_part: Some(own), ..self }
+    }
+
+    /// Of a view of a repository: what of it belongs to the work tree alone.
+    #[must_use]
+    pub(super) fn own_part(&self) -> Option<&Path> {
+        self.own_part.as_deref()
     }
 
     /// Whether the host sees what a task makes in it.

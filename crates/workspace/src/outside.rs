@@ -121,11 +121,11 @@ impl OutsideRepository {
             .protected(Protection::default().of_git_folder())
     }
 
-    /// A copy of it, kept in `copy_dir` of the copy of its work tree.
+    /// A view of it, kept in `copy_dir` with the copy of its work tree.
     #[must_use]
     pub fn copied(&self, copy_dir: &Path) -> Mount {
         let folder = super::copy::git_folder(copy_dir);
-        Mount::copy_on_write(&self.folder, &self.container_path, folder)
+        Mount::copy_on_write(&self.folder, &self.container_path, folder).of_repository(self.own.clone())
     }
 
     /// Where it is on the host.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::copy::{CopyInUse, WorkspaceCopy};
+use super::copy::{CopyInUse, WorkspaceCopy, take_outside};
 use super::error::WorkspaceError;
 use super::mount::Mount;
 use super::tampered::TamperedPath;
@@ -28,7 +28,12 @@ impl WorkspaceGuard {
                 let folder = mount.copy_dir()?;
                 let failed = |source| WorkspaceError::new("copy", mount.host_path(), source);
                 let tree = mount.tree().map_err(failed);
-                Some(tree.and_then(|_| WorkspaceCopy::take(mount.host_path(), folder)))
+                // After the copy that it belongs to, which locks both.
+                let taken = |_| match mount.own_part() {
+                    Some(own) => take_outside(mount.host_path(), own, folder).map(|()| None),
+                    None => WorkspaceCopy::take(mount.host_path(), folder).map(Some),
+                };
+                tree.and_then(taken).transpose()
             });
             let copies = copies.collect::<Result<_, _>>()?;
             let stand_ins = worktrees::stand_ins(&mounts);

@@ -47,7 +47,7 @@ const RULES: [Rule; 24] = [
     Rule { package: "sandbox-files", may_use: &[], never_links: &["hyper", "rustls", "bollard"] },
     Rule {
         package: "sandbox-workspace",
-        may_use: &["fuzz-input", "sandbox-files"],
+        may_use: &["fuzz-input", "sandbox-files", "sandbox-host-git"],
         never_links: &["hyper", "rustls", "bollard"],
     },
     Rule {

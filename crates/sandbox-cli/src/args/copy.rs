@@ -26,6 +26,9 @@ pub(crate) struct ApplyArgs {
     /// Also apply where this machine changed the same file: the task's version wins
     #[arg(long)]
     pub(crate) force: bool,
+    /// Also set this setting of git as the task did, which `sandbox diff` lists (repeatable)
+    #[arg(long, value_name = "KEY")]
+    pub(crate) git_config: Vec<String>,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,

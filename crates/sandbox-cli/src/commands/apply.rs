@@ -1,15 +1,14 @@
 //! `apply`: brings what a task changed in its copy into the work tree.
 
-use std::iter;
-
 use sandbox::SandboxConfig;
-use sandbox::workspace::{Applied, ApplyOptions};
+use sandbox::workspace::{Applied, ApplyOptions, GitChanges};
 use serde::Serialize;
 
 use crate::args::{ApplyArgs, Output};
-use crate::change_report::{ChangeReport, line, reports, settings};
+use crate::change_report::{ChangeReport, line, reports};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+use crate::git_report::{coming, report_staying};
 use crate::printer::Printer;
 use crate::settings::TrustedProject;
 use crate::workspace_copy::{explained, report_held_back, settled};
@@ -34,6 +33,7 @@ pub(crate) async fn apply(
         protection: project.protection(false),
         include_held_back: args.include_protected,
         force: args.force,
+        git_settings: args.git_config.clone(),
     };
     let applied = copy.apply(&options).map_err(explained)?;
     match args.output {
@@ -44,27 +44,28 @@ pub(crate) async fn apply(
 }
 
 fn report(applied: &Applied, printer: Printer) {
-    for change in &applied.applied {
-        if !iter::once(line(change)).chain(settings(change)).all(|line| printer.line(line)) {
-            break;
-        }
-    }
+    let lines = applied.applied.iter().map(line).chain(coming(&applied.git));
+    // Until nobody reads any more.
+    let _ = { lines }.all(|line| printer.line(line));
     report_held_back(&applied.held_back, printer);
+    report_staying(&applied.git, printer);
 }
 
 /// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
 #[derive(Debug, Serialize)]
-struct ApplyReport {
+struct ApplyReport<'a> {
     version: u32,
     applied: Vec<ChangeReport>,
     held_back: Vec<ChangeReport>,
+    git: &'a GitChanges,
 }
 
 fn json(applied: &Applied) -> String {
     let report = ApplyReport {
-        version: 1,
+        version: 2,
         applied: reports(&applied.applied),
         held_back: reports(&applied.held_back),
+        git: &applied.git,
     };
     // Texts and numbers always have a form in JSON.
     serde_json::to_string(&report).unwrap_or_default()

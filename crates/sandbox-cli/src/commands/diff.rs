@@ -1,15 +1,14 @@
 //! `diff`: what a task changed in its copy of the work tree.
 
-use std::iter;
-
-use sandbox::workspace::{Change, ChangeKind, EntryKind, WorkspaceCopy};
+use sandbox::workspace::{Change, ChangeKind, EntryKind, GitChanges, WorkspaceCopy};
 use serde::Serialize;
 use similar::TextDiff;
 
 use crate::args::{DiffArgs, Output};
-use crate::change_report::{ChangeReport, line, reports, settings};
+use crate::change_report::{ChangeReport, line, reports};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+use crate::git_report::{coming, staying};
 use crate::printer::{Printer, sanitize, sanitize_name};
 use crate::settings::TrustedProject;
 
@@ -24,24 +23,26 @@ pub(crate) fn diff(
 ) -> Result<ExitStatus, Failure> {
     let Some(copy) = WorkspaceCopy::open(project.copy_dir())? else {
         match args.output {
-            Output::Json => drop(printer.line(json(&[]))),
+            Output::Json => drop(printer.line(json(&[], &GitChanges::default()))),
             Output::Text => printer.message(NO_COPY),
         }
         return Ok(ExitStatus::Success);
     };
-    let changes = copy.changes(&project.protection(false))?;
+    let protection = project.protection(false);
+    let (changes, git) = (copy.changes(&protection)?, copy.git_changes(&protection)?);
     if args.output == Output::Json {
-        printer.line(json(&changes));
+        printer.line(json(&changes, &git));
         return Ok(ExitStatus::Success);
     }
     for change in &changes {
         let shown = if args.patch { patch(&copy, change, LARGEST_TEXT)? } else { None };
-        let lines = shown
-            .map_or_else(|| iter::once(line(change)).chain(settings(change)).collect(), |patch| vec![patch]);
-        if !lines.into_iter().all(|line| printer.line(line)) {
-            break;
+        if !printer.line(shown.unwrap_or_else(|| line(change))) {
+            return Ok(ExitStatus::Success);
         }
     }
+    let stays = staying(&git).into_iter().map(|line| format!("-  {line}"));
+    // Until nobody reads any more.
+    let _ = coming(&git).into_iter().chain(stays).all(|line| printer.line(line));
     Ok(ExitStatus::Success)
 }
 
@@ -82,13 +83,14 @@ fn patch(copy: &WorkspaceCopy, change: &Change, largest: u64) -> Result<Option<S
 
 /// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
 #[derive(Debug, Serialize)]
-struct DiffReport {
+struct DiffReport<'a> {
     version: u32,
     changes: Vec<ChangeReport>,
+    git: &'a GitChanges,
 }
 
-fn json(changes: &[Change]) -> String {
-    let report = DiffReport { version: 1, changes: reports(changes) };
+fn json(changes: &[Change], git: &GitChanges) -> String {
+    let report = DiffReport { version: 2, changes: reports(changes), git };
     // Texts and numbers always have a form in JSON.
     serde_json::to_string(&report).unwrap_or_default()
 }

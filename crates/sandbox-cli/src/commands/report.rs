@@ -9,6 +9,7 @@ use sandbox_files::Replacement;
 use crate::args::ReportArgs;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+use crate::git_report::{coming, staying};
 use crate::printer::Printer;
 use crate::run_folder;
 use crate::run_record::RunRecord;
@@ -36,11 +37,15 @@ pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> R
     report.read_log(&NetworkLog::new(&folder), &policy)?;
     report.read_session(&project.resolver)?;
     if let Some(copy) = WorkspaceCopy::open(project.copy_dir())? {
-        let changes = copy.changes(&project.protection(false))?;
+        let protection = project.protection(false);
+        let changes = copy.changes(&protection)?;
         for change in changes.iter().take(MOST_CHANGES) {
             report.changes.push(page::cut(&diff::described(&copy, change, LARGEST_TEXT)?));
         }
         report.more_changes = changes.len().saturating_sub(MOST_CHANGES);
+        let git = copy.git_changes(&protection)?;
+        let lines = coming(&git).into_iter().chain(staying(&git));
+        report.changes.extend(lines.take(MOST_CHANGES).map(|line| page::cut(&line)));
     }
     let page = page::page(&report);
     let written = match args.file {

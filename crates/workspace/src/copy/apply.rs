@@ -1,21 +1,27 @@
 //! Bringing the changes of a copy into its tree: stage, journal, commit.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use rand::RngExt as _;
 use sandbox_files::tree::Kind;
+use sandbox_host_git::Left;
 use serde::Serialize;
 
 use super::super::error::WorkspaceError;
 use super::super::protection::Protection;
 use super::change::{Change, ChangeKind, EntryKind, HeldBack};
-use super::changes::Comparison;
+use super::changes::{Comparison, Differences};
 use super::fail_point::{FailPoint, FailPoints, stopped};
 use super::fingerprint::ContentFingerprint;
 use super::finish::{finish, recover};
+use super::git_changes::{self, GitChanges, WaitingSetting};
+use super::imports::{Imports, hold_recorded};
 use super::journal::{Journal, Phase, Step, VERSION};
 use super::keep::Kept;
 use super::notes;
-use super::repository::{self, OUTSIDE};
+use super::path_text::PathText;
+use super::repositories;
 use super::room;
 use super::stage::{self, Stage, new};
 use super::sync;
@@ -29,6 +35,8 @@ pub struct ApplyOptions {
     pub include_held_back: bool,
     /// Also what changed on the host meanwhile: the task's version wins.
     pub force: bool,
+    /// Settings of git, by their names, which come only if they are named here.
+    pub git_settings: Vec<String>,
 }
 
 /// What was applied, and what was not.
@@ -39,64 +47,81 @@ pub struct Applied {
     pub applied: Vec<Change>,
     /// What it has not: it stays in the copy.
     pub held_back: Vec<Change>,
+    /// What came of what the task did in repositories, and what did not.
+    pub git: GitChanges,
 }
 
-impl Applied {
-    /// Of a work tree and of its repository, which is kept outside of it.
-    pub(super) fn both(tree: Self, git: Self) -> Self {
-        let place = |changes: Vec<Change>| {
-            let placed = |change: Change| Change { path: Path::new(OUTSIDE).join(&change.path), ..change };
-            changes.into_iter().map(placed)
+/// What differs, and what of it waits.
+#[derive(Debug)]
+pub(super) struct Judged {
+    pub(super) changes: Vec<Change>,
+    /// What makes a folder a work tree or a repository of git's, and never comes.
+    pub(super) left: Vec<Left>,
+    /// Repositories that are not imported, because git recorded a file that is held back.
+    pub(super) waiting: BTreeSet<PathBuf>,
+}
+
+impl Comparison {
+    /// What differs, of a copy in `folder`.
+    pub(super) fn judged(&self, folder: &Path, protection: &Protection) -> Result<Judged, WorkspaceError> {
+        let Differences { mut changes, left } = self.differences(protection)?;
+        let waiting = if changes.iter().any(|change| change.held_back.is_some()) {
+            hold_recorded(&mut changes, &self.repositories.opened(folder, |_| true)?)
+        } else {
+            BTreeSet::new()
         };
-        let mut both = tree;
-        both.applied.extend(place(git.applied));
-        both.held_back.extend(place(git.held_back));
-        both.applied.sort_by(|a, b| a.path.cmp(&b.path));
-        both.held_back.sort_by(|a, b| a.path.cmp(&b.path));
-        both
+        Ok(Judged { changes, left, waiting })
     }
 }
 
-/// Applies `changes` that `from` found, whose copy is kept in `folder`.
+/// Applies what `from` found, whose copy is kept in `folder`.
 pub(super) fn apply(
     from: &Comparison,
-    changes: Vec<Change>,
+    judged: Judged,
     folder: &Path,
     options: &ApplyOptions,
     fail_points: FailPoints<'_>,
 ) -> Result<Applied, WorkspaceError> {
     let free = from.host.folder(Path::new("")).and_then(room::free);
     let free = free.map_err(|source| WorkspaceError::new("look for room in", from.host.path(), source))?;
-    apply_within(from, changes, folder, options, free, fail_points)
-}
-
-/// Refuses what would be refused for a conflict, before anything is applied.
-pub(super) fn check(
-    from: &Comparison,
-    changes: Vec<Change>,
-    options: &ApplyOptions,
-) -> Result<(), WorkspaceError> {
-    if options.force { Ok(()) } else { refuse_conflicts(from, &sort(changes, options).0) }
+    apply_within(from, judged, folder, options, free, fail_points)
 }
 
 /// The same where `free` bytes may be used.
 fn apply_within(
     from: &Comparison,
-    changes: Vec<Change>,
+    judged: Judged,
     folder: &Path,
     options: &ApplyOptions,
     free: u64,
     fail_points: FailPoints<'_>,
 ) -> Result<Applied, WorkspaceError> {
-    let (applied, held_back) = sort(changes, options);
-    if applied.is_empty() && held_back.is_empty() {
-        notes::forget(folder)?;
-        return Ok(Applied::default());
-    }
-    let steps = plan(from, &applied);
+    let waiting = if options.include_held_back { BTreeSet::new() } else { judged.waiting };
+    let (applied, held_back) = sort(judged.changes, options);
     if !options.force {
         refuse_conflicts(from, &applied)?;
     }
+    let run = format!("copy-{:08x}", rand::rng().random::<u32>());
+    let opened = from.repositories.opened(folder, |path| !waiting.contains(path))?;
+    let imports = Imports::prepare(&opened, &repositories::run(&run), folder)?;
+    let taken = taken(&options.git_settings, &imports, folder)?;
+    let git = |repositories| GitChanges { repositories, left: judged.left.clone(), settings: Vec::new() };
+    let mut keeps = Kept::of(&held_back);
+    let mut keeps_outside = false;
+    for path in &waiting {
+        if from.repositories.is_outside(path) {
+            keeps_outside = true;
+        } else {
+            keeps.push(Kept::all_at(path.clone()));
+        }
+    }
+    keeps.sort_by(|a, b| a.path().cmp(b.path()));
+    let is_nothing = applied.is_empty() && held_back.is_empty() && waiting.is_empty();
+    if is_nothing && imports.is_empty() && taken.is_empty() && !git_changes::are_there(folder) {
+        notes::forget(folder)?;
+        return Ok(Applied { git: git(Vec::new()), ..Applied::default() });
+    }
+    let steps = plan(from, &applied);
     room::needed(&from.upper, &from.host, &applied)
         .and_then(|needed| room::check(needed, free))
         .map_err(|source| WorkspaceError::new("copy the changes to", from.host.path(), source))?;
@@ -105,19 +130,41 @@ fn apply_within(
         tree: from.host.path().to_owned(),
         stage: stage::name(),
         phase: Phase::Staging,
-        keeps: Kept::of(&held_back),
+        keeps,
+        keeps_outside,
         steps,
+        repositories: imports.paths().map(|path| PathText(path.to_owned())).collect(),
+        run,
+        settings: taken.iter().map(|setting| (PathText(setting.common.clone()), setting.clone())).collect(),
     };
     journal.write(folder)?;
-    if let Err(error) = fill(from, &applied, &mut journal, fail_points) {
+    if let Err(error) = fill(from, &applied, &mut journal, folder, fail_points) {
         recover(folder, fail_points)?;
         return Err(error);
     }
     stopped(fail_points, FailPoint::Staged)?;
     journal.advance(Phase::Committing, folder)?;
     stopped(fail_points, FailPoint::Journalled)?;
-    finish(journal, folder, fail_points)?;
-    Ok(Applied { applied, held_back })
+    let mut came = Vec::new();
+    let import = |_: &Journal| imports.commit(&taken, folder).map(|done| came = done);
+    finish(journal, folder, import, fail_points)?;
+    Ok(Applied { applied, held_back, git: git(came) })
+}
+
+/// The settings called `keys`, of those that wait and those that will.
+fn taken(
+    keys: &[String],
+    imports: &Imports<'_>,
+    folder: &Path,
+) -> Result<Vec<WaitingSetting>, WorkspaceError> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all = git_changes::merged(git_changes::read(folder)?, &imports.waiting());
+    if let Some(key) = keys.iter().find(|key| !all.iter().any(|setting| setting.key == **key)) {
+        return Err(WorkspaceError::NoSetting { key: key.clone() });
+    }
+    Ok(all.into_iter().filter(|setting| keys.contains(&setting.key)).collect())
 }
 
 /// What a folder holds is looked at once more: the seal that its step has of it was made after the comparison.
@@ -126,9 +173,8 @@ fn refuse_conflicts(from: &Comparison, changes: &[Change]) -> Result<(), Workspa
         let before = change.before.filter(|before| before.kind == Kind::Folder);
         change.conflict || before.is_some_and(|before| from.is_conflict(&change.path, Some(before)))
     };
-    let place = Path::new(from.place);
     let paths: Vec<PathBuf> =
-        changes.iter().filter(|change| conflicts(change)).map(|change| place.join(&change.path)).collect();
+        changes.iter().filter(|change| conflicts(change)).map(|change| change.path.clone()).collect();
     if paths.is_empty() { Ok(()) } else { Err(WorkspaceError::Conflict { paths }) }
 }
 
@@ -180,6 +226,7 @@ fn fill(
     from: &Comparison,
     changes: &[Change],
     journal: &mut Journal,
+    folder: &Path,
     fail_points: FailPoints<'_>,
 ) -> Result<(), WorkspaceError> {
     let root = from.host.path();
@@ -199,7 +246,17 @@ fn fill(
         // Of a folder that is put as a whole nothing is removed.
         if let Some(step) = current.filter(|_| change.kind != ChangeKind::Removed) {
             let place = place(step, &change.path);
-            stage.put(from, change, &place).map_err(failed)?;
+            if change.is_repository {
+                repositories::make(
+                    &from.upper,
+                    &change.path,
+                    &root.join(&journal.stage).join(&place),
+                    folder,
+                )?;
+                stage.give_all(&place).map_err(failed)?;
+            } else {
+                stage.put(from, change, &place).map_err(failed)?;
+            }
             places.push(place);
         }
         stopped(fail_points, FailPoint::Staged)?;
@@ -208,7 +265,6 @@ fn fill(
         step.after = ContentFingerprint::of(&stage.tree, &new(step.number));
     }
     sync::entries(&stage.tree, &places).map_err(|source| WorkspaceError::new("write", root, source))?;
-    journal.steps.sort_by_key(|step| repository::order(&Path::new(from.place).join(&step.path)));
     Ok(())
 }
 

@@ -6,7 +6,6 @@ use sandbox_files::tree::Facts;
 use serde::Serialize;
 
 use super::super::tampered::path_text;
-use super::setting_change::SettingChange;
 
 /// A path that differs between a copy and its work tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,8 +24,9 @@ pub struct Change {
     pub conflict: bool,
     /// Whether it had set-user-id or set-group-id bits, which are never applied.
     pub privileged: bool,
-    /// Of a configuration of git: the settings that differ.
-    pub settings: Vec<SettingChange>,
+    /// Whether it is a repository that the task made.
+    #[serde(skip)]
+    pub(super) is_repository: bool,
     /// What the work tree has there, as it was when they were compared.
     #[serde(skip)]
     pub(super) before: Option<Facts>,
@@ -72,8 +72,8 @@ pub enum HeldBack {
     LeadsOut,
     /// A device, pipe or socket: never applied.
     Special,
-    /// Of a git repository of which another part is held back, or a file that git changed in one step with one that is: what git did as
-    /// one step is not split.
+    /// A repository that the task made, of which another one is made with its commits; or a file of a work tree in which git recorded one
+    /// that is held back: what git did as one step is not split.
     Repository,
 }
 

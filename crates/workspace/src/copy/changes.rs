@@ -1,22 +1,23 @@
 //! What a task changed in its copy: the upper layer of an overlay against the host's tree.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::{Facts, Kind, Tree};
+use sandbox_host_git::Left;
 
 use super::super::error::WorkspaceError;
-use super::super::git_index::digest;
 use super::super::host_follow::HostFollows;
 use super::super::inventory::{makes_repository, protected};
 use super::super::names::Names;
 use super::super::protection::Protection;
-use super::super::role::{Role, text};
+use super::super::role::text;
 use super::super::sparse::same_content;
 use super::change::{Change, ChangeKind, EntryKind, HeldBack};
-use super::setting_change::{self, SettingChange};
+use super::repositories::{Repositories, is_repository};
 use super::xattr;
 
 /// What lies deeper is no work on a tree, and too deep for other programs too.
@@ -27,16 +28,22 @@ const LONGEST: usize = 3800;
 /// The two trees, and what is known of the moment when they were the same.
 #[derive(Debug)]
 pub(super) struct Comparison {
-    /// Where the tree is, seen from the work tree: only a repository outside of that is not it.
-    pub(super) place: &'static str,
     pub(super) upper: Tree,
     pub(super) host: Tree,
     pub(super) names: Names,
     pub(super) since: (i64, u32),
     /// What had changed on both sides already when the last task took the copy up.
     pub(super) conflicts: BTreeSet<PathBuf>,
-    /// What git's indexes said at that moment: looking at a work tree is enough for git to write its index again.
-    pub(super) indexes: BTreeMap<PathBuf, String>,
+    /// The repositories of the host, of which nothing is compared.
+    pub(super) repositories: Repositories,
+}
+
+/// What differs.
+#[derive(Debug, Default)]
+pub(super) struct Differences {
+    pub(super) changes: Vec<Change>,
+    /// What makes a folder a work tree or a repository of git's, and never comes.
+    pub(super) left: Vec<Left>,
 }
 
 /// What is held back.
@@ -51,15 +58,16 @@ type Pending = (PathBuf, Option<HeldBack>);
 
 impl Comparison {
     /// Without regard to what belongs together.
-    pub(super) fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
+    pub(super) fn differences(&self, protection: &Protection) -> Result<Differences, WorkspaceError> {
         let judge = &Judge { protection, follows: HostFollows::find(&self.host, protection, &self.names) };
-        let mut changes = Vec::new();
+        let mut found = Differences::default();
         let mut pending = vec![(PathBuf::new(), None)];
         while let Some((folder, held)) = pending.pop() {
-            self.folder(judge, &folder, held, &mut changes, &mut pending)?;
+            self.folder(judge, &folder, held, &mut found, &mut pending)?;
         }
-        changes.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(changes)
+        found.changes.sort_by(|a, b| a.path.cmp(&b.path));
+        found.left.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(found)
     }
 
     /// Compares the entries of `folder`, which the upper layer has. `held` is why all that is in it is held back.
@@ -68,7 +76,7 @@ impl Comparison {
         judge: &Judge<'_>,
         folder: &Path,
         held: Option<HeldBack>,
-        changes: &mut Vec<Change>,
+        found: &mut Differences,
         pending: &mut Vec<Pending>,
     ) -> Result<(), WorkspaceError> {
         if folder.components().count() > DEEPEST || folder.as_os_str().len() > LONGEST {
@@ -77,7 +85,6 @@ impl Comparison {
                 format!("its folders are deeper than {DEEPEST}, or their names longer than a path"),
             ));
         }
-        let known = changes.len();
         let failed = |source| WorkspaceError::new("read", &self.upper.path().join(folder), source);
         let notes = self.upper.folder(folder).and_then(xattr::notes).map_err(failed)?;
         if notes.foreign {
@@ -90,8 +97,7 @@ impl Comparison {
         let held_here = |name: &OsString, path: &Path, kind: Option<Kind>| {
             let completes =
                 || is_completed && makes_repository(name) && below.iter().all(|(known, _)| known != name);
-            let is_held =
-                || judge.follows.covers(path) || completes() || replaces_pointer(judge, name, kind, &below);
+            let is_held = || judge.follows.covers(path) || completes();
             held.or_else(|| is_held().then_some(HeldBack::Protected)).or_else(|| {
                 let role = *judged.roles.get(name)?;
                 (!self.is_harmless(judge, role, path, kind)).then_some(HeldBack::Protected)
@@ -99,8 +105,17 @@ impl Comparison {
         };
         for (name, kind) in &upper {
             let path = folder.join(name);
+            if name == ".git" {
+                self.git(&path, *kind, found)?;
+                continue;
+            }
+            let is_new = || below.iter().all(|(known, _)| known != name);
+            if *kind == Kind::Folder && is_new() && is_repository(&self.upper, &path) {
+                self.repository(&path, found)?;
+                continue;
+            }
             let held = held_here(name, &path, (!self.is_removal(&path, *kind)).then_some(*kind));
-            if self.entry(judge, &path, held, changes)? == Kind::Folder {
+            if self.entry(judge, &path, held, &mut found.changes)? == Kind::Folder {
                 pending.push((path, held));
             }
         }
@@ -108,26 +123,70 @@ impl Comparison {
             let hidden = below.iter().filter(|(name, _)| upper.iter().all(|(known, _)| known != name));
             for (name, _) in hidden {
                 let path = folder.join(name);
+                if name == ".git" {
+                    found.left.push(left(&path, "the task removed it"));
+                    continue;
+                }
                 let held = held_here(name, &path, None);
-                self.removed(judge, &path, held, changes)?;
+                self.removed(judge, &path, held, &mut found.changes)?;
             }
-        }
-        let role = |change: &Change| judged.roles.get(change.path.file_name()?);
-        for change in changes.iter_mut().skip(known).filter(|it| role(it) == Some(&Role::Configuration)) {
-            change.settings = self.settings(change);
         }
         Ok(())
     }
 
-    /// What differs in a configuration of git.
-    fn settings(&self, change: &Change) -> Vec<SettingChange> {
-        // Git reads nothing for a file that is not there. A link is read too.
-        let read = |tree: &Tree, facts: Option<Facts>| match facts {
-            None => Some(Vec::new()),
-            Some(_) => text(tree, &change.path),
+    /// Says what becomes of the `.git` at `path` of the upper layer, of which nothing is compared.
+    fn git(&self, path: &Path, kind: Kind, found: &mut Differences) -> Result<(), WorkspaceError> {
+        let failed = |source| WorkspaceError::new("read", path, source);
+        let is_removed = self.is_removal(path, kind);
+        let before = self.host.facts(path).map_err(failed)?;
+        let said = |tree: &Tree| text(tree, path);
+        let why = match (kind, before) {
+            (Kind::Folder, Some(before)) if before.kind == Kind::Folder => {
+                if self.repositories.contains(path) {
+                    return Ok(());
+                }
+                if self.host.facts(&path.join("HEAD")).map_err(failed)?.is_some() {
+                    return Err(WorkspaceError::unreadable(
+                        &self.upper.path().join(path),
+                        "the task changed something in a repository of a form that is not understood",
+                    ));
+                }
+                "the host has no repository there, but a folder that could be one"
+            }
+            (Kind::Folder, None) if is_repository(&self.upper, path) => {
+                return self.repository(path, found);
+            }
+            (Kind::Folder, None) => "it is no repository that git works with",
+            (Kind::Special, None) if is_removed => return Ok(()),
+            (_, Some(_)) if is_removed => "the task removed it",
+            (Kind::File, Some(before))
+                if before.kind == Kind::File && said(&self.upper) == said(&self.host) =>
+            {
+                return Ok(());
+            }
+            (_, Some(_)) => "which repository this folder is a work tree of is not for a task to say",
+            (Kind::File, None) => pointer(&said(&self.upper).unwrap_or_default()),
+            (Kind::Link | Kind::Special, None) => "it is no repository, and names none",
         };
-        let (before, now) = (read(&self.host, change.before), read(&self.upper, change.now));
-        setting_change::changed(before.as_deref(), now.as_deref())
+        found.left.push(left(path, why));
+        Ok(())
+    }
+
+    /// A repository that the task made: another one is made of its commits, once a person says so.
+    fn repository(&self, path: &Path, found: &mut Differences) -> Result<(), WorkspaceError> {
+        let now = self.upper.facts(path).map_err(|source| WorkspaceError::new("read", path, source))?;
+        found.changes.push(Change {
+            path: path.to_owned(),
+            kind: ChangeKind::Added,
+            entry: EntryKind::Folder,
+            held_back: Some(HeldBack::Repository),
+            conflict: self.is_conflict(path, None),
+            privileged: false,
+            is_repository: true,
+            before: None,
+            now,
+        });
+        Ok(())
     }
 
     /// The names in `folder` of both layers, `upper` and `below`. What is removed counts as what it was.
@@ -190,9 +249,9 @@ impl Comparison {
             held_back: held.or_else(|| self.held_with(judge, path, before.as_ref())),
             conflict: self.is_conflict(path, before),
             privileged: now.kind == Kind::File && now.mode & 0o6000 != 0,
+            is_repository: false,
             before,
             now: Some(now),
-            settings: Vec::new(),
         });
         Ok(now.kind)
     }
@@ -216,9 +275,9 @@ impl Comparison {
             held_back: held.or_else(|| self.held_with(judge, path, Some(&before))),
             conflict: self.is_conflict(path, Some(before)),
             privileged: false,
+            is_repository: false,
             before: Some(before),
             now: None,
-            settings: Vec::new(),
         });
         Ok(())
     }
@@ -265,12 +324,7 @@ impl Comparison {
                         (inner, facts)
                     }));
                 }
-                (true, Some(facts)) if facts.stamp.changed > self.since => {
-                    let before = self.indexes.get(&path);
-                    if before.is_none() || before != digest(&self.host, &path).as_ref() {
-                        return true;
-                    }
-                }
+                (true, Some(facts)) if facts.stamp.changed > self.since => return true,
                 (false, None) | (true, Some(_)) => {}
             }
         }
@@ -296,17 +350,20 @@ impl From<Kind> for EntryKind {
     }
 }
 
-/// Whether the task made a repository of its own in the place of what says where that of a folder is. `below` is what the host has there.
-fn replaces_pointer(
-    judge: &Judge<'_>,
-    name: &OsString,
-    kind: Option<Kind>,
-    below: &[(OsString, Kind)],
-) -> bool {
-    judge.protection.has_defaults()
-        && name == ".git"
-        && kind == Some(Kind::Folder)
-        && below.iter().any(|(known, kind)| known == name && *kind != Kind::Folder)
+fn left(path: &Path, why: &str) -> Left {
+    Left { path: path.display().to_string(), why: why.to_owned() }
+}
+
+/// What is said of a `.git` that a task wrote in a folder where the host has none.
+fn pointer(text: &[u8]) -> &'static str {
+    let named = Path::new(OsStr::from_bytes(text));
+    if named.iter().any(|part| part == "worktrees") {
+        "a work tree of git's, whose branch comes: `git worktree add FOLDER BRANCH` makes one of it"
+    } else if named.iter().any(|part| part == "modules") {
+        "a submodule: `git submodule update --init` makes it, once its files are elsewhere"
+    } else {
+        "which repository this folder is a work tree of is not for a task to say"
+    }
 }
 
 /// Where the link `path` leads.

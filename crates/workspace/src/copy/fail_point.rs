@@ -10,6 +10,8 @@ pub(super) enum FailPoint {
     Staged,
     Journalled,
     Stepped,
+    Importing,
+    Imported,
     Committed,
     Failed,
     Undone,

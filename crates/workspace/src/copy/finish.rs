@@ -9,29 +9,33 @@ use sandbox_files::tree::Tree;
 use super::super::error::WorkspaceError;
 use super::commit::{self, Undone};
 use super::fail_point::{FailPoint, FailPoints, stopped};
+use super::imports::{self, Failed};
 use super::journal::{Journal, Phase, Step};
-use super::notes;
 use super::stage::{self, Stage};
 use super::sync;
+use super::{git_changes, notes};
 
 /// Finishes or undoes what an apply that ended in its middle left in `folder`.
 pub(super) fn recover(folder: &Path, fail_points: FailPoints<'_>) -> Result<(), WorkspaceError> {
     match Journal::read(folder)? {
-        Some(journal) => finish(journal, folder, fail_points),
+        Some(journal) => {
+            finish(journal, folder, |journal| imports::again(journal, folder).map(drop), fail_points)
+        }
         None => Ok(()),
     }
 }
 
-/// Goes on from wherever the journal says.
+/// Goes on from wherever the journal says. `import` writes to repositories.
 pub(super) fn finish(
     mut journal: Journal,
     folder: &Path,
+    import: impl FnOnce(&Journal) -> Result<(), Failed>,
     fail_points: FailPoints<'_>,
 ) -> Result<(), WorkspaceError> {
     match journal.phase {
-        Phase::Committing | Phase::Undoing => {
+        Phase::Committing | Phase::Importing | Phase::Undoing => {
             let (host, stage) = opened(&journal, folder)?;
-            carry_out(&mut journal, folder, (&host, &stage), fail_points)
+            carry_out(&mut journal, folder, (&host, &stage), import, fail_points)
         }
         Phase::Done => end(&journal, folder, fail_points),
         Phase::Staging => clean(&journal, folder, fail_points),
@@ -55,17 +59,32 @@ fn carry_out(
     journal: &mut Journal,
     folder: &Path,
     (host, stage): (&Tree, &Stage),
+    import: impl FnOnce(&Journal) -> Result<(), Failed>,
     fail_points: FailPoints<'_>,
 ) -> Result<(), WorkspaceError> {
     let mut failure = None;
     if journal.phase == Phase::Committing {
-        failure = commit_all(host, stage, &journal.steps, fail_points)?;
+        let rolled_back = |(path, source)| WorkspaceError::RolledBack { path, source };
+        failure = commit_all(host, stage, &journal.steps, fail_points)?.map(rolled_back);
         if failure.is_none() {
             let _ = sync::entries(host, &folders_of(&journal.steps));
-            journal.advance(Phase::Done, folder)?;
-            stopped(fail_points, FailPoint::Committed)?;
-            return end(journal, folder, fail_points);
+            journal.advance(Phase::Importing, folder)?;
+            stopped(fail_points, FailPoint::Importing)?;
         }
+    }
+    if journal.phase == Phase::Importing {
+        match import(journal) {
+            Ok(()) => {
+                stopped(fail_points, FailPoint::Imported)?;
+                journal.advance(Phase::Done, folder)?;
+                stopped(fail_points, FailPoint::Committed)?;
+                return end(journal, folder, fail_points);
+            }
+            Err(Failed { is_begun: true, error }) => return Err(error),
+            Err(Failed { error, .. }) => failure = Some(error),
+        }
+    }
+    if failure.is_some() {
         is_noted(journal, Phase::Undoing, folder);
         stopped(fail_points, FailPoint::Failed)?;
     }
@@ -81,10 +100,7 @@ fn carry_out(
         Journal::remove(folder)?;
     }
     clean(journal, folder, fail_points)?;
-    match failure {
-        Some((path, source)) => Err(WorkspaceError::RolledBack { path, source }),
-        None => Ok(()),
-    }
+    failure.map_or(Ok(()), Err)
 }
 
 /// The folders whose entries `steps` change.
@@ -108,10 +124,10 @@ fn end(journal: &Journal, folder: &Path, fail_points: FailPoints<'_>) -> Result<
     stopped(fail_points, FailPoint::Cleaning)?;
     stage::remove(&journal.tree, &journal.stage);
     stopped(fail_points, FailPoint::Cleaned)?;
-    if journal.keeps.is_empty() {
+    if journal.keeps.is_empty() && !journal.keeps_outside && !git_changes::are_there(folder) {
         return notes::forget(folder);
     }
-    notes::keep(&journal.keeps, &journal.tree, folder)?;
+    notes::keep(&journal.keeps, journal.keeps_outside, &journal.tree, folder)?;
     Journal::remove(folder)
 }
 

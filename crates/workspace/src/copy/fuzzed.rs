@@ -25,6 +25,7 @@ pub fn workspace_copy(data: &[u8]) {
         protection: if chosen & 1 == 0 { Protection::default() } else { Protection::none() },
         include_held_back: chosen & 2 != 0,
         force: chosen & 4 != 0,
+        git_settings: Vec::new(),
     };
     let bed = Bed::new().unwrap_or_else(|error| panic!("{error}"));
     bed.make(&bed.tree(), script.entries(true));
@@ -67,15 +68,19 @@ fn apply(bed: &Bed, options: &ApplyOptions, upper: &BTreeMap<PathBuf, Found>) {
         );
         match change.kind {
             ChangeKind::Removed => assert!(is.is_none(), "{path} is still there"),
+            // A repository is made anew.
             ChangeKind::Added | ChangeKind::Modified => assert!(is == was, "{path} is not what it was"),
         }
     }
-    let touched = |path: &PathBuf| applied.applied.iter().any(|change| path.starts_with(&change.path));
+    let imported = applied.git.repositories.iter().map(|repository| &repository.path);
+    let touched: Vec<&PathBuf> = applied.applied.iter().map(|change| &change.path).chain(imported).collect();
+    let touched = |path: &PathBuf| touched.iter().any(|touched| path.starts_with(touched));
     let same = |all: &BTreeMap<PathBuf, Found>| -> Vec<(PathBuf, Found)> {
         let others = all.iter().filter(|(path, _)| !touched(path));
         others.map(|(path, found)| (path.clone(), found.clone())).collect()
     };
     assert!(same(&before) == same(&after), "more than what is said was changed");
     let left = opened().is_some();
-    assert!(!left || !applied.held_back.is_empty(), "a copy is left of which all is applied");
+    let waits = !applied.git.repositories.is_empty() || !applied.held_back.is_empty();
+    assert!(!left || waits, "a copy is left of which all is applied");
 }

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
 use super::fingerprint::ContentFingerprint;
+use super::git_changes::WaitingSetting;
 use super::keep::Kept;
-use super::path_text;
+use super::path_text::{self, PathText};
 
 pub(super) const NAME: &str = "journal.json";
 
@@ -22,6 +23,8 @@ pub(super) enum Phase {
     Staging,
     /// Everything is copied. From here on it is finished, whoever does it.
     Committing,
+    /// The files are there, and repositories are written to: that is finished, and not undone.
+    Importing,
     /// A step failed: what was done is being undone.
     Undoing,
     /// The tree is as it should be; what is left is removed.
@@ -60,11 +63,19 @@ pub(super) struct Journal {
     pub(super) phase: Phase,
     /// The changes that stay in the copy for another apply.
     pub(super) keeps: Vec<Kept>,
+    /// Whether what a task did in a repository outside of the tree stays too.
+    pub(super) keeps_outside: bool,
     pub(super) steps: Vec<Step>,
+    /// The repositories that are imported.
+    pub(super) repositories: Vec<PathText>,
+    /// What refs are called that cannot have their own names.
+    pub(super) run: String,
+    /// Settings of git that a person asked for, each with its repository.
+    pub(super) settings: Vec<(PathText, WaitingSetting)>,
 }
 
 /// What this program writes and understands.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 pub(super) fn exists(folder: &Path) -> bool {
     folder.join(NAME).exists()
@@ -95,6 +106,12 @@ impl Journal {
     pub(super) fn advance(&mut self, phase: Phase, folder: &Path) -> Result<(), WorkspaceError> {
         self.phase = phase;
         self.write(folder)
+    }
+
+    /// The settings that a person asked for.
+    pub(super) fn taken(&self) -> Vec<WaitingSetting> {
+        let taken = self.settings.iter().cloned();
+        taken.map(|(common, setting)| WaitingSetting { common: common.0, ..setting }).collect()
     }
 
     pub(super) fn remove(folder: &Path) -> Result<(), WorkspaceError> {

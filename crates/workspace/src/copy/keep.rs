@@ -47,6 +47,15 @@ impl Kept {
         })
         .collect()
     }
+
+    /// All that the task left at `path`.
+    pub(super) fn all_at(path: PathBuf) -> Self {
+        Self { path, is_removal: false, is_conflict: false }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// The paths among `kept` that changed on the host too.

@@ -10,18 +10,18 @@ mod fingerprint;
 mod finish;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzed;
+mod git_changes;
 mod held;
+mod imports;
 mod journal;
 mod keep;
 mod notes;
 mod path_text;
 mod removal;
-mod repository;
+mod repositories;
 mod room;
-mod setting_change;
 mod stage;
 mod state;
-mod step;
 mod sync;
 mod trash;
 #[cfg(test)]
@@ -32,7 +32,7 @@ pub use apply::{Applied, ApplyOptions};
 pub use change::{Change, ChangeKind, EntryKind, HeldBack};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::workspace_copy;
+pub use git_changes::{GitChanges, RepositoryChanges, WaitingSetting};
 pub use notes::overlay_folders;
-pub use setting_change::SettingChange;
-pub(crate) use state::{CopyInUse, git_folder};
+pub(crate) use state::{CopyInUse, git_folder, take_outside};
 pub use state::{Versions, WorkspaceCopy};

@@ -1,27 +1,25 @@
 //! What is kept about a copy in its folder: when it began, and what was there.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
-use sandbox_files::tree::Tree;
 use sandbox_files::{FileLock, Replacement, or_absent, read_if_present};
 use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
-use super::super::git_index;
 use super::super::names::Names;
 use super::keep::{self, Kept};
 use super::path_text::{self, PathText};
-use super::{journal, trash};
+use super::{git_changes, journal, repositories, trash};
 
-/// Of what is kept here: 2 has its names in order.
-const VERSION: u32 = 2;
+/// Of what is kept here: 3 has what repositories were.
+const VERSION: u32 = 3;
 pub(super) const UPPER: &str = "upper";
 pub(super) const WORK: &str = "work";
+/// The folder for the view of a repository that is kept outside of the tree.
+pub(super) const GIT: &str = "git";
 pub(super) const BEGUN: &str = "begun.json";
 pub(super) const LOCK: &str = "lock";
 /// There from the moment when a task gets the copy until its container is known to be gone.
@@ -41,13 +39,7 @@ pub(super) struct Begun {
     /// What had changed on both sides before.
     #[serde(default)]
     pub(super) conflicts: Vec<PathText>,
-    /// What the indexes of git said then.
-    #[serde(default)]
-    pub(super) indexes: Vec<(PathText, String)>,
 }
-
-/// More repositories than a tree has.
-const MOST_INDEXES: usize = 100;
 
 /// The folders that the engine's overlay writes in.
 #[must_use]
@@ -57,7 +49,7 @@ pub fn overlay_folders(folder: &Path) -> (PathBuf, PathBuf) {
 
 /// Throws away everything but the lock: what cannot be removed counts for nothing, and waits for the next time.
 pub(super) fn forget(folder: &Path) -> Result<(), WorkspaceError> {
-    trash::put(folder, &[UPPER, WORK])?;
+    trash::put(folder, &[UPPER, WORK, GIT])?;
     remove_notes(folder)?;
     if let Err(error) = trash::empty(folder) {
         tracing::warn!(%error, "failed to remove an unused part of a copy");
@@ -71,7 +63,9 @@ pub(super) fn remove_notes(folder: &Path) -> Result<(), WorkspaceError> {
     for path in [folder.join(BEGUN), folder.join(TAKEN), Names::path(folder), folder.join(journal::NAME)] {
         or_absent(fs::remove_file(&path)).map_err(|source| WorkspaceError::new("remove", &path, source))?;
     }
-    Ok(())
+    repositories::remove(folder)
+        .and_then(|()| git_changes::remove(folder))
+        .map_err(|source| WorkspaceError::new("clean up in", folder, source))
 }
 
 pub(super) fn lock(folder: &Path, tree: &Path) -> Result<FileLock, WorkspaceError> {
@@ -103,9 +97,17 @@ pub(super) fn begin(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     Ok(())
 }
 
-/// Leaves the changes `kept` in the copy, over the tree as it is now.
-pub(super) fn keep(kept: &[Kept], tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
+/// Leaves the changes `kept` in the copy, over the tree as it is now, and what it has of a repository outside if `keeps_outside` says so.
+pub(super) fn keep(
+    kept: &[Kept],
+    keeps_outside: bool,
+    tree: &Path,
+    folder: &Path,
+) -> Result<(), WorkspaceError> {
     keep::only(kept, folder, UPPER)?;
+    if !keeps_outside {
+        trash::put(folder, &[GIT])?;
+    }
     note_beginning(tree, folder, now(folder)?, keep::conflicts(kept))?;
     let taken = folder.join(TAKEN);
     or_absent(fs::remove_file(&taken)).map_err(|source| WorkspaceError::new("remove", &taken, source))?;
@@ -137,25 +139,9 @@ pub(super) fn note_beginning(
         tree: tree.to_owned(),
         since,
         conflicts: conflicts.into_iter().map(PathText).collect(),
-        indexes: indexes(tree, folder)?,
     };
+    repositories::note(tree, folder)?;
     write_begun(&begun, folder)
-}
-
-/// The indexes of git in `tree`, whose names are in `folder`.
-fn indexes(tree: &Path, folder: &Path) -> Result<Vec<(PathText, String)>, WorkspaceError> {
-    let names = Names::read(folder)?;
-    let host = Tree::open(tree).map_err(|source| WorkspaceError::new("open", tree, source))?;
-    let of_repository = |path: &&[u8]| {
-        let folder = path.strip_suffix(b"index").filter(|folder| folder.is_empty() || folder.ends_with(b"/"));
-        folder.is_some_and(|folder| names.contains(Path::new(OsStr::from_bytes(&[folder, b"HEAD"].concat()))))
-    };
-    let paths = names.iter().filter(of_repository).map(|path| PathBuf::from(OsStr::from_bytes(path)));
-    let digests = paths.filter_map(|path| {
-        let digest = git_index::digest(&host, &path)?;
-        Some((PathText(path), digest))
-    });
-    Ok(digests.take(MOST_INDEXES).collect())
 }
 
 pub(super) fn write_begun(begun: &Begun, folder: &Path) -> Result<(), WorkspaceError> {

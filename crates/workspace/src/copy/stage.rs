@@ -75,6 +75,19 @@ impl Stage {
         self.give(&folder, name, before)
     }
 
+    /// Gives all that we made at `place` to whom the tree belongs.
+    pub(super) fn give_all(&self, place: &Path) -> io::Result<()> {
+        let mut pending = vec![place.to_owned()];
+        while let Some(path) = pending.pop() {
+            let (folder, name) = self.tree.parent(&path)?;
+            self.give(&folder, name, None)?;
+            if self.tree.facts(&path)?.is_some_and(|facts| facts.kind == Kind::Folder) {
+                pending.extend(self.tree.list(&path)?.into_iter().map(|(name, _)| path.join(name)));
+            }
+        }
+        Ok(())
+    }
+
     /// To whom the former file belonged, else to whom the tree does: in a container everything is root's.
     fn give(&self, folder: &OwnedFd, name: &OsStr, before: Option<Facts>) -> io::Result<()> {
         if !rustix::process::geteuid().is_root() {

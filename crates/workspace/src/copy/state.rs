@@ -17,13 +17,14 @@ use super::apply::{Applied, ApplyOptions};
 use super::change::Change;
 use super::changes::Comparison;
 use super::finish::recover;
+use super::git_changes::GitChanges;
 use super::notes::{
-    BEGUN, Begun, TAKEN, UPPER, WORK, begin, lock, note_beginning, now, read_begun, remove_notes, write_begun,
+    BEGUN, Begun, GIT, TAKEN, UPPER, WORK, begin, lock, note_beginning, now, read_begun, remove_notes,
+    write_begun,
 };
 use super::path_text::PathText;
-use super::repository::{OUTSIDE, hold_together, hold_whole};
-use super::step::hold_steps;
-use super::{apply, journal, trash};
+use super::repositories::Repositories;
+use super::{apply, git_changes, journal, repositories, trash};
 
 /// A copy-on-write view of a work tree, in a folder of its own. [`Mount::copy_on_write`](crate::Mount::copy_on_write) makes one
 /// when a task starts; a later task with the same folder goes on with it.
@@ -31,13 +32,23 @@ use super::{apply, journal, trash};
 pub struct WorkspaceCopy {
     folder: PathBuf,
     begun: Begun,
-    /// The copy of the repository, where that is kept outside of the work tree.
-    git: Option<Box<WorkspaceCopy>>,
 }
 
-/// Where the copy of the repository is kept that belongs to a copy in `folder`.
+/// Where the view of a repository that is kept outside of the tree lies, of a copy in `folder`.
 pub(crate) fn git_folder(folder: &Path) -> PathBuf {
-    folder.join("git")
+    folder.join(GIT)
+}
+
+/// Makes a view of the repository at `common` in `folder`, which lies in that of a copy that is taken; `own` is the work tree's own folder
+/// in it. Goes on with one in which tasks have done something.
+pub(crate) fn take_outside(common: &Path, own: &Path, folder: &Path) -> Result<(), WorkspaceError> {
+    let upper = folder.join(UPPER);
+    if Tree::open(&upper).and_then(|upper| upper.list(Path::new(""))).is_ok_and(|names| !names.is_empty()) {
+        return Ok(());
+    }
+    create_folder(folder, 0o700).map_err(|source| WorkspaceError::new("make", folder, source))?;
+    begin(common, folder)?;
+    repositories::note_outside(common, own, folder)
 }
 
 /// A file as the task left it, and as it is in the work tree; `None` where there is no file.
@@ -79,17 +90,11 @@ impl WorkspaceCopy {
     /// When it cannot be read, or a task works with it.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Option<Self>, WorkspaceError> {
         let folder = folder.into();
-        let git = git_folder(&folder);
-        for folder in [&git, &folder] {
-            if folder.exists() && journal::exists(folder) {
-                let _lock = lock(folder, folder)?;
-                recover(folder, &mut |_| true)?;
-            }
+        if folder.exists() && journal::exists(&folder) {
+            let _lock = lock(&folder, &folder)?;
+            recover(&folder, &mut |_| true)?;
         }
-        let Some(copy) = Self::read(&folder)? else {
-            return Ok(None);
-        };
-        Ok(Some(Self { git: Self::read(&git)?.map(Box::new), ..copy }))
+        Self::read(&folder)
     }
 
     /// Takes the copy for a task, and begins it where there is none. Blocks.
@@ -144,7 +149,7 @@ impl WorkspaceCopy {
 
     fn read(folder: &Path) -> Result<Option<Self>, WorkspaceError> {
         let begun = read_begun(folder)?;
-        Ok(begun.map(|begun| Self { folder: folder.to_owned(), begun, git: None }))
+        Ok(begun.map(|begun| Self { folder: folder.to_owned(), begun }))
     }
 
     /// What changed on both sides until now. From now on, what a task sees of the host is what the host has now.
@@ -166,61 +171,50 @@ impl WorkspaceCopy {
         &self.begun.tree
     }
 
-    /// What differs from the work tree as it is now, in the order of paths. What `protection` covers is marked as held back. Blocks.
+    /// What differs from the work tree as it is now, in the order of paths, but for what git keeps in repositories. What `protection`
+    /// covers is marked as held back. Blocks.
     ///
     /// # Errors
     ///
     /// When copy or tree cannot be read; [`WorkspaceError::Unreadable`] where the task made folders deeper than 200.
     pub fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
-        let ours = self.comparison()?;
-        let git = self.git.as_ref().map(|git| git.git_comparison()).transpose()?;
-        let mut changes = ours.changes(protection)?;
-        if let Some(git) = &git {
-            let of_git = git.changes(&Protection::default().of_git_folder())?;
-            changes.extend(
-                of_git
-                    .into_iter()
-                    .map(|change| Change { path: Path::new(OUTSIDE).join(&change.path), ..change }),
-            );
-            changes.sort_by(|a, b| a.path.cmp(&b.path));
-        }
-        hold_steps(&mut changes, &ours, git.as_ref());
-        hold_together(&mut changes);
-        hold_whole(&mut changes);
-        Ok(changes)
+        Ok(self.comparison()?.judged(&self.folder, protection)?.changes)
     }
 
-    /// Brings the changes into the work tree: all of them, or none when anything fails. The copy is gone then, but where changes
-    /// were held back that could be applied: it keeps those. Blocks.
+    /// What the task did in repositories. Blocks, and runs git of the host on what the task left, within limits.
+    ///
+    /// # Errors
+    ///
+    /// When copy or tree cannot be read, or the task left too much.
+    pub fn git_changes(&self, protection: &Protection) -> Result<GitChanges, WorkspaceError> {
+        let comparison = self.comparison()?;
+        let judged = comparison.judged(&self.folder, protection)?;
+        let opened = comparison.repositories.opened(&self.folder, |_| true)?;
+        let mut repositories = Vec::new();
+        for repository in &opened {
+            let mut changes = repository.changes(&self.folder)?;
+            changes.waits = judged.waiting.contains(&changes.path);
+            if !changes.is_empty() {
+                repositories.push(changes);
+            }
+        }
+        Ok(GitChanges { repositories, left: judged.left, settings: git_changes::read(&self.folder)? })
+    }
+
+    /// Brings the changes into the work tree, and what the task did in repositories into those: all of it, or nothing when anything fails.
+    /// The copy is gone then, but where changes were held back that could be applied: it keeps those, and settings of git. Blocks.
     ///
     /// # Errors
     ///
     /// [`WorkspaceError::Conflict`] when the host changed the same paths since the first task began; whatever else goes wrong, be it
-    /// that the new files do not fit on the disk, the tree is as it was, except for [`WorkspaceError::HalfDone`].
+    /// that the new files do not fit on the disk, the tree is as it was, except for [`WorkspaceError::HalfDone`] and
+    /// [`WorkspaceError::Unfinished`].
     pub fn apply(self, options: &ApplyOptions) -> Result<Applied, WorkspaceError> {
         let _lock = lock(&self.folder, self.tree())?;
         recover(&self.folder, &mut |_| true)?;
-        let changes = self.changes(&options.protection)?;
-        let Some(git) = &self.git else {
-            return apply::apply(&self.comparison()?, changes, &self.folder, options, &mut |_| true);
-        };
-        let (of_git, changes): (Vec<_>, Vec<_>) =
-            changes.into_iter().partition(|change| is_outside(&change.path));
-        let of_git: Vec<Change> = of_git.into_iter().map(without_place).collect();
-        // All that can be refused is refused before anything is applied. What is left when the first succeeds and the second fails is
-        // still in the copy.
-        let (ours, gits) = (self.comparison()?, git.git_comparison()?);
-        apply::check(&ours, changes.clone(), options)?;
-        apply::check(&gits, of_git.clone(), options)?;
-        let applied_of_git = apply::apply(&gits, of_git, &git.folder, options, &mut |_| true)?;
-        let applied = apply::apply(&ours, changes, &self.folder, options, &mut |_| true)?;
-        let is_left = |folder: &Path| Ok::<_, WorkspaceError>(read_begun(folder)?.is_some());
-        if is_left(&git.folder)? && !is_left(&self.folder)? {
-            // What was held back of the repository is found through the copy of the work tree.
-            begin(self.tree(), &self.folder)?;
-            note_beginning(self.tree(), &self.folder, now(&self.folder)?, BTreeSet::new())?;
-        }
-        Ok(Applied::both(applied, applied_of_git))
+        let comparison = self.comparison()?;
+        let judged = comparison.judged(&self.folder, &options.protection)?;
+        apply::apply(&comparison, judged, &self.folder, options, &mut |_| true)
     }
 
     /// Throws the changes away, once the container that made them is gone. Blocks.
@@ -230,12 +224,9 @@ impl WorkspaceCopy {
     /// When the folder cannot be emptied, or a task works with it. The first leaves a copy that can only be discarded again, or begun
     /// again by a task.
     pub fn discard(self) -> Result<(), WorkspaceError> {
-        if let Some(git) = self.git {
-            git.discard()?;
-        }
         let _lock = lock(&self.folder, &self.begun.tree)?;
         recover(&self.folder, &mut |_| true)?;
-        trash::put(&self.folder, &[UPPER, WORK])?;
+        trash::put(&self.folder, &[UPPER, WORK, GIT])?;
         trash::empty(&self.folder)?;
         remove_notes(&self.folder)
     }
@@ -247,18 +238,7 @@ impl WorkspaceCopy {
     /// When a file cannot be read.
     pub fn versions(&self, path: &Path, limit: u64) -> Result<Versions, WorkspaceError> {
         let failed = |source| WorkspaceError::new("read", path, source);
-        let (comparison, inner);
-        let path = match &self.git {
-            Some(git) if is_outside(path) => {
-                comparison = git.git_comparison()?;
-                inner = path.strip_prefix(OUTSIDE).unwrap_or(path);
-                inner
-            }
-            _ => {
-                comparison = self.comparison()?;
-                path
-            }
-        };
+        let comparison = self.comparison()?;
         let read = |tree: &Tree| -> io::Result<Option<Vec<u8>>> {
             use io::Read as _;
             if tree.facts(path)?.is_none_or(|facts| facts.kind != Kind::File) {
@@ -272,15 +252,6 @@ impl WorkspaceCopy {
     }
 
     pub(super) fn comparison(&self) -> Result<Comparison, WorkspaceError> {
-        self.compared("")
-    }
-
-    /// Of a copy of a repository that is kept outside of the work tree.
-    fn git_comparison(&self) -> Result<Comparison, WorkspaceError> {
-        self.compared(OUTSIDE)
-    }
-
-    fn compared(&self, place: &'static str) -> Result<Comparison, WorkspaceError> {
         let upper = self.folder.join(UPPER);
         if !upper.exists() {
             return Err(WorkspaceError::unreadable(
@@ -289,29 +260,13 @@ impl WorkspaceCopy {
             ));
         }
         Ok(Comparison {
-            place,
             upper: Tree::open(&upper).map_err(|source| WorkspaceError::new("open", &upper, source))?,
             host: Tree::open(self.tree())
                 .map_err(|source| WorkspaceError::new("open", self.tree(), source))?,
             names: Names::read(&self.folder)?,
             since: self.begun.since,
             conflicts: self.begun.conflicts.iter().map(|path| path.0.clone()).collect(),
-            indexes: self
-                .begun
-                .indexes
-                .iter()
-                .map(|(path, digest)| (path.0.clone(), digest.clone()))
-                .collect(),
+            repositories: Repositories::read(&self.folder)?,
         })
     }
-}
-
-/// Whether `path`, of a copy whose repository is kept outside, is in that.
-fn is_outside(path: &Path) -> bool {
-    path.starts_with(OUTSIDE) && path != Path::new(OUTSIDE)
-}
-
-fn without_place(change: Change) -> Change {
-    let path = change.path.strip_prefix(OUTSIDE).map(Path::to_owned);
-    Change { path: path.unwrap_or(change.path), ..change }
 }

@@ -17,11 +17,16 @@ use super::removal;
 /// What the names of folders begin with that only wait to be removed.
 const PREFIX: &str = "discarded-";
 
+/// A name for what only waits to be removed, or for what is not worth to be kept should nobody come to remove it.
+pub(super) fn name() -> String {
+    format!("{PREFIX}{:016x}", rand::rng().random::<u64>())
+}
+
 /// Puts those of `names` in `folder` away that are there.
 pub(super) fn put(folder: &Path, names: &[&str]) -> Result<(), WorkspaceError> {
     for name in names {
         let path = folder.join(name);
-        let away = folder.join(format!("{PREFIX}{:016x}", rand::rng().random::<u64>()));
+        let away = folder.join(self::name());
         or_absent(fs::rename(&path, away))
             .map_err(|source| WorkspaceError::new("put away", &path, source))?;
     }

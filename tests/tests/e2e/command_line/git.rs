@@ -225,10 +225,9 @@ impl Bed {
     /// What a day leaves to be decided: a work tree and an upstream branch.
     fn assert_held(held: &Ended) {
         for line in [
-            "A  inner/.git (held back: protected)",
-            "A  .git/worktrees/inner/ (held back: repository)",
-            "M  .git/config (held back: protected)",
-            "user.name: unset -> \"X\"",
+            "inner/.git: a work tree of git's",
+            ".git/worktrees/inner: a new folder",
+            ".git: user.name: unset -> \"X\"",
             ".merge: ",
         ] {
             assert!(held.stderr.contains(line), "{line}: {held:?}");
@@ -256,15 +255,19 @@ async fn a_day_of_git_in_clones_and_linked_work_trees() {
         assert_eq!(applied.code, Some(0), "{applied:?}");
         Bed::assert_held(&applied);
         bed.assert_whole("");
-        // The control: with a word of a person's all of it comes.
-        assert_eq!(bed.sandbox(&["apply", "--include-protected"]).code, Some(0));
+        // With a word of a person's a setting comes, and git makes a work tree of the branch.
+        assert_eq!(bed.host(&bed.work_tree, "git config --local user.name || echo none"), "none\n");
+        assert_eq!(bed.sandbox(&["apply", "--git-config", "user.name"]).code, Some(0));
         assert_eq!(bed.host(&bed.work_tree, "git config --local user.name"), "X\n");
-        bed.host(&bed.work_tree, "git worktree repair inner");
         assert_eq!(
-            bed.host(&bed.work_tree.join("inner"), "git status --porcelain; git branch --show-current"),
+            bed.host(
+                &bed.work_tree,
+                "git worktree add -q ../own inner; cd ../own; git status --porcelain; git branch --show-current"
+            ),
             "inner\n"
         );
-        assert_eq!(bed.sandbox(&["diff"]).stdout, "");
+        let left = bed.sandbox(&["diff"]);
+        assert!(left.stdout.lines().all(|line| line.contains(".merge: ")), "{left:?}");
     }
 }
 
@@ -290,10 +293,6 @@ async fn a_day_of_git_where_protected_files_are_tracked() {
         assert_eq!(bed.host(&bed.work_tree, "git status --porcelain"), "");
         let applied = bed.sandbox(&["apply", "--include-protected"]);
         assert_eq!(applied.code, Some(0), "{applied:?}");
-        bed.host(
-            &bed.work_tree,
-            "git worktree repair inner; git worktree remove --force inner; mkdir inner; echo i > inner/i",
-        );
         bed.assert_whole("");
     }
 }
@@ -393,10 +392,10 @@ async fn hooks_and_settings_that_a_task_plants_run_nowhere() {
             assert_held!(!next.stderr.contains("mark"), "{kind:?} {mode}: {next:?}");
             assert_eq!(next.code, Some(0), "{kind:?} {mode}: {next:?}");
 
-            // The control: what was held back is applied, or nothing is protected.
+            // The control: a person takes the setting, or nothing is protected.
             if mode == "copy" {
-                let all = bed.sandbox(&["apply", "--include-protected"]);
-                assert_eq!(all.code, Some(0), "{all:?}");
+                let taken = bed.sandbox(&["apply", "--git-config", "core.hookspath"]);
+                assert_eq!(taken.code, Some(0), "{taken:?}");
             } else {
                 let common = bed.host(&bed.work_tree, "realpath $(git rev-parse --git-common-dir)");
                 let common = common.trim();
@@ -450,7 +449,7 @@ async fn what_leads_the_hosts_git_to_a_repository_cannot_be_replaced() {
 
 /// Each run leaves what is harmless by itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_several_runs_on_a_copy_put_together_is_held_back() {
+async fn what_several_runs_on_a_copy_put_together_stays_behind() {
     let bed = Bed::new(Kind::Linked);
     let mark = bed.root().join("mark");
     let runs = [
@@ -459,13 +458,11 @@ async fn what_several_runs_on_a_copy_put_together_is_held_back() {
          for own in w elsewhere; do echo ../../evil > $common/worktrees/$own/commondir; done",
         "mkdir -p $common/evil/objects $common/evil/refs; touch $common/evil/objects/x $common/evil/refs/x",
     ];
-    let work = |scripts: &[&str], apply: &[&str]| {
-        for script in scripts {
-            let script = format!("common=$(realpath $(cut -d' ' -f2 .git)/../..); {script}");
-            bed.run("copy", &script.replace("MARK", &mark.display().to_string()));
-            let applied = bed.sandbox(apply);
-            assert_eq!(applied.code, Some(0), "{applied:?}");
-        }
+    let script = |script: &str| {
+        let script = format!("common=$(realpath $(cut -d' ' -f2 .git)/../..); {script}");
+        script.replace("MARK", &mark.display().to_string())
+    };
+    let look = || {
         for folder in [bed.work_tree.clone(), bed.root().join("elsewhere")] {
             let mut status = Command::new("git");
             status.arg("status").current_dir(folder).env("HOME", bed.home.path());
@@ -473,10 +470,17 @@ async fn what_several_runs_on_a_copy_put_together_is_held_back() {
             status.output().expect("git");
         }
     };
-    work(&runs, &["apply"]);
-    assert_held!(!mark.exists(), "the host's git ran it");
-    bed.sandbox(&["discard"]);
-    work(&[&runs.join("\n")], &["apply", "--include-protected"]);
+    for apply in [&["apply"][..], &["apply", "--include-protected", "--force"]] {
+        for run in runs {
+            bed.run("copy", &script(run));
+            let applied = bed.sandbox(apply);
+            assert_eq!(applied.code, Some(0), "{applied:?}");
+        }
+        look();
+        assert_held!(!mark.exists(), "the host's git ran it");
+    }
+    bed.host(&bed.work_tree, &script(&runs.join("\n")));
+    look();
     assert!(mark.exists(), "the control");
 }
 

@@ -123,11 +123,14 @@ async fn protected_paths_in_a_copy_are_held_back_and_links_lead_nowhere() {
     let copy = WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy");
     let applied = copy.apply(&ApplyOptions::default()).expect("applied");
     let held: Vec<&str> = applied.held_back.iter().filter_map(|change| change.path.to_str()).collect();
-    assert_eq!(held, [".envrc", ".git/config", ".git/hooks/post-commit", "passwd", "pipe"]);
+    assert_eq!(held, [".envrc", "passwd", "pipe"]);
+    let report = &applied.git.repositories[0].report;
+    assert!(report.left.iter().any(|left| left.path == "hooks/post-commit"), "{report:?}");
+    assert!(report.settings.iter().any(|setting| setting.key == "core.fsmonitor"), "{report:?}");
     assert_eq!((tree.read("fine"), tree.read("out/file")), ("fine\n".to_owned(), "evil\n".to_owned()));
     assert_eq!(fs::read_to_string(outside.path().join("file")).expect("a file"), "of the host");
     assert_eq!(
-        tree.host("stat -c %a setuid; ls -d .envrc passwd pipe .git/hooks/post-commit 2>/dev/null").1,
+        tree.host("stat -c %a setuid; ls -d .envrc passwd pipe .git/hooks/post-commit 2>/dev/null; git config core.fsmonitor").1,
         "755\n"
     );
     bed.close().await;

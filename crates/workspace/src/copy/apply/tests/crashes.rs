@@ -7,7 +7,7 @@ fn applied(bed: &Bed, fail_points: FailPoints<'_>) -> Result<Applied, WorkspaceE
     let comparison = bed.opened().comparison().unwrap();
     apply(
         &comparison,
-        comparison.changes(&Protection::default()).unwrap(),
+        comparison.judged(&bed.copy(), &Protection::default()).unwrap(),
         &bed.copy(),
         &ApplyOptions::default(),
         fail_points,

@@ -1,6 +1,5 @@
 //! Changes that take something away that is protected.
 
-use super::super::repository::{hold_together, hold_whole};
 use super::*;
 
 /// Why the change of `path` is held back.
@@ -13,18 +12,20 @@ fn held(bed: &Bed, path: &str) -> Option<HeldBack> {
 #[test]
 fn hooks_that_are_hidden_by_a_new_folder_are_held_back() {
     let bed = Bed::new();
-    bed.host(".git/hooks/pre-commit", "x");
-    bed.task(".git/hooks/a.sample", "x");
-    assert_eq!(held(&bed, ".git/hooks/a.sample"), None, "the control: a sample is one");
-    bed.hide(".git/hooks");
-    assert_eq!(held(&bed, ".git/hooks/pre-commit"), Some(HeldBack::Protected));
-    fs::rename(bed.tree().join(".git/hooks/pre-commit"), bed.tree().join(".git/hooks/b.sample")).unwrap();
-    assert_eq!(held(&bed, ".git/hooks/b.sample"), None, "no hook goes");
+    for path in ["HEAD", "objects/x", "refs/x", "hooks/pre-commit"] {
+        bed.host(&format!("bare/{path}"), "x");
+    }
+    bed.task("bare/hooks/a.sample", "x");
+    assert_eq!(held(&bed, "bare/hooks/a.sample"), None, "the control: a sample is one");
+    bed.hide("bare/hooks");
+    assert_eq!(held(&bed, "bare/hooks/pre-commit"), Some(HeldBack::Protected));
+    fs::rename(bed.tree().join("bare/hooks/pre-commit"), bed.tree().join("bare/hooks/b.sample")).unwrap();
+    assert_eq!(held(&bed, "bare/hooks/b.sample"), None, "no hook goes");
 
     // Shared hooks, which a folder of samples would take the place of.
-    fs::remove_dir_all(bed.tree().join(".git/hooks")).unwrap();
-    symlink("/elsewhere", bed.tree().join(".git/hooks")).unwrap();
-    assert_eq!(held(&bed, ".git/hooks"), Some(HeldBack::Protected));
+    fs::remove_dir_all(bed.tree().join("bare/hooks")).unwrap();
+    symlink("/elsewhere", bed.tree().join("bare/hooks")).unwrap();
+    assert_eq!(held(&bed, "bare/hooks"), Some(HeldBack::Protected));
 }
 
 #[test]
@@ -89,24 +90,6 @@ fn what_a_second_work_tree_has_too_is_applied_and_what_a_task_prepared_is_not() 
     }
 }
 
-#[test]
-fn references_and_objects_may_go_and_hooks_and_configurations_may_not() {
-    let bed = Bed::new();
-    for path in
-        [".git/HEAD", ".git/refs/heads/topic", ".git/objects/ab/cd", ".git/hooks/pre-commit", ".git/config"]
-    {
-        bed.host(path, "x");
-    }
-    for path in [".git/refs/heads/topic", ".git/objects/ab"] {
-        bed.remove(path);
-        assert_eq!(held(&bed, path), None, "{path}");
-    }
-    for path in [".git/hooks/pre-commit", ".git/config"] {
-        bed.remove(path);
-        assert_eq!(held(&bed, path), Some(HeldBack::Protected), "{path}");
-    }
-}
-
 const EVIL: &str = "[core]\n fsmonitor = evil\n";
 
 /// Writes a pointer of a task at a path.
@@ -132,19 +115,18 @@ fn no_pointer_that_a_task_wrote_is_applied_wherever_it_leads() {
     for place in ["new/.git", "dir/.git", "deep/er/.git", "known/.git", "node_modules/x/.git"] {
         for (name, write) in pointers {
             let bed = Bed::new();
-            bed.host(".git/HEAD", "x");
-            bed.host("known/.git", &format!("gitdir: {}\n", absolute(&bed, ".git")));
+            bed.host("known/.git", &format!("gitdir: {}\n", absolute(&bed, "repository")));
             drop(bed.taken());
             write(&bed, place);
+            bed.task(&place.replace(".git", "beside"), "x");
             let before = bed.snapshot();
-            let changes = bed.opened().changes(&Protection::default()).unwrap();
-            let of_pointer = changes.iter().filter(|change| change.path.starts_with(place));
-            let is_held = of_pointer.clone().all(|change| change.held_back.is_some());
-            assert!(is_held && of_pointer.count() > 0, "{place} {name}: {changes:?}");
-            bed.apply(&ApplyOptions::default()).unwrap();
-            assert_eq!(bed.snapshot().get(place), before.get(place), "{place} {name}");
-            bed.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
-            assert_ne!(bed.snapshot().get(place), before.get(place), "the control: {place} {name}");
+            let applied =
+                bed.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
+            assert_eq!(applied.git.left.len(), 1, "{place} {name}: {applied:?}");
+            assert_eq!(applied.git.left[0].path, place);
+            let after = bed.snapshot();
+            assert_eq!(after.get(place), before.get(place), "{place} {name}");
+            assert!(after.contains_key(&place.replace(".git", "beside")), "the control: {place} {name}");
         }
     }
 }
@@ -152,115 +134,35 @@ fn no_pointer_that_a_task_wrote_is_applied_wherever_it_leads() {
 #[test]
 fn pointers_of_the_host_stay_where_they_are_and_what_they_are() {
     let bed = Bed::new();
-    let own = format!("gitdir: {}\n", bed.tree().join(".git/worktrees/w").display());
-    bed.host("w/.git", &own);
-    bed.host("v/.git", &own);
-    for (name, text) in [("HEAD", "x"), ("commondir", "../..\n"), ("gitdir", "/elsewhere/.git\n")] {
-        bed.host(&format!(".git/worktrees/w/{name}"), text);
-    }
+    let own = "gitdir: /elsewhere/.git/worktrees/w\n";
+    bed.host("w/.git", own);
+    bed.host("v/.git", own);
     drop(bed.taken());
-    // What `mv w moved`, `git worktree move` and `repair` do; the last is what the host has already.
+    // What `mv w moved` does; the last is what the host has already.
     bed.remove("w");
-    bed.task("moved/.git", &own);
-    bed.task(".git/worktrees/w/gitdir", "/workspace/moved/.git\n");
-    bed.task(".git/worktrees/w/commondir", "../../evil\n");
-    bed.task("v/.git", &own);
-    for path in ["w", "moved/.git", ".git/worktrees/w/gitdir", ".git/worktrees/w/commondir"] {
-        assert_eq!(held(&bed, path), Some(HeldBack::Protected), "{path}");
-    }
-    assert!(!bed.changes().iter().any(|change| change.ends_with("v/.git")), "the control");
+    bed.task("moved/.git", own);
+    bed.task("v/.git", own);
+    assert_eq!(held(&bed, "w"), Some(HeldBack::Protected));
+    let left = bed.opened().git_changes(&Protection::default()).unwrap().left;
+    let left: Vec<&str> = left.iter().map(|left| left.path.as_str()).collect();
+    assert_eq!(left, ["moved/.git"]);
 }
 
 #[test]
-fn a_work_tree_that_a_task_added_waits_with_its_part_of_the_repository_and_its_branch_does_not() {
-    for outside in [false, true] {
-        let bed = Bed::new();
-        let (git, protection) = if outside {
-            ("", Protection::default().of_git_folder())
-        } else {
-            (".git/", Protection::default())
-        };
-        for name in ["HEAD", "objects/x", "refs/x"] {
-            bed.host(&format!("{git}{name}"), "x");
-        }
-        drop(bed.taken());
-        bed.task(&format!("{git}refs/heads/new"), "1\n");
-        for name in ["HEAD", "commondir", "gitdir", "index", "logs/HEAD"] {
-            bed.task(&format!("{git}worktrees/new/{name}"), "x");
-        }
-        let mut changes = bed.opened().comparison().unwrap().changes(&protection).unwrap();
-        hold_together(&mut changes);
-        hold_whole(&mut changes);
-        for change in changes {
-            let waits = change.path.starts_with(format!("{git}worktrees/new"));
-            assert_eq!(change.held_back.is_some(), waits, "{}", change.path.display());
-        }
-    }
-}
-
-const CLONED: &str = "[core]\n bare = false\n[remote \"origin\"]\n url = https://a.test/a.git\n";
-
-#[test]
-fn no_configuration_that_a_task_wrote_is_applied_whatever_it_says() {
+fn no_configuration_of_a_bare_repository_that_a_task_wrote_is_applied() {
     let bed = Bed::new();
-    let repositories = [".git", ".git/modules/m", "sub/.git", "bare"];
-    for repository in repositories {
-        for name in ["HEAD", "objects/x", "refs/x"] {
-            bed.host(&format!("{repository}/{name}"), "x");
-        }
-        bed.host(&format!("{repository}/config"), CLONED);
+    for name in ["HEAD", "objects/x", "refs/x", "config"] {
+        bed.host(&format!("bare/{name}"), "x");
     }
     drop(bed.taken());
-    let settings = |path: &str| -> Vec<String> {
-        let changes = bed.opened().changes(&Protection::default()).unwrap();
-        let change = changes.iter().find(|change| change.path == Path::new(path)).expect("a change");
-        assert_eq!(change.held_back, Some(HeldBack::Protected), "{path}");
-        change.settings.iter().map(|it| format!("{} {:?} {:?}", it.key, it.old, it.new)).collect()
-    };
-    for repository in repositories {
-        let path = format!("{repository}/config");
-        for (text, expected) in [
-            (format!("{CLONED}# nothing else\n"), vec![]),
-            (format!("{CLONED} mirror = true\n"), vec!["remote.origin.mirror None Some(\"true\")"]),
-            (format!("{CLONED}[user]\n name = A\n"), vec!["user.name None Some(\"A\")"]),
-            (
-                CLONED.replace("a.test", "b.test"),
-                vec!["remote.origin.url Some(\"https://a.test/a.git\") Some(\"https://b.test/a.git\")"],
-            ),
-            ("[core".to_owned(), vec!["* None None"]),
-        ] {
-            bed.task(&path, &text);
-            assert_eq!(settings(&path), expected, "{path}: {text}");
-        }
-        let of_work_tree = format!("{repository}/config.worktree");
-        bed.task(&of_work_tree, "[push]\n default = matching\n");
-        assert_eq!(settings(&of_work_tree), ["push.default None Some(\"matching\")"]);
+    for name in ["config", "config.worktree"] {
+        bed.task(&format!("bare/{name}"), "[user]\n name = A\n");
+        assert_eq!(held(&bed, &format!("bare/{name}")), Some(HeldBack::Protected));
     }
-    bed.remove("sub/.git/modules");
-    fs::remove_file(bed.upper().join("sub/.git/config")).unwrap();
-    bed.remove("sub/.git/config");
-    assert_eq!(settings("sub/.git/config").len(), 2, "what goes is listed too");
-    let before = bed.snapshot();
     bed.apply(&ApplyOptions::default()).unwrap();
-    assert_eq!(bed.snapshot(), before);
+    assert_eq!(bed.snapshot()["bare/config"], "x");
     bed.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
-    assert!(bed.snapshot()[".git/config.worktree"].contains("matching"), "the control");
-}
-
-#[test]
-fn a_history_waits_for_the_settings_without_which_git_does_not_read_it() {
-    for (text, waits) in [("[extensions]\n refStorage = reftable\n", true), ("[user]\n name = A\n", false)] {
-        let bed = Bed::new();
-        bed.host(".git/HEAD", "ref: refs/heads/main\n");
-        bed.host(".git/config", "");
-        drop(bed.taken());
-        bed.task(".git/config", text);
-        bed.task(".git/HEAD", "ref: refs/heads/.invalid\n");
-        bed.task(".git/reftable/x.ref", "x");
-        for path in [".git/HEAD", ".git/reftable/x.ref"] {
-            assert_eq!(held(&bed, path), waits.then_some(HeldBack::Repository), "{path}: {text}");
-        }
-    }
+    assert_ne!(bed.snapshot()["bare/config"], "x", "the control");
 }
 
 /// The folder, what one run writes into it, what the next one does, and why the latter is held back.
@@ -271,7 +173,7 @@ type PutTogether = (
     Option<HeldBack>,
 );
 
-const PUT_TOGETHER: [PutTogether; 8] = {
+const PUT_TOGETHER: [PutTogether; 6] = {
     const REST: &[(&str, &str)] = &[("objects/x", "x"), ("refs/x", "x")];
     const HELD: Option<HeldBack> = Some(HeldBack::Protected);
     [
@@ -281,8 +183,6 @@ const PUT_TOGETHER: [PutTogether; 8] = {
         ("sub", &[("HEAD", "x"), ("remotes/origin", "URL: ext::evil")], REST, HELD),
         ("sub", &[("HEAD", "x"), ("config", "[core]\n bare = true\n")], REST, HELD),
         ("sub", &[("HEAD", "x"), ("hooks/a.sample", "x")], REST, None),
-        (".git/evil", &[("HEAD", "x"), ("config", EVIL)], REST, HELD),
-        (".git/worktrees/w", &[("HEAD", "x"), ("config.worktree", EVIL)], &[("commondir", "../..")], HELD),
     ]
 };
 
@@ -290,8 +190,6 @@ const PUT_TOGETHER: [PutTogether; 8] = {
 fn a_repository_that_two_runs_put_together_is_judged_as_one() {
     for (folder, first, second, expected) in PUT_TOGETHER {
         let bed = Bed::new();
-        bed.host(".git/HEAD", "x");
-        drop(bed.taken());
         for (name, text) in first {
             bed.task(&format!("{folder}/{name}"), text);
         }

@@ -176,7 +176,7 @@ fn what_does_not_fit_is_refused_before_anything_is_copied() {
     let options = ApplyOptions::default();
     let refused = apply_within(
         &comparison,
-        comparison.changes(&Protection::default()).unwrap(),
+        comparison.judged(&bed.copy(), &Protection::default()).unwrap(),
         &bed.copy(),
         &options,
         1,

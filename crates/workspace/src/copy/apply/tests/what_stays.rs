@@ -150,47 +150,6 @@ fn a_conflict_of_what_is_held_back_outlives_the_apply_of_the_rest() {
 }
 
 #[test]
-fn a_repository_is_applied_as_a_whole_or_not() {
-    let worked = || {
-        let bed = Bed::new();
-        for path in ["objects/ab/c", "refs/heads/main", "HEAD", "index", "COMMIT_EDITMSG", "hooks/pre-commit"]
-        {
-            bed.task(&format!(".git/{path}"), "x");
-        }
-        bed.task("edited", "new content");
-        bed
-    };
-    let bed = worked();
-    assert_eq!(held_back(&bed), [".git/hooks", ".git/hooks/pre-commit"]);
-    bed.apply(&ApplyOptions::default()).unwrap();
-    assert!(bed.snapshot().contains_key(".git/HEAD"));
-
-    let bed = worked();
-    bed.task_link(".git/refs/heads/evil", "/etc/passwd");
-    let changes = bed.opened().changes(&Protection::default()).unwrap();
-    let together: Vec<_> = changes
-        .iter()
-        .filter(|change| change.held_back == Some(HeldBack::Repository))
-        .filter_map(|change| change.path.to_str())
-        .collect();
-    let expected = [
-        ".git/HEAD",
-        ".git/index",
-        ".git/objects",
-        ".git/objects/ab",
-        ".git/objects/ab/c",
-        ".git/refs",
-        ".git/refs/heads",
-        ".git/refs/heads/main",
-    ];
-    assert_eq!(together, expected);
-    bed.apply(&ApplyOptions::default()).unwrap();
-    let tree = bed.snapshot();
-    assert_eq!(tree["edited"], "new content");
-    assert!(tree.contains_key(".git/COMMIT_EDITMSG") && !tree.contains_key(".git/HEAD"));
-}
-
-#[test]
 fn whenever_it_crashes_what_is_held_back_is_kept() {
     let worked = || {
         let bed = Bed::worked();
@@ -214,7 +173,7 @@ fn whenever_it_crashes_what_is_held_back_is_kept() {
         };
         let applied = apply(
             &comparison,
-            comparison.changes(&Protection::default()).unwrap(),
+            comparison.judged(&bed.copy(), &Protection::default()).unwrap(),
             &bed.copy(),
             &ApplyOptions::default(),
             &mut fail_points,

@@ -1,0 +1,143 @@
+//! What a task did in repositories, for people. All names and values come from the task.
+
+use sandbox::workspace::{GitChanges, HeldBack, ImportReport, Left, RefChange, RefOutcome, SettingChange};
+
+use crate::printer::{Printer, sanitize_name};
+
+/// Lines that are printed of what stays behind; `sandbox diff` has all.
+const LISTED: usize = 100;
+/// Digits of the name of an object.
+const SHORT: usize = 10;
+
+/// What comes, or came, a line each.
+pub(crate) fn coming(git: &GitChanges) -> Vec<String> {
+    let mut lines = Vec::new();
+    for repository in &git.repositories {
+        let report = &repository.report;
+        let waits = if repository.waits { waiting() } else { String::new() };
+        let mut say = |text: String| {
+            lines
+                .push(format!("G  {}: {text}{waits}", sanitize_name(&repository.path.display().to_string())));
+        };
+        report.refs.iter().filter_map(moved).for_each(&mut say);
+        if let Some(head) = &report.head {
+            say(format!("HEAD -> {}", shown(head)));
+        }
+        if report.index {
+            say("index".to_owned());
+        }
+        if let Some(operation) = &report.operation {
+            say(sanitize_name(operation));
+        }
+        let settings = report.settings.iter().filter(|setting| setting.stays.is_none());
+        settings.map(|it| setting(&it.key, &it.old, &it.new)).for_each(&mut say);
+    }
+    lines
+}
+
+/// What stays behind or waits, a line each.
+pub(crate) fn staying(git: &GitChanges) -> Vec<String> {
+    let left = |it: &Left| format!("{}: {}", sanitize_name(&it.path), sanitize_name(&it.why));
+    let mut lines: Vec<String> = git.left.iter().map(left).collect();
+    for repository in &git.repositories {
+        let path = sanitize_name(&repository.path.display().to_string());
+        let ImportReport { refs, settings, left: others, more_left, .. } = &repository.report;
+        lines.extend(refs.iter().filter_map(stayed).map(|text| format!("{path}: {text}")));
+        lines.extend(others.iter().map(|it| format!("{path}/{}", left(it))));
+        if *more_left {
+            lines.push(format!("{path}: more than can be listed"));
+        }
+        let of_task = settings.iter().filter(|setting| setting.stays.is_some());
+        lines.extend(
+            of_task.map(|SettingChange { key, old, new, .. }| format!("{path}: {}", setting(key, old, new))),
+        );
+    }
+    let earlier = git.settings.iter();
+    lines.extend(
+        earlier
+            .map(|it| format!("{}: {}", sanitize_name(&it.repository), setting(&it.key, &it.old, &it.new))),
+    );
+    lines
+}
+
+/// Whether settings wait to be asked for.
+fn has_settings(git: &GitChanges) -> bool {
+    let mut of_reports = git.repositories.iter().flat_map(|repository| &repository.report.settings);
+    !git.settings.is_empty() || of_reports.any(|setting| setting.stays.is_some())
+}
+
+/// Says on stderr what stays behind, and what can be done about it.
+pub(crate) fn report_staying(git: &GitChanges, printer: Printer) {
+    let lines = staying(git);
+    match lines.len() {
+        0 => {}
+        1 => printer.warning("of what git in the task wrote, 1 thing stays behind:"),
+        count => printer.warning(format_args!("of what git in the task wrote, {count} things stay behind:")),
+    }
+    lines.iter().take(LISTED).for_each(|line| printer.message(format_args!("   {line}")));
+    if lines.len() > LISTED {
+        printer.message(format_args!("   … and {} more", lines.len() - LISTED));
+    }
+    if has_settings(git) {
+        printer.hint(
+            "`sandbox apply --git-config KEY` takes a setting, `sandbox discard` throws the others away",
+        );
+    }
+    let hints = git.repositories.iter().flat_map(|repository| &repository.report.hints);
+    hints.for_each(|hint| printer.hint(sanitize_name(hint)));
+}
+
+/// What is said of a change that waits.
+fn waiting() -> String {
+    format!(" (held back: {})", HeldBack::Repository.as_str())
+}
+
+fn moved(change: &RefChange) -> Option<String> {
+    let name = sanitize_name(&change.name);
+    let to = format!("{name}: {} -> {}", value(change.old.as_ref()), value(change.new.as_ref()));
+    let backup = change.backup.as_ref();
+    let backup = backup.map(|name| format!(", the old one is {}", sanitize_name(name))).unwrap_or_default();
+    match &change.outcome {
+        RefOutcome::Came => Some(to + &backup),
+        RefOutcome::Kept { name: kept, why } => Some(format!(
+            "{name}: {} is {}: {}",
+            value(change.new.as_ref()),
+            sanitize_name(kept),
+            sanitize_name(why)
+        )),
+        RefOutcome::Stayed { .. } => None,
+    }
+}
+
+fn stayed(change: &RefChange) -> Option<String> {
+    match &change.outcome {
+        RefOutcome::Stayed { why } => {
+            Some(format!("{}: {}", sanitize_name(&change.name), sanitize_name(why)))
+        }
+        RefOutcome::Came | RefOutcome::Kept { .. } => None,
+    }
+}
+
+fn value(of: Option<&String>) -> String {
+    of.map_or_else(|| "none".to_owned(), |of| shown(of))
+}
+
+/// The name of a ref, or the beginning of an object's.
+fn shown(of: &str) -> String {
+    let is_id = of.len() >= 40 && of.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_id { of.get(..SHORT).unwrap_or(of).to_owned() } else { sanitize_name(of) }
+}
+
+fn setting(key: &str, old: &[String], new: &[String]) -> String {
+    format!("{}: {} -> {}", sanitize_name(key), values(old), values(new))
+}
+
+fn values(values: &[String]) -> String {
+    let quoted =
+        |value: &String| sanitize_name(&format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")));
+    if values.is_empty() {
+        "unset".to_owned()
+    } else {
+        values.iter().map(quoted).collect::<Vec<_>>().join(", ")
+    }
+}

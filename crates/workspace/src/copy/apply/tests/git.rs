@@ -1,0 +1,317 @@
+//! What a task did in repositories: git itself makes and reads them.
+#![expect(clippy::disallowed_methods, reason = "the tests are about what git does")]
+
+use std::process::Command;
+
+use sandbox_host_git::RefOutcome;
+
+use super::super::super::repositories::Repositories;
+use super::*;
+
+/// A tree with a repository, a nested one and a submodule, of which a task has a copy.
+struct Git {
+    bed: Bed,
+}
+
+impl Git {
+    fn new() -> Self {
+        Self::with("")
+    }
+
+    fn with(more: &str) -> Self {
+        let git = Self { bed: Bed::new() };
+        git.host(&format!(
+            "git init -q -b main .; echo inner > .gitignore; git add -A; git commit -qm first
+             git init -q -b main ../source; git -C ../source commit -q --allow-empty -m source
+             git -c protocol.file.allow=always submodule --quiet add ../source sub; git commit -qm sub
+             git init -q -b main inner; git -C inner commit -q --allow-empty -m inner; {more}"
+        ));
+        drop(git.bed.taken());
+        git.begin();
+        git
+    }
+
+    /// What the task sees.
+    fn task(&self) -> PathBuf {
+        self.bed.folder.path().join("task")
+    }
+
+    fn begin(&self) {
+        run(self.bed.folder.path(), "rm -rf task; cp -a host task");
+    }
+
+    fn host(&self, script: &str) -> String {
+        run(&self.bed.tree(), script)
+    }
+
+    /// Runs `script` in the copy: repositories are then as an overlay has those that were replaced as a whole.
+    fn work(&self, script: &str) {
+        run(&self.task(), script);
+        for git in [".git", "inner/.git", "made/.git", "more/.git"] {
+            let (from, to) = (self.task().join(git), self.bed.upper().join(git));
+            if !from.is_dir() {
+                continue;
+            }
+            let is_known = self.bed.tree().join(git).exists();
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            run(self.bed.folder.path(), &format!("rm -rf {0}; cp -a {1} {0}", to.display(), from.display()));
+            if is_known {
+                self.bed.hide(git);
+            }
+        }
+    }
+
+    fn apply(&self) -> Applied {
+        self.bed.apply(&ApplyOptions::default()).unwrap()
+    }
+
+    fn log(&self, of: &str) -> String {
+        self.host(&format!("git -C {of} log --format=%s | head -1")).trim().to_owned()
+    }
+}
+
+fn run(folder: &Path, script: &str) -> String {
+    let mut command = Command::new("sh");
+    command.args(["-ec", script]).current_dir(folder).env("HOME", "/nonexistent");
+    for (name, value) in [("GIT_CONFIG_NOSYSTEM", "1"), ("LC_ALL", "C")] {
+        command.env(name, value);
+    }
+    for who in ["AUTHOR", "COMMITTER"] {
+        command.env(format!("GIT_{who}_NAME"), "A").env(format!("GIT_{who}_EMAIL"), "a@x");
+    }
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+const ALL: &str = "echo new > new; git add new; git commit -qm second; git switch -qc topic
+     git -C sub commit -q --allow-empty -m in-sub; git -C inner commit -q --allow-empty -m in-inner
+     git config user.name Evil; git config core.hooksPath /evil; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit
+     git config branch.topic.merge refs/heads/topic; git config branch.topic.remote .";
+
+#[test]
+fn commits_of_every_repository_come_and_settings_and_hooks_do_not() {
+    let git = Git::new();
+    let before = git.host("cat .git/modules/sub/config inner/.git/config; ls .git/hooks");
+    git.work(ALL);
+    git.bed.task("new", "new\n");
+    let shown = git.bed.opened().git_changes(&Protection::default()).unwrap();
+    let paths: Vec<String> = shown.repositories.iter().map(|it| it.path.display().to_string()).collect();
+    assert_eq!(paths, ["inner/.git", ".git/modules/sub", ".git"]);
+    let applied = git.apply();
+    assert_eq!(applied.applied.len(), 1, "{applied:?}");
+    assert_eq!([git.log("."), git.log("sub"), git.log("inner")], ["second", "in-sub", "in-inner"]);
+    assert_eq!(git.host("git branch --show-current; git status --porcelain"), "topic\n M sub\n");
+    assert_eq!(git.host("cat .git/modules/sub/config inner/.git/config; ls .git/hooks"), before);
+    let settings = git.host("git config --local --list");
+    assert!(settings.contains("branch.topic.remote=.") && !settings.contains("hookspath"), "{settings}");
+    git.host("git fsck --strict 2>&1");
+
+    // What waits is taken one by one, and then nothing is left.
+    let waiting = git.bed.opened().git_changes(&Protection::default()).unwrap();
+    let keys: Vec<&str> = waiting.settings.iter().map(|it| it.key.as_str()).collect();
+    assert_eq!(keys, ["core.hookspath", "user.name"]);
+    assert!(waiting.repositories.is_empty(), "{waiting:?}");
+    let take = |key: &str| {
+        let git_settings = vec![key.to_owned()];
+        git.bed.apply(&ApplyOptions { git_settings, ..ApplyOptions::default() })
+    };
+    assert!(matches!(take("user.email"), Err(WorkspaceError::NoSetting { .. })));
+    take("user.name").unwrap();
+    assert_eq!(git.host("git config user.name; git config core.hooksPath || true"), "Evil\n");
+    git.begin();
+    drop(git.bed.taken());
+    assert_eq!(git.bed.opened().git_changes(&Protection::default()).unwrap().settings.len(), 1);
+    take("core.hookspath").unwrap();
+    assert_eq!(git.host("git config core.hooksPath"), "/evil\n", "the control");
+    assert!(git.bed.opened_if_any().is_none());
+}
+
+#[test]
+fn where_git_only_looked_nothing_is_left() {
+    let git = Git::new();
+    git.work("touch same; git status -s");
+    let changes = git.bed.opened().git_changes(&Protection::default()).unwrap();
+    assert!(changes.is_empty() && git.bed.changes().is_empty(), "{changes:?}");
+    assert_eq!(git.apply(), Applied::default());
+    assert!(git.bed.opened_if_any().is_none());
+}
+
+#[test]
+fn a_host_that_commits_meanwhile_keeps_its_branch_and_gets_the_tasks_by_another_name() {
+    let git = Git::new();
+    git.work("git commit -q --allow-empty -m task");
+    git.host("git commit -q --allow-empty -m host; git gc -q --prune=now");
+    let applied = git.apply();
+    let change = &applied.git.repositories[0].report.refs[0];
+    let RefOutcome::Kept { name, .. } = &change.outcome else { panic!("{change:?}") };
+    assert!(name.starts_with("refs/sandbox/copy-"), "{name}");
+    assert_eq!(git.log("."), "host");
+    assert_eq!(git.host(&format!("git log -1 --format=%s {name}")), "task\n");
+}
+
+#[test]
+fn a_second_run_on_a_copy_does_not_take_what_the_host_did_between_for_its_own() {
+    let git = Git::new();
+    git.work("git commit -q --allow-empty -m task");
+    git.host("git commit -q --allow-empty -m host");
+    drop(git.bed.taken());
+    git.work("git commit -q --allow-empty -m again");
+    git.apply();
+    assert_eq!(git.log("."), "host");
+    let kept = git.host("git for-each-ref --format='%(refname)' refs/sandbox");
+    assert_eq!(git.host(&format!("git log --format=%s -2 {}", kept.trim())), "again\ntask\n");
+}
+
+#[test]
+fn a_protected_file_that_git_recorded_holds_its_work_tree_and_repository_back_and_nothing_else() {
+    let git = Git::new();
+    git.work("echo x > .envrc; git add .envrc; git commit -qm envrc; git -C inner commit -q --allow-empty -m in-inner");
+    git.bed.task(".envrc", "x\n");
+    git.bed.task("edited", "x");
+    let shown = git.bed.opened().git_changes(&Protection::default()).unwrap();
+    let waits: Vec<bool> = shown.repositories.iter().map(|it| it.waits).collect();
+    assert_eq!(waits, [false, true], "{shown:?}");
+    let applied = git.apply();
+    assert_eq!((applied.applied.len(), applied.held_back.len()), (0, 2), "{applied:?}");
+    assert_eq!([git.log("."), git.log("inner")], ["sub", "in-inner"]);
+    // It is still there, with what it was at the start, after another run.
+    drop(git.bed.taken());
+    let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
+    git.bed.apply(&all).unwrap();
+    assert_eq!(git.host("git log -1 --format=%s; git status --porcelain"), "envrc\n M edited\n");
+    assert!(git.bed.opened_if_any().is_none());
+
+    // The control: what git did not record holds nothing back.
+    let git = Git::new();
+    git.work("git commit -q --allow-empty -m task");
+    git.bed.task(".envrc", "x\n");
+    assert_eq!(git.apply().held_back.len(), 1);
+    assert_eq!(git.log("."), "task");
+}
+
+#[test]
+fn a_repository_that_a_task_made_is_made_anew_once_a_person_says_so() {
+    let git = Git::new();
+    git.work(
+        "git init -q -b first made; cd made; echo m > m; git add m; git commit -qm made; git tag v1
+         git config core.fsmonitor /evil; echo evil > .git/hooks/post-commit; echo evil > .git/info/attributes; echo s >> m; git add m",
+    );
+    git.bed.task("made/m", "m\ns\n");
+    let applied = git.apply();
+    let held: Vec<_> = applied.held_back.iter().map(|change| (&*change.path, change.held_back)).collect();
+    assert_eq!(held, [(Path::new("made/.git"), Some(HeldBack::Repository))]);
+    assert!(git.bed.tree().join("made/m").exists() && !git.bed.tree().join("made/.git").exists());
+    let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
+    git.bed.apply(&all).unwrap();
+    assert_eq!(
+        git.host("cd made; git log --format=%s; git branch --show-current; git tag; git status --porcelain"),
+        "made\nfirst\nv1\nM  m\n"
+    );
+    let files =
+        git.host("cd made/.git; ls; ls hooks info 2>/dev/null || true; cat config; git fsck --strict");
+    assert!(!files.contains("hooks") && !files.contains("evil") && !files.contains("attributes"), "{files}");
+    assert!(git.bed.opened_if_any().is_none());
+}
+
+/// The ids of commits are not the same twice.
+fn says(git: &Git) -> String {
+    let refs = "git for-each-ref --format='%(refname) %(subject)' | sed 's/copy-[0-9a-f]*/RUN/'; git symbolic-ref HEAD; git config --local --list | grep -v url=";
+    let of = |folder: &str| {
+        run(&git.bed.tree().join(folder), &format!("{refs}; git ls-files -s | cut -d' ' -f1,3"))
+    };
+    of(".") + &of("sub") + &of("inner")
+}
+
+#[test]
+fn whenever_it_crashes_files_and_repositories_are_all_there_or_none() {
+    let worked = || {
+        let git = Git::new();
+        git.work(ALL);
+        git.bed.task("new", "new\n");
+        git.bed.task("edited", "new content");
+        git
+    };
+    let (undone, done) = {
+        let git = worked();
+        let undone = says(&git);
+        git.apply();
+        (undone, says(&git))
+    };
+    let mut ends = [0, 0];
+    for point in 1.. {
+        let git = worked();
+        let mut left = point;
+        let applied = {
+            let comparison = git.bed.opened().comparison().unwrap();
+            let judged = comparison.judged(&git.bed.copy(), &Protection::default()).unwrap();
+            apply(&comparison, judged, &git.bed.copy(), &ApplyOptions::default(), &mut |_| {
+                left -= usize::from(left > 0);
+                left > 0
+            })
+        };
+        let copy = git.bed.opened();
+        let is_there = git.bed.tree().join("new").exists();
+        assert_eq!(says(&git), if is_there { done.clone() } else { undone.clone() }, "{point}");
+        assert_eq!(fs::read_to_string(git.bed.tree().join("edited")).unwrap() == "new content", is_there);
+        if is_there {
+            assert_eq!(copy.git_changes(&Protection::default()).unwrap().settings.len(), 2, "{point}");
+        } else {
+            copy.apply(&ApplyOptions::default()).unwrap();
+            assert_eq!(says(&git), done, "{point}");
+        }
+        ends[usize::from(is_there)] += 1;
+        if applied.is_ok() {
+            break;
+        }
+    }
+    assert!(ends[0] > 2 && ends[1] > 4, "both ends were reached: {ends:?}");
+}
+
+#[test]
+fn what_cannot_be_imported_stops_everything_and_what_is_half_imported_is_gone_on_with() {
+    let worked = || {
+        let git = Git::new();
+        git.work(ALL);
+        git.bed.task("new", "new\n");
+        git
+    };
+    // Somebody else has the index: nothing was written yet.
+    let git = worked();
+    let list = "find . -path ./inner/.git -prune -o -print | sort";
+    let (before, tree) = (says(&git), git.host(list));
+    let lock = git.bed.tree().join("inner/.git/refs/heads/main.lock");
+    fs::write(&lock, "").unwrap();
+    let config = git.bed.tree().join("inner/.git/config");
+    let text = fs::read(&config).unwrap();
+    fs::write(&config, "[extensions]\n objectformat = sha3\n").unwrap();
+    let failed = git.bed.apply(&ApplyOptions::default());
+    assert!(matches!(failed, Err(WorkspaceError::Repository { .. })), "{failed:?}");
+    fs::write(&config, text).unwrap();
+    fs::remove_file(&lock).unwrap();
+    assert_eq!((says(&git), git.host(list)), (before, tree));
+
+    // The last of three repositories cannot be written to: what is there stays, and the next command goes on.
+    let lock = git.bed.tree().join(".git/refs/heads/topic.lock");
+    fs::write(&lock, "").unwrap();
+    let failed = git.bed.apply(&ApplyOptions::default());
+    assert!(matches!(failed, Err(WorkspaceError::Unfinished { .. })), "{failed:?}");
+    assert!(WorkspaceCopy::open(git.bed.copy()).is_err(), "it cannot yet");
+    fs::remove_file(&lock).unwrap();
+    let copy = git.bed.opened();
+    assert_eq!([git.log("."), git.log("sub"), git.log("inner")], ["second", "in-sub", "in-inner"]);
+    assert!(git.bed.tree().join("new").exists() && !git.bed.upper().join(".git").exists());
+    copy.discard().unwrap();
+}
+
+#[test]
+fn a_repository_of_a_form_that_is_not_understood_is_refused_before_a_task_begins() {
+    let bed = Bed { folder: tempfile::tempdir().unwrap() };
+    fs::create_dir(bed.tree()).unwrap();
+    run(&bed.tree(), "git init -q --ref-format=reftable .");
+    let begun = WorkspaceCopy::take(&bed.tree(), &bed.copy()).unwrap().wait();
+    assert!(matches!(begun, Err(WorkspaceError::Repository { .. })), "{begun:?}");
+    run(&bed.tree(), "rm -rf .git; git init -q .");
+    drop(bed.taken());
+    assert!(Repositories::read(&bed.copy()).unwrap().contains(Path::new(".git")), "the control");
+}

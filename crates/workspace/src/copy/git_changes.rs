@@ -1,0 +1,140 @@
+//! What a task did in repositories, as a caller sees it, and the settings of it that wait until a person asks for them.
+
+use std::path::{Path, PathBuf};
+
+use sandbox_files::{Replacement, or_absent, read_if_present};
+use sandbox_host_git::{Left, Report};
+use serde::{Deserialize, Serialize};
+
+use super::super::error::WorkspaceError;
+use super::super::tampered::path_text;
+use super::path_text::PathText;
+
+const NAME: &str = "settings.json";
+/// Settings that wait.
+const MOST: usize = 10_000;
+
+/// What a task did in repositories.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct GitChanges {
+    /// Repositories of the host in which something changed.
+    pub repositories: Vec<RepositoryChanges>,
+    /// What makes a folder a work tree or a repository of git's, which never comes: paths in the tree.
+    pub left: Vec<Left>,
+    /// Settings of runs that were applied before.
+    pub settings: Vec<WaitingSetting>,
+}
+
+/// What a task did in one repository of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RepositoryChanges {
+    /// Its folder in the tree; `.git` for the one that is kept outside of a linked work tree.
+    #[serde(serialize_with = "path_text")]
+    pub path: PathBuf,
+    /// What comes, or came, and what stays behind.
+    pub report: Report,
+    /// Whether it waits in the copy, because git recorded a file that is held back.
+    pub waits: bool,
+}
+
+/// A setting of git that a task changed, and that stayed behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct WaitingSetting {
+    /// The repository's folder in the tree, as text.
+    pub repository: String,
+    /// Its name, as `git config` takes it.
+    pub key: String,
+    /// What the host had.
+    pub old: Vec<String>,
+    /// What the task gave it.
+    pub new: Vec<String>,
+    /// The folder of the host's repository.
+    #[serde(skip)]
+    pub(super) common: PathBuf,
+}
+
+impl GitChanges {
+    /// Whether a task did nothing there that is worth a word.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.repositories.is_empty() && self.left.is_empty() && self.settings.is_empty()
+    }
+}
+
+impl RepositoryChanges {
+    /// Whether nothing is to be said of it: git looked, and wrote down what it saw.
+    pub(super) fn is_empty(&self) -> bool {
+        let Report { settings, left, hints, refs, .. } = &self.report;
+        self.report.is_empty()
+            && (settings.is_empty() && left.is_empty() && hints.is_empty() && refs.is_empty())
+            && !self.report.more_left
+    }
+
+    /// Its settings that do not come by themselves.
+    pub(super) fn waiting(&self, common: &Path) -> Vec<WaitingSetting> {
+        let staying = self.report.settings.iter().filter(|change| change.stays.is_some());
+        let waiting = staying.map(|change| WaitingSetting {
+            repository: self.path.display().to_string(),
+            key: change.key.clone(),
+            old: change.old.clone(),
+            new: change.new.clone(),
+            common: common.to_owned(),
+        });
+        waiting.take(MOST).collect()
+    }
+}
+
+impl WaitingSetting {
+    fn is_same(&self, other: &Self) -> bool {
+        self.key == other.key && self.common == other.common
+    }
+}
+
+/// Those that wait in `folder`.
+pub(super) fn read(folder: &Path) -> Result<Vec<WaitingSetting>, WorkspaceError> {
+    let path = folder.join(NAME);
+    let text = read_if_present(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
+    let Some(text) = text else { return Ok(Vec::new()) };
+    let kept: Vec<(PathText, WaitingSetting)> = serde_json::from_slice(&text)
+        .map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))?;
+    Ok(kept.into_iter().map(|(common, setting)| WaitingSetting { common: common.0, ..setting }).collect())
+}
+
+/// `old` with `new`, which stand for those of the same name.
+pub(super) fn merged(old: Vec<WaitingSetting>, new: &[WaitingSetting]) -> Vec<WaitingSetting> {
+    let is_old = |setting: &WaitingSetting| !new.iter().any(|other| other.is_same(setting));
+    old.into_iter().filter(is_old).chain(new.iter().cloned()).take(MOST).collect()
+}
+
+/// Keeps `settings` in `folder`, but for those of `taken`.
+pub(super) fn keep(
+    settings: &[WaitingSetting],
+    taken: &[WaitingSetting],
+    folder: &Path,
+) -> Result<(), WorkspaceError> {
+    let path = folder.join(NAME);
+    let left = settings.iter().filter(|one| !taken.iter().any(|it| it.is_same(one)));
+    let left: Vec<_> = left.map(|setting| (PathText(setting.common.clone()), setting)).collect();
+    if left.is_empty() {
+        return or_absent(std::fs::remove_file(&path))
+            .map_err(|source| WorkspaceError::new("remove", &path, source));
+    }
+    serde_json::to_vec(&left)
+        .map_err(Into::into)
+        .and_then(|text| Replacement::private().durable().write(&path, &text))
+        .map_err(|source| WorkspaceError::new("write", &path, source))
+}
+
+/// Whether some wait in `folder`.
+pub(super) fn are_there(folder: &Path) -> bool {
+    folder.join(NAME).exists()
+}
+
+/// Removes what is kept here.
+pub(super) fn remove(folder: &Path) -> std::io::Result<()> {
+    or_absent(std::fs::remove_file(folder.join(NAME)))
+}

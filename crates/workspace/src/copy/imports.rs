@@ -1,0 +1,147 @@
+//! The part of an apply that repositories are: prepared before anything is written, and committed after the files.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use sandbox_host_git::{Error, HostRepository, Import, RunName};
+
+use super::super::error::WorkspaceError;
+use super::change::{Change, HeldBack};
+use super::git_changes::{self, RepositoryChanges, WaitingSetting};
+use super::journal::{Journal, Phase};
+use super::repositories::{Opened, Repositories, is_in_git, run};
+
+/// What is to be written to repositories.
+pub(super) struct Imports<'a> {
+    all: Vec<(&'a Opened<'a>, Import<'a>)>,
+}
+
+/// Why it is not.
+#[derive(Debug)]
+pub(super) struct Failed {
+    /// Whether a part of it is there: it is gone on with, and never undone.
+    pub(super) is_begun: bool,
+    pub(super) error: WorkspaceError,
+}
+
+impl<'a> Imports<'a> {
+    /// Reads and judges what the task left in each.
+    pub(super) fn prepare(
+        opened: &'a [Opened<'a>],
+        run: &RunName,
+        folder: &Path,
+    ) -> Result<Self, WorkspaceError> {
+        let mut all = Vec::new();
+        for opened in opened {
+            let import = opened.prepare(run, folder)?;
+            if !changes(opened, &import).is_empty() {
+                all.push((opened, import));
+            }
+        }
+        Ok(Self { all })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.all.iter().map(|(opened, _)| opened.known.path())
+    }
+
+    /// Settings that will wait.
+    pub(super) fn waiting(&self) -> Vec<WaitingSetting> {
+        let of = |(opened, import): &(&Opened<'_>, Import<'_>)| {
+            changes(opened, import).waiting(opened.known.common())
+        };
+        self.all.iter().flat_map(of).collect()
+    }
+
+    /// Writes all of it, and the settings `taken`; keeps the other settings in `folder`.
+    pub(super) fn commit(
+        self,
+        taken: &[WaitingSetting],
+        folder: &Path,
+    ) -> Result<Vec<RepositoryChanges>, Failed> {
+        let begun = |error| Failed { is_begun: true, error };
+        let waiting = self.waiting();
+        let mut done = Vec::new();
+        for (opened, import) in self.all {
+            let path = opened.known.path();
+            let report = import.commit().map_err(|error| failed(path, error, !done.is_empty()))?;
+            done.push(RepositoryChanges { path: path.to_owned(), report, waits: false });
+        }
+        for setting in taken {
+            let path = Path::new(&setting.repository);
+            let set = HostRepository::open(&setting.common);
+            let set = set.and_then(|host| host.set(&setting.key, &setting.new));
+            set.map_err(|error| failed(path, error, true))?;
+        }
+        let all = git_changes::read(folder).map_err(begun)?;
+        git_changes::keep(&git_changes::merged(all, &waiting), taken, folder).map_err(begun)?;
+        Ok(done)
+    }
+}
+
+fn changes(opened: &Opened<'_>, import: &Import<'_>) -> RepositoryChanges {
+    let path = opened.known.path().to_owned();
+    RepositoryChanges { path, report: import.report().clone(), waits: false }
+}
+
+fn failed(path: &Path, error: Error, is_begun: bool) -> Failed {
+    let path = path.to_owned();
+    match error {
+        Error::Unfinished { source } => {
+            Failed { is_begun: true, error: WorkspaceError::Unfinished { path, source } }
+        }
+        error if is_begun => {
+            Failed { is_begun, error: WorkspaceError::Unfinished { path, source: Box::new(error) } }
+        }
+        error => Failed { is_begun, error: WorkspaceError::repository("write to", &path, error) },
+    }
+}
+
+/// Does once more what `journal` says, after a crash.
+pub(super) fn again(journal: &Journal, folder: &Path) -> Result<Vec<RepositoryChanges>, Failed> {
+    let is_begun = journal.phase == Phase::Importing;
+    let of_phase = |error| Failed { is_begun, error };
+    let known = Repositories::read(folder).map_err(of_phase)?;
+    let is_wanted = |path: &Path| journal.repositories.iter().any(|wanted| wanted.0 == path);
+    let opened = known.opened(folder, is_wanted).map_err(of_phase)?;
+    let imports = Imports::prepare(&opened, &run(&journal.run), folder).map_err(of_phase)?;
+    imports.commit(&journal.taken(), folder)
+}
+
+/// Holds back all of a work tree in which git recorded something that is held back: a merge or a switch changes files, the index and what
+/// `HEAD` names together. Returns the repositories that wait with it.
+///
+/// Where one of those files is held back and the rest is applied, git on the host takes the old content for a change of the user's.
+pub(super) fn hold_recorded(changes: &mut [Change], opened: &[Opened<'_>]) -> BTreeSet<PathBuf> {
+    let mut waiting = BTreeSet::new();
+    for repository in opened {
+        let Some(work_tree) = repository.known.work_tree() else {
+            continue;
+        };
+        let is_held = |change: &&Change| {
+            change.held_back.is_some() && change.path.starts_with(work_tree) && !is_in_git(&change.path)
+        };
+        let held: Vec<PathBuf> = changes.iter().filter(is_held).map(|change| change.path.clone()).collect();
+        if held.is_empty() {
+            continue;
+        }
+        let is_torn = repository.recorded().is_none_or(|recorded| {
+            let mut recorded = recorded.into_iter().map(|path| work_tree.join(path));
+            recorded.any(|path| held.iter().any(|held| path.starts_with(held)))
+        });
+        if !is_torn {
+            continue;
+        }
+        waiting.insert(repository.known.path().to_owned());
+        for change in changes.iter_mut() {
+            if change.held_back.is_none() && change.path.starts_with(work_tree) {
+                change.held_back = Some(HeldBack::Repository);
+            }
+        }
+    }
+    waiting
+}
