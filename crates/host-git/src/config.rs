@@ -1,21 +1,31 @@
-//! Git configuration, read byte for byte as git reads it. The reader is a copy of `sandbox-workspace`'s, which goes when that crate uses this one.
+//! Git configuration, read byte for byte as git reads it.
 
 use std::iter::Peekable;
 use std::slice::Iter;
 
 /// A setting. Section and key are in lower case.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Setting {
-    pub(crate) section: String,
-    pub(crate) subsection: Option<Vec<u8>>,
-    pub(crate) key: String,
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Setting {
+    /// What is before the first dot of its name.
+    pub section: String,
+    /// What is between the first dot and the last one.
+    pub subsection: Option<Vec<u8>>,
+    /// What is behind the last dot.
+    pub key: String,
     /// `true` for a key without `=`, as git reads it.
-    pub(crate) value: Vec<u8>,
+    pub value: Vec<u8>,
 }
 
 impl Setting {
+    /// Whether it is `section.key`, without a subsection.
+    #[must_use]
+    pub fn is(&self, section: &str, key: &str) -> bool {
+        self.subsection.is_none() && self.section == section && self.key == key
+    }
+
     /// Its name, as `git config` takes it. What is no text in it is shown as such.
-    pub(crate) fn name(&self) -> String {
+    #[must_use]
+    pub fn name(&self) -> String {
         let section = &self.section;
         match &self.subsection {
             None => format!("{section}.{}", self.key),
@@ -26,7 +36,8 @@ impl Setting {
 
 /// The settings of `text`, with values that end at a NUL, as the programs of git end them that run something; `None` where git would
 /// refuse it.
-pub(crate) fn settings(text: &[u8]) -> Option<Vec<Setting>> {
+#[must_use]
+pub fn settings(text: &[u8]) -> Option<Vec<Setting>> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut reader = Reader { bytes: text.iter().peekable() };
     let mut settings = Vec::new();
@@ -216,7 +227,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text: Vec<u8>) {
-            settings(&text);
+            let _ = settings(&text);
         }
     }
 }

@@ -29,6 +29,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+pub use config::{Setting, settings};
 pub use error::Error;
 pub use import::Import;
 pub use limits::Limits;

@@ -134,10 +134,14 @@ impl View {
     /// What a folder holds, in the order of names, with what hides something of the lower layer. A folder that is none is empty; one with
     /// too many names is an error, since what is not listed would seem to be gone.
     pub(crate) fn list(&self, path: &Path) -> Result<Vec<(OsString, Kind)>, Error> {
-        match self.tree.list_at_most(path, MOST_NAMES) {
+        self.list_at_most(path, MOST_NAMES)
+    }
+
+    fn list_at_most(&self, path: &Path, most: usize) -> Result<Vec<(OsString, Kind)>, Error> {
+        match self.tree.list_at_most(path, most) {
             Ok(entries) => Ok(entries),
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                Err(Error::TooMuch { what: "files in one folder", limit: MOST_NAMES as u64 })
+                Err(Error::TooMuch { what: "files in one folder", limit: most as u64 })
             }
             Err(_) => Ok(Vec::new()),
         }
@@ -233,6 +237,9 @@ mod tests {
         assert_eq!(read("etc/passwd", 9999), Found::Absent, "a link on the way is nothing");
         assert_eq!(read("none", 9), Found::Absent);
         assert!(view.list(Path::new("etc")).unwrap().is_empty());
+        let listed = |most| view.list_at_most(Path::new(""), most);
+        assert_eq!(listed(5).unwrap().len(), 5);
+        assert!(matches!(listed(4), Err(Error::TooMuch { limit: 4, .. })));
     }
 
     #[test]

@@ -149,7 +149,10 @@ fn hint_for(error: &SandboxError) -> Option<String> {
                 "{START_ENGINE}; or correct --engine, CONTAINER_HOST or `engine` where one names another socket"
             ));
         }
-        _ if mentions(error, "cannot be used for a copy") || mentions(error, "stacks no other") => {
+        _ if ["cannot be used for a copy", "stacks no other", "make a view of"]
+            .iter()
+            .any(|it| mentions(error, it)) =>
+        {
             "`--workspace direct` works on the tree itself, behind guards"
         }
         _ if mentions(error, "catatonit") || mentions(error, "init binary") => {

@@ -51,7 +51,7 @@ pub(crate) struct WorkspaceReport {
     pending: usize,
     /// The first [`LISTED`] of those that are held back.
     held_back: Vec<ChangeReport>,
-    /// What came of what the task did in repositories, and what did not.
+    /// What came of what the task did in repositories, and what did not: the first [`LISTED`] of each.
     git: GitChanges,
     /// Why nothing was applied.
     error: Option<String>,
@@ -243,7 +243,7 @@ impl<'a> CopyOfRun<'a> {
             report.applied = applied.applied.len();
             report.pending = applied.held_back.len();
             report.held_back = listed(&applied.held_back);
-            report.git = applied.git;
+            report.git = cut(applied.git);
             return Ok(());
         }
         let waiting = Waiting::in_copy(&copy, self.protection)?;
@@ -254,7 +254,7 @@ impl<'a> CopyOfRun<'a> {
         report.pending = waiting.count();
         report.held_back = listed(&held(&waiting.changes));
         self.report_waiting(waiting.count());
-        report.git = waiting.git;
+        report.git = cut(waiting.git);
         Ok(())
     }
 
@@ -388,6 +388,20 @@ fn held(changes: &[Change]) -> Vec<Change> {
 
 fn listed(held: &[Change]) -> Vec<ChangeReport> {
     reports(held.get(..LISTED).unwrap_or(held))
+}
+
+/// The first [`LISTED`] of each.
+fn cut(mut git: GitChanges) -> GitChanges {
+    git.left.truncate(LISTED);
+    git.settings.truncate(LISTED);
+    for repository in git.repositories.iter_mut() {
+        let report = &mut repository.report;
+        report.more_left |= report.left.len() > LISTED;
+        report.left.truncate(LISTED);
+        report.settings.truncate(LISTED);
+        report.refs.truncate(LISTED);
+    }
+    git
 }
 
 fn paths(count: usize) -> String {

@@ -1,54 +1,36 @@
-//! Git configuration, read byte for byte as git reads it, and whether it can make git run a program or read another configuration.
+//! Whether a configuration of git can make git run a program or read another configuration.
 
-use std::iter::Peekable;
-use std::slice::Iter;
+pub(super) use sandbox_host_git::{Setting, settings as settings_up_to_nul};
 
-/// A setting. Section and key are in lower case.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Setting {
-    pub(super) section: String,
-    pub(super) subsection: Option<Vec<u8>>,
-    pub(super) key: String,
-    /// `true` for a key without `=`, as git reads it.
-    pub(super) value: Vec<u8>,
+/// Whether git does nothing because of it but to store and show things: where a repository came from, and how it is kept.
+/// `is_work_tree` says whether `core.worktree` names a folder of the same tree that points back to this repository.
+pub(super) fn is_descriptive(setting: &Setting, is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
+    let value = setting.value.as_slice();
+    match (setting.section.as_str(), setting.subsection.is_some(), setting.key.as_str()) {
+        ("core", false, "worktree") => is_work_tree(value),
+        ("remote", true, "url" | "pushurl")
+        | ("branch", true, "remote" | "pushremote")
+        | ("submodule", true, "url")
+        | ("remote", false, "pushdefault") => is_plain_url(value),
+        ("submodule", true, "update") => {
+            matches!(value, b"checkout" | b"rebase" | b"merge" | b"none")
+        }
+        ("commit" | "tag", false, "gpgsign") => value.eq_ignore_ascii_case(b"false"),
+        ("filter", true, key) => is_of_lfs(setting, key),
+        (section, has_subsection, key) => is_plain_key(section, has_subsection, key),
+    }
 }
 
-impl Setting {
-    /// Whether it is `section.key`, without a subsection.
-    pub(super) fn is(&self, section: &str, key: &str) -> bool {
-        self.subsection.is_none() && self.section == section && self.key == key
-    }
-
-    /// Whether git does nothing because of it but to store and show things: where a repository came from, and how it is kept.
-    /// `is_work_tree` says whether `core.worktree` names a folder of the same tree that points back to this repository.
-    pub(super) fn is_descriptive(&self, is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
-        let value = self.value.as_slice();
-        match (self.section.as_str(), self.subsection.is_some(), self.key.as_str()) {
-            ("core", false, "worktree") => is_work_tree(value),
-            ("remote", true, "url" | "pushurl")
-            | ("branch", true, "remote" | "pushremote")
-            | ("submodule", true, "url")
-            | ("remote", false, "pushdefault") => is_plain_url(value),
-            ("submodule", true, "update") => {
-                matches!(value, b"checkout" | b"rebase" | b"merge" | b"none")
-            }
-            ("commit" | "tag", false, "gpgsign") => value.eq_ignore_ascii_case(b"false"),
-            ("filter", true, key) => self.is_of_lfs(key),
-            (section, has_subsection, key) => is_plain_key(section, has_subsection, key),
-        }
-    }
-
-    /// What `git lfs install --local` writes.
-    fn is_of_lfs(&self, key: &str) -> bool {
-        let expected: &[u8] = match key {
-            "clean" => b"git-lfs clean -- %f",
-            "smudge" => b"git-lfs smudge -- %f",
-            "process" => b"git-lfs filter-process",
-            "required" => b"true",
-            _ => return false,
-        };
-        self.subsection.as_deref() == Some(b"lfs") && self.value == expected
-    }
+/// What `git lfs install --local` writes.
+fn is_of_lfs(setting: &Setting, key: &str) -> bool {
+    let expected: &[u8] = match key {
+        "clean" => b"git-lfs clean -- %f",
+        "smudge" => b"git-lfs smudge -- %f",
+        "process" => b"git-lfs filter-process",
+        "required" => b"true",
+        _ => return false,
+    };
+    setting.subsection.as_deref() == Some(b"lfs") && setting.value == expected
 }
 
 /// Settings that are harmless with any value.
@@ -96,7 +78,7 @@ fn is_plain_url(url: &[u8]) -> bool {
 /// Whether `text` holds nothing but settings that are descriptive. What cannot be read is not harmless.
 pub(super) fn is_harmless(text: &[u8], is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
     settings(text)
-        .is_some_and(|settings| settings.iter().all(|setting| setting.is_descriptive(&is_work_tree)))
+        .is_some_and(|settings| settings.iter().all(|setting| is_descriptive(setting, &is_work_tree)))
 }
 
 /// Whether `.gitmodules` says nothing but what submodules there are. Git obeys no command in it, other than in its configuration;
@@ -106,7 +88,7 @@ pub(super) fn are_plain_modules(text: &[u8]) -> bool {
         "path" | "branch" | "shallow" | "ignore" | "fetchrecursesubmodules" => {
             !setting.value.starts_with(b"-")
         }
-        _ => setting.is_descriptive(|_| false),
+        _ => is_descriptive(setting, |_| false),
     };
     settings(text).is_some_and(|settings| {
         settings.iter().all(|setting| {
@@ -125,168 +107,6 @@ pub(super) fn settings(text: &[u8]) -> Option<Vec<Setting>> {
         return None;
     }
     settings_up_to_nul(text)
-}
-
-/// The settings of `text`, with values that end at a NUL, as the programs of git end them that run something; `None` where git would
-/// refuse it.
-pub(super) fn settings_up_to_nul(text: &[u8]) -> Option<Vec<Setting>> {
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    let mut reader = Reader { bytes: text.iter().peekable() };
-    let mut settings = Vec::new();
-    // What precedes the first section is in none.
-    let mut head = (String::new(), None);
-    while let Some(byte) = reader.next() {
-        match byte {
-            byte if is_blank(byte) => {}
-            b'#' | b';' => reader.skip_line(),
-            b'[' => head = reader.head()?,
-            byte if byte.is_ascii_alphabetic() => {
-                let (section, subsection) = head.clone();
-                let (key, mut value) = reader.setting(byte)?;
-                let end = value.iter().position(|byte| *byte == 0);
-                value.truncate(end.unwrap_or(value.len()));
-                settings.push(Setting { section, subsection, key, value });
-            }
-            _ => return None,
-        }
-    }
-    Some(settings)
-}
-
-/// The bytes that are left.
-struct Reader<'a> {
-    bytes: Peekable<Iter<'a, u8>>,
-}
-
-impl Reader<'_> {
-    /// The next byte, where the end of a line is one byte.
-    fn next(&mut self) -> Option<u8> {
-        let byte = *self.bytes.next()?;
-        if byte == b'\r' && self.bytes.next_if(|next| **next == b'\n').is_some() {
-            return Some(b'\n');
-        }
-        Some(byte)
-    }
-
-    fn skip_line(&mut self) {
-        while self.next().is_some_and(|byte| byte != b'\n') {}
-    }
-
-    /// What follows `[`: `core]`, `remote "origin"]`, or the older `remote.origin]`.
-    fn head(&mut self) -> Option<(String, Option<Vec<u8>>)> {
-        let mut name = Vec::new();
-        loop {
-            match self.next()? {
-                b']' => break,
-                byte if is_blank(byte) => {
-                    name.push(b'.');
-                    self.quoted(byte, &mut name)?;
-                    break;
-                }
-                byte if is_key(byte) || byte == b'.' => name.push(byte.to_ascii_lowercase()),
-                _ => return None,
-            }
-        }
-        let (section, subsection) = match name.iter().position(|byte| *byte == b'.') {
-            Some(dot) => (name.get(..dot)?, Some(name.get(dot + 1..)?.to_vec())),
-            None => (name.as_slice(), None),
-        };
-        let section = String::from_utf8(section.to_vec()).ok()?;
-        (!name.is_empty()).then_some((section, subsection))
-    }
-
-    /// The rest of `remote "origin"]`, after the first blank.
-    fn quoted(&mut self, blank: u8, name: &mut Vec<u8>) -> Option<()> {
-        let mut byte = blank;
-        while is_blank(byte) {
-            if byte == b'\n' {
-                return None;
-            }
-            byte = self.next()?;
-        }
-        if byte != b'"' {
-            return None;
-        }
-        loop {
-            match self.next()? {
-                b'\n' => return None,
-                b'"' => break,
-                b'\\' => name.push(self.next().filter(|byte| *byte != b'\n')?),
-                byte => name.push(byte),
-            }
-        }
-        (self.next()? == b']').then_some(())
-    }
-
-    /// A key that begins with `first`, and its value.
-    fn setting(&mut self, first: u8) -> Option<(String, Vec<u8>)> {
-        let mut key = String::from(char::from(first.to_ascii_lowercase()));
-        let mut byte = self.next();
-        while let Some(next) = byte.filter(|byte| is_key(*byte)) {
-            key.push(char::from(next.to_ascii_lowercase()));
-            byte = self.next();
-        }
-        while matches!(byte, Some(b' ' | b'\t')) {
-            byte = self.next();
-        }
-        let value = match byte {
-            None | Some(b'\n') => b"true".to_vec(),
-            Some(b'=') => self.value()?,
-            Some(_) => return None,
-        };
-        Some((key, value))
-    }
-
-    fn value(&mut self) -> Option<Vec<u8>> {
-        let mut value = Vec::new();
-        let mut is_quoted = false;
-        // Where blanks begin that may be the last thing in the line.
-        let mut end = None;
-        loop {
-            let byte = match self.next() {
-                None | Some(b'\n') if is_quoted => return None,
-                None | Some(b'\n') => break,
-                Some(byte) => byte,
-            };
-            match byte {
-                byte if is_blank(byte) && !is_quoted => {
-                    end.get_or_insert(value.len());
-                    if !value.is_empty() {
-                        value.push(byte);
-                    }
-                    continue;
-                }
-                b'#' | b';' if !is_quoted => {
-                    self.skip_line();
-                    break;
-                }
-                _ => end = None,
-            }
-            match byte {
-                b'\\' => match self.next() {
-                    // To git, the end of the text is the end of a line.
-                    None | Some(b'\n') => {}
-                    Some(b't') => value.push(b'\t'),
-                    Some(b'b') => value.push(8),
-                    Some(b'n') => value.push(b'\n'),
-                    Some(byte @ (b'\\' | b'"')) => value.push(byte),
-                    Some(_) => return None,
-                },
-                b'"' => is_quoted = !is_quoted,
-                byte => value.push(byte),
-            }
-        }
-        value.truncate(end.unwrap_or(value.len()));
-        Some(value)
-    }
-}
-
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
-}
-
-fn is_key(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'-'
 }
 
 #[cfg(test)]
@@ -344,29 +164,6 @@ mod tests {
         ] {
             assert!(!is_harmless(text), "{text}");
         }
-    }
-
-    #[test]
-    fn settings_are_read_as_git_reads_them() {
-        let text = b"\xef\xbb\xbf; c\r\n[Core]Bare\r\nhooksPath = a\\\n b \\\"c\\\"  # d\n[remote  \"O.\\\"x\"] url = \" a;b \" \n[branch.Dev]\n\tmerge =\t\n";
-        let read: Vec<String> = settings(text)
-            .unwrap()
-            .into_iter()
-            .map(|it| {
-                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-                let subsection = it.subsection.map(|it| text(&it));
-                format!("{}|{subsection:?}|{}|{}", it.section, it.key, text(&it.value))
-            })
-            .collect();
-        assert_eq!(
-            read,
-            [
-                "core|None|bare|true",
-                "core|None|hookspath|a b \"c\"",
-                "remote|Some(\"O.\\\"x\")|url| a;b ",
-                "branch|Some(\"dev\")|merge|",
-            ]
-        );
     }
 
     #[test]

@@ -337,7 +337,7 @@ fn rules_of(setting: &Setting, home: Option<&Path>) -> Vec<Rule> {
     }
     let is_include = matches!(setting.section.as_str(), "include" | "includeif");
     let is_data = DATA.iter().any(|(section, key)| setting.section == *section && setting.key == *key);
-    if is_include || is_data || setting.is_descriptive(|_| true) {
+    if is_include || is_data || git_config::is_descriptive(setting, |_| true) {
         return Vec::new();
     }
     let is_command = setting.section != "alias" || setting.value.starts_with(b"!");

@@ -22,9 +22,6 @@ impl HostFollows {
     /// Looks for them by the names that `tree` has.
     pub(super) fn find(tree: &Tree, protection: &Protection, names: &Names) -> Self {
         let mut repositories = BTreeSet::new();
-        if protection.is_git_folder() {
-            repositories.insert(PathBuf::new());
-        }
         let mut pointers = Vec::new();
         let mut links: Vec<PathBuf> = Vec::new();
         let kind = |path: &Path| tree.facts(path).ok().flatten().map(|facts| facts.kind);
@@ -72,28 +69,5 @@ impl HostFollows {
     /// Whether something that is followed lies in the folder `path`.
     pub(super) fn has_within(&self, path: &Path) -> bool {
         self.paths.range(path.to_owned()..).next().is_some_and(|found| found.starts_with(path))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    #[test]
-    fn the_folder_of_a_repository_is_one_without_its_head_too() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("git");
-        fs::create_dir(&root).unwrap();
-        fs::write(root.join("config"), "[core]\n hooksPath = tools\n").unwrap();
-        Names::write(&root, folder.path()).unwrap();
-        let names = Names::read(folder.path()).unwrap();
-        let tree = Tree::open(&root).unwrap();
-        let covers = |protection: &Protection| {
-            HostFollows::find(&tree, protection, &names).covers(Path::new("tools/pre-commit"))
-        };
-        assert!(covers(&Protection::default().of_git_folder()));
-        assert!(!covers(&Protection::default()), "the control");
     }
 }

@@ -218,7 +218,7 @@ const RULES: [Rule; 12] = [
     },
     Rule { paths: &["crates/sandbox/src/image/"], tests: &["images::", "image_builds::"], engines: &[] },
     Rule {
-        paths: &["crates/workspace/", "crates/files/"],
+        paths: &["crates/workspace/", "crates/files/", "crates/host-git/"],
         tests: &["workspace::", "command_line::git::", "command_line::two_runs::"],
         engines: &[],
     },

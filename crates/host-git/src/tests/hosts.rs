@@ -87,7 +87,8 @@ fn a_host_that_commits_while_it_is_written_is_planned_for_anew() {
         .import_with(&mut |point| {
             if !is_done && point == crate::fail_point::FailPoint::Early {
                 is_done = true;
-                script(&bed.host(), "git commit -q --allow-empty -m host");
+                // The index is locked: the host's git can do no more than this.
+                script(&bed.host(), "git update-ref HEAD $(git commit-tree -p HEAD -m host HEAD^{tree})");
             }
             true
         })
@@ -175,4 +176,85 @@ fn repositories_that_are_not_understood_are_refused() {
     bed.script("rm -r .git/logs; git refs migrate --ref-format=reftable");
     let error = bed.import_with(&mut |_| true).unwrap_err().to_string();
     assert!(error.contains("reftable"), "{error}");
+}
+
+#[test]
+fn a_repository_is_made_anew_of_its_commits_and_none_of_its_settings() {
+    for format in ["sha1", "sha256"] {
+        let bed = Bed::with(format, |_| {});
+        bed.script(
+            "git config core.fsmonitor /evil; echo s >> a; git add a; git stash -q; echo x > c; git add c",
+        );
+        let view = View::whole(Tree::open(&bed.task().join(".git")).unwrap());
+        let place = bed.task().join("../made");
+        std::fs::create_dir(&place).unwrap();
+        let made = HostRepository::create(&place.join(".git"), &view, false).unwrap();
+        let start = Snapshot::take(&made).unwrap();
+        let run = "run-4".parse().unwrap();
+        let import = Import::prepare(&made, &view, &start, &run, &Limits::default(), &bed.quarantine());
+        let report = import.unwrap().commit().unwrap();
+        assert_eq!(super::bed::says(&place), bed.task_says(), "{report:?}");
+        let settings = git(&place, "config --local --list --name-only");
+        let names = ["core.", "extensions.objectformat"];
+        assert!(settings.lines().all(|name| names.iter().any(|known| name.starts_with(known))), "{settings}");
+        assert!(!settings.contains("fsmonitor") && !place.join(".git/hooks").exists());
+        assert!(HostRepository::create(&place.join(".git"), &view, false).is_err(), "it is there");
+        git(&place, "fsck --strict");
+    }
+}
+
+#[test]
+fn a_setting_has_exactly_the_values_that_it_is_given() {
+    let bed = Bed::new();
+    let host = HostRepository::open(&bed.common()).unwrap();
+    let values = |key: &str| {
+        let all = git(&bed.host(), "config --local --list");
+        let of_key = all.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        of_key.map(str::to_owned).collect::<Vec<_>>()
+    };
+    for new in [&["a"][..], &["b", "--c", "b"], &["d"], &[], &[], &["e", "f"]] {
+        let new: Vec<String> = new.iter().map(|value| (*value).to_owned()).collect();
+        host.set("remote.o.push", &new).unwrap();
+        assert_eq!(values("remote.o.push"), new);
+    }
+    for key in ["--global", "-e", "nosection", "a.b c"] {
+        assert!(host.set(key, &["x".to_owned()]).is_err(), "{key}");
+    }
+}
+
+#[test]
+fn what_lies_in_a_folder_that_hides_the_hosts_is_all_of_a_repository() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |path: &str| folder.path().join(path);
+    std::fs::create_dir_all(at("sub/.git/refs")).unwrap();
+    std::fs::write(at("file"), "").unwrap();
+    let upper = Tree::open(folder.path()).unwrap();
+    let is_upper = || View::in_upper(&upper, Path::new("sub/.git")).unwrap().unwrap().is_upper();
+    let note = |path: &str, name: &str, value: &[u8]| {
+        let open = std::fs::File::open(at(path)).unwrap();
+        rustix::fs::fsetxattr(&open, name, value, rustix::fs::XattrFlags::empty()).unwrap();
+    };
+    assert!(is_upper());
+    note("sub", "trusted.overlay.opaque", b"y");
+    assert!(!is_upper());
+    for none in ["file", "missing", "sub/missing/.git"] {
+        assert!(View::in_upper(&upper, Path::new(none)).unwrap().is_none(), "{none}");
+    }
+    note("sub/.git", "trusted.overlay.redirect", b"/x");
+    assert!(View::in_upper(&upper, Path::new("sub/.git")).is_err());
+}
+
+#[test]
+fn what_git_recorded_is_what_the_index_has_other_versions_of() {
+    let bed = Bed::new();
+    let host = HostRepository::open(&bed.common()).unwrap();
+    let recorded = || {
+        let recorded = host.recorded(&bed.view())?.into_iter();
+        Some(recorded.map(|path| path.display().to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(recorded(), Some(vec![]));
+    bed.script("echo x > c; git add c; git rm -q b; echo x > a");
+    assert_eq!(recorded(), Some(vec!["b".to_owned(), "c".to_owned()]));
+    std::fs::write(bed.task().join(".git/index"), "no index").unwrap();
+    assert_eq!(recorded(), None);
 }

@@ -66,7 +66,7 @@ impl Comparison {
     pub(super) fn judged(&self, folder: &Path, protection: &Protection) -> Result<Judged, WorkspaceError> {
         let Differences { mut changes, left } = self.differences(protection)?;
         let waiting = if changes.iter().any(|change| change.held_back.is_some()) {
-            hold_recorded(&mut changes, &self.repositories.opened(folder, |_| true)?)
+            hold_recorded(&mut changes, &self.repositories.opened(&self.host, folder, |_| true)?)
         } else {
             BTreeSet::new()
         };
@@ -102,7 +102,7 @@ fn apply_within(
         refuse_conflicts(from, &applied)?;
     }
     let run = format!("copy-{:08x}", rand::rng().random::<u32>());
-    let opened = from.repositories.opened(folder, |path| !waiting.contains(path))?;
+    let opened = from.repositories.opened(&from.host, folder, |path| !waiting.contains(path))?;
     let imports = Imports::prepare(&opened, &repositories::run(&run), folder)?;
     let taken = taken(&options.git_settings, &imports, folder)?;
     let git = |repositories| GitChanges { repositories, left: judged.left.clone(), settings: Vec::new() };
@@ -247,17 +247,12 @@ fn fill(
         if let Some(step) = current.filter(|_| change.kind != ChangeKind::Removed) {
             let place = place(step, &change.path);
             if change.is_repository {
-                repositories::make(
-                    &from.upper,
-                    &change.path,
-                    &root.join(&journal.stage).join(&place),
-                    folder,
-                )?;
-                stage.give_all(&place).map_err(failed)?;
+                let made = repositories::make(&from.upper, &change.path, folder)?;
+                stage.put_all(&made, &place, &mut places).map_err(failed)?;
             } else {
                 stage.put(from, change, &place).map_err(failed)?;
+                places.push(place);
             }
-            places.push(place);
         }
         stopped(fail_points, FailPoint::Staged)?;
     }

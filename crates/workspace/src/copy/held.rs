@@ -22,9 +22,9 @@ impl Comparison {
         match (role, kind) {
             (Role::Hooks, Some(Kind::Folder)) => self.has_samples_only(path),
             (Role::Hooks, None) => are_samples(&self.host, path),
-            (Role::Steps | Role::Modules | Role::GitFile, None) => true,
+            (Role::Modules, None) => true,
             (Role::Listed, Some(kind)) => self.is_copy_of_the_hosts(judge, path, kind),
-            (Role::Steps | Role::Modules, Some(Kind::File)) => {
+            (Role::Modules, Some(Kind::File)) => {
                 text(&self.upper, path).is_some_and(|text| judge::is_harmless_text(role, path, &text))
             }
             _ => false,

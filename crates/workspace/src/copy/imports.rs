@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use sandbox_files::tree::Tree;
 use sandbox_host_git::{Error, HostRepository, Import, RunName};
 
 use super::super::error::WorkspaceError;
@@ -107,7 +108,9 @@ pub(super) fn again(journal: &Journal, folder: &Path) -> Result<Vec<RepositoryCh
     let of_phase = |error| Failed { is_begun, error };
     let known = Repositories::read(folder).map_err(of_phase)?;
     let is_wanted = |path: &Path| journal.repositories.iter().any(|wanted| wanted.0 == path);
-    let opened = known.opened(folder, is_wanted).map_err(of_phase)?;
+    let host = Tree::open(&journal.tree);
+    let host = host.map_err(|source| of_phase(WorkspaceError::new("open", &journal.tree, source)))?;
+    let opened = known.opened(&host, folder, is_wanted).map_err(of_phase)?;
     let imports = Imports::prepare(&opened, &run(&journal.run), folder).map_err(of_phase)?;
     imports.commit(&journal.taken(), folder)
 }

@@ -77,11 +77,12 @@ impl Repositories {
     /// Those that tasks left something of, the inner ones before those that name their commits.
     pub(super) fn opened(
         &self,
+        host: &Tree,
         folder: &Path,
         is_wanted: impl Fn(&Path) -> bool,
     ) -> Result<Vec<Opened<'_>>, WorkspaceError> {
         let wanted = self.0.iter().rev().filter(|(path, _)| is_wanted(path));
-        wanted.filter_map(|(_, known)| known.open(folder).transpose()).collect()
+        wanted.filter_map(|(_, known)| known.open(host, folder).transpose()).collect()
     }
 }
 
@@ -98,8 +99,8 @@ impl Known {
         self.work_tree.as_ref().map(|path| path.0.as_path())
     }
 
-    /// `None` where no task left anything of it.
-    fn open(&self, folder: &Path) -> Result<Option<Opened<'_>>, WorkspaceError> {
+    /// `None` where no task left anything of it. `host` is the tree.
+    fn open(&self, host: &Tree, folder: &Path) -> Result<Option<Opened<'_>>, WorkspaceError> {
         let failed = |source| WorkspaceError::repository("open", self.path(), source);
         let (upper, inner) = if self.is_outside {
             (folder.join(GIT).join(UPPER), Path::new(""))
@@ -113,6 +114,15 @@ impl Known {
         // As a run leaves it that did not use git.
         if self.is_outside && tree.list_at_most(inner, 1).is_ok_and(|entries| entries.is_empty()) {
             return Ok(None);
+        }
+        // A task that works on the tree itself could have put a link to another one in its place.
+        let is_same = self.is_outside
+            || host.inner(self.path()).and_then(|inner| inner.identity()).is_ok_and(|identity| {
+                Tree::open(self.common()).and_then(|tree| tree.identity()).is_ok_and(|is| is == identity)
+            });
+        if !is_same {
+            let source = std::io::Error::other("it is not where it was, or a link leads to it");
+            return Err(WorkspaceError::new("open", self.common(), source));
         }
         let linked = self.linked.as_ref().map(|path| path.0.as_os_str());
         let host = open(self.common(), linked).map_err(failed)?;
@@ -200,17 +210,20 @@ pub(super) fn note_outside(common: &Path, linked: &Path, folder: &Path) -> Resul
     write(&[known], folder)
 }
 
-/// Makes a repository at `place` of what a task made at `path` of its upper layer `upper`: its commits, without settings and hooks.
-pub(super) fn make(upper: &Tree, path: &Path, place: &Path, folder: &Path) -> Result<(), WorkspaceError> {
+/// Makes a repository in `folder`, that of the copy, of what a task made at `path` of its upper layer `upper`: its commits, without settings
+/// and hooks.
+pub(super) fn make(upper: &Tree, path: &Path, folder: &Path) -> Result<Tree, WorkspaceError> {
+    let place = folder.join(trash::name());
     let made = || -> Result<(), Error> {
         let Some(view) = View::in_upper(upper, path)? else { return Ok(()) };
-        let host = HostRepository::create(place, &view, !path.ends_with(".git"))?;
+        let host = HostRepository::create(&place, &view, !path.ends_with(".git"))?;
         let start = Snapshot::take(&host)?;
         let quarantine = folder.join(trash::name());
         Import::prepare(&host, &view, &start, &any_run(), &Limits::default(), &quarantine)?.commit()?;
         Ok(())
     };
-    made().map_err(|source| WorkspaceError::repository("make", path, source))
+    made().map_err(|source| WorkspaceError::repository("make", path, source))?;
+    Tree::open(&place).map_err(|source| WorkspaceError::new("open", &place, source))
 }
 
 /// Whether the task has a repository at `path` of its upper layer that git works with.

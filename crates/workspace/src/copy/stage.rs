@@ -75,15 +75,24 @@ impl Stage {
         self.give(&folder, name, before)
     }
 
-    /// Gives all that we made at `place` to whom the tree belongs.
-    pub(super) fn give_all(&self, place: &Path) -> io::Result<()> {
-        let mut pending = vec![place.to_owned()];
-        while let Some(path) = pending.pop() {
-            let (folder, name) = self.tree.parent(&path)?;
-            self.give(&folder, name, None)?;
-            if self.tree.facts(&path)?.is_some_and(|facts| facts.kind == Kind::Folder) {
-                pending.extend(self.tree.list(&path)?.into_iter().map(|(name, _)| path.join(name)));
+    /// Copies `made`, a folder of ours, to `place`, with all that is in it; adds each to `places`.
+    pub(super) fn put_all(&self, made: &Tree, place: &Path, places: &mut Vec<PathBuf>) -> io::Result<()> {
+        let mut pending = vec![(PathBuf::new(), Kind::Folder)];
+        while let Some((path, kind)) = pending.pop() {
+            let inner = if path.as_os_str().is_empty() { place.to_owned() } else { place.join(&path) };
+            let (folder, name) = self.tree.parent(&inner)?;
+            if kind == Kind::Folder {
+                mkdirat(&folder, name, Mode::from_raw_mode(0o755))?;
+                pending.extend(made.list(&path)?.into_iter().map(|(name, kind)| (path.join(name), kind)));
+            } else {
+                let flags =
+                    OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let new = File::from(openat(&folder, name, flags, Mode::from_raw_mode(0o600))?);
+                let content = made.file(&path)?;
+                fill(&new, &content, &Facts::of(&content)?)?;
             }
+            self.give(&folder, name, None)?;
+            places.push(inner);
         }
         Ok(())
     }

@@ -189,7 +189,7 @@ impl WorkspaceCopy {
     pub fn git_changes(&self, protection: &Protection) -> Result<GitChanges, WorkspaceError> {
         let comparison = self.comparison()?;
         let judged = comparison.judged(&self.folder, protection)?;
-        let opened = comparison.repositories.opened(&self.folder, |_| true)?;
+        let opened = comparison.repositories.opened(&comparison.host, &self.folder, |_| true)?;
         let mut repositories = Vec::new();
         for repository in &opened {
             let mut changes = repository.changes(&self.folder)?;

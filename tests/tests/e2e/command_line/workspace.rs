@@ -53,7 +53,7 @@ async fn a_copy_is_looked_at_applied_or_discarded() {
     assert!(patch.contains("--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n one\n+two\n"), "{patch}");
     assert!(patch.contains("--- /dev/null\n+++ b/b\n"), "{patch}");
     let json = project.output(&["diff", "--output", "json"]).json();
-    assert_eq!((&json["version"], &json["changes"][1]["change"]), (&1.into(), &"modified".into()), "{json}");
+    assert_eq!((&json["version"], &json["changes"][1]["change"]), (&2.into(), &"modified".into()), "{json}");
 
     project.write("a", "by the host\n");
     let refused = project.output(&["apply"]);

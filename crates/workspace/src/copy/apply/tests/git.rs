@@ -6,6 +6,7 @@ use std::process::Command;
 use sandbox_host_git::RefOutcome;
 
 use super::super::super::repositories::Repositories;
+use super::super::super::state::take_outside;
 use super::*;
 
 /// A tree with a repository, a nested one and a submodule, of which a task has a copy.
@@ -225,27 +226,25 @@ fn says(git: &Git) -> String {
 
 #[test]
 fn whenever_it_crashes_files_and_repositories_are_all_there_or_none() {
-    let worked = || {
-        let git = Git::new();
-        git.work(ALL);
-        git.bed.task("new", "new\n");
-        git.bed.task("edited", "new content");
-        git
-    };
-    let (undone, done) = {
-        let git = worked();
-        let undone = says(&git);
-        git.apply();
-        (undone, says(&git))
-    };
+    let git = Git::new();
+    git.work(ALL);
+    git.bed.task("new", "new\n");
+    git.bed.task("edited", "new content");
+    let folder = git.bed.folder.path();
+    run(folder, "mkdir saved; cp -a host copy saved");
+    // To git and to the copy, every file of the host is another one then.
+    let options = ApplyOptions { force: true, ..ApplyOptions::default() };
+    let undone = says(&git);
+    git.bed.apply(&options).unwrap();
+    let done = says(&git);
     let mut ends = [0, 0];
     for point in 1.. {
-        let git = worked();
+        run(folder, "rm -rf host copy; cp -a saved/. .");
         let mut left = point;
         let applied = {
             let comparison = git.bed.opened().comparison().unwrap();
             let judged = comparison.judged(&git.bed.copy(), &Protection::default()).unwrap();
-            apply(&comparison, judged, &git.bed.copy(), &ApplyOptions::default(), &mut |_| {
+            apply(&comparison, judged, &git.bed.copy(), &options, &mut |_| {
                 left -= usize::from(left > 0);
                 left > 0
             })
@@ -257,7 +256,7 @@ fn whenever_it_crashes_files_and_repositories_are_all_there_or_none() {
         if is_there {
             assert_eq!(copy.git_changes(&Protection::default()).unwrap().settings.len(), 2, "{point}");
         } else {
-            copy.apply(&ApplyOptions::default()).unwrap();
+            copy.apply(&options).unwrap();
             assert_eq!(says(&git), done, "{point}");
         }
         ends[usize::from(is_there)] += 1;
@@ -280,15 +279,12 @@ fn what_cannot_be_imported_stops_everything_and_what_is_half_imported_is_gone_on
     let git = worked();
     let list = "find . -path ./inner/.git -prune -o -print | sort";
     let (before, tree) = (says(&git), git.host(list));
-    let lock = git.bed.tree().join("inner/.git/refs/heads/main.lock");
-    fs::write(&lock, "").unwrap();
     let config = git.bed.tree().join("inner/.git/config");
     let text = fs::read(&config).unwrap();
     fs::write(&config, "[extensions]\n objectformat = sha3\n").unwrap();
     let failed = git.bed.apply(&ApplyOptions::default());
     assert!(matches!(failed, Err(WorkspaceError::Repository { .. })), "{failed:?}");
     fs::write(&config, text).unwrap();
-    fs::remove_file(&lock).unwrap();
     assert_eq!((says(&git), git.host(list)), (before, tree));
 
     // The last of three repositories cannot be written to: what is there stays, and the next command goes on.
@@ -314,4 +310,127 @@ fn a_repository_of_a_form_that_is_not_understood_is_refused_before_a_task_begins
     run(&bed.tree(), "rm -rf .git; git init -q .");
     drop(bed.taken());
     assert!(Repositories::read(&bed.copy()).unwrap().contains(Path::new(".git")), "the control");
+}
+
+/// A linked work tree, whose repository is kept outside of it, and what a task has of both.
+struct Linked {
+    folder: TempDir,
+}
+
+impl Linked {
+    fn new() -> Self {
+        let linked = Self { folder: tempfile::tempdir().unwrap() };
+        linked.run(
+            "mkdir m task; git init -q -b main m; cd m; echo a > a; git add a; git commit -qm first; git worktree add -q ../w -b work",
+        );
+        linked.take();
+        linked
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(path)
+    }
+
+    fn run(&self, script: &str) -> String {
+        run(&self.at(""), script)
+    }
+
+    fn take(&self) {
+        let mut copy = WorkspaceCopy::take(&self.at("w"), &self.at("copy")).unwrap();
+        copy.wait().unwrap();
+        take_outside(&self.at("m/.git"), Path::new("worktrees/w"), &self.at("copy/git")).unwrap();
+    }
+
+    /// Runs `script` in what the task sees, and leaves in the views what it did in the repository.
+    fn work(&self, script: &str) {
+        self.run(&format!(
+            "rm -rf task; mkdir task; cp -a m w task; echo gitdir: $PWD/task/m/.git/worktrees/w > task/w/.git
+             cd task/w; {script}; cd ../..; rm -rf copy/git/upper; cp -a task/m/.git copy/git/upper"
+        ));
+        let upper = fs::File::open(self.at("copy/git/upper")).unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::fsetxattr(&upper, "trusted.overlay.opaque", b"y", flags).unwrap();
+    }
+
+    fn apply(&self, options: &ApplyOptions) -> Applied {
+        WorkspaceCopy::open(self.at("copy")).unwrap().unwrap().apply(options).unwrap()
+    }
+}
+
+#[test]
+fn the_repository_of_a_linked_work_tree_is_imported_and_the_other_work_trees_stay() {
+    let linked = Linked::new();
+    linked.work("echo b > b; git add b; git commit -qm task; git branch more; git config user.name Evil; echo evil > ../m/.git/hooks/post-commit");
+    write(&linked.at("copy/upper/b"), "b\n");
+    let applied = linked.apply(&ApplyOptions::default());
+    assert_eq!(applied.applied.len(), 1, "{applied:?}");
+    assert_eq!(
+        linked.run("cd w; git log -1 --format=%s more; git status --porcelain; git branch --show-current"),
+        "task\nwork\n"
+    );
+    assert_eq!(linked.run("cd m; git log -1 --format=%s; git status --porcelain; ls .git/hooks"), {
+        let samples = linked.run("ls task/m/.git/hooks | grep sample");
+        format!("first\n{samples}")
+    });
+    // The setting waits, and what was imported is in the view no more.
+    let copy = WorkspaceCopy::open(linked.at("copy")).unwrap().unwrap();
+    let waits = copy.git_changes(&Protection::default()).unwrap();
+    assert_eq!((waits.repositories.len(), waits.settings.len()), (0, 1), "{waits:?}");
+    assert!(!linked.at("copy/git").exists());
+    copy.discard().unwrap();
+    assert!(WorkspaceCopy::open(linked.at("copy")).unwrap().is_none());
+}
+
+#[test]
+fn a_repository_outside_waits_with_a_protected_file_that_git_recorded() {
+    let linked = Linked::new();
+    linked.work("echo x > .envrc; git add .envrc; git commit -qm envrc");
+    write(&linked.at("copy/upper/.envrc"), "x\n");
+    let applied = linked.apply(&ApplyOptions::default());
+    assert!(applied.applied.is_empty() && applied.held_back.len() == 1, "{applied:?}");
+    linked.run("cd w; git commit -q --allow-empty -m host; git branch -q other");
+    // The next run goes on with it; what the host did meanwhile is not taken for the task's.
+    linked.take();
+    linked.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() });
+    assert_eq!(linked.run("cd w; git log -1 --format=%s; cat .envrc"), "host\nx\n");
+    let refs = linked.run("cd w; git for-each-ref --format='%(refname) %(subject)'");
+    assert!(refs.contains("/heads/work envrc\n") && refs.contains("refs/heads/other host\n"), "{refs}");
+}
+
+#[test]
+fn of_several_copies_of_one_tree_every_branch_arrives_while_the_host_works() {
+    let git = Git::new();
+    let copies = ["one", "two", "three", "four"];
+    let copy = |name: &str| git.bed.folder.path().join(name);
+    for name in copies {
+        let mut taken = WorkspaceCopy::take(&git.bed.tree(), &copy(name)).unwrap();
+        taken.wait().unwrap();
+        drop(taken);
+        git.begin();
+        run(
+            &git.task(),
+            &format!(
+                "git commit -q --allow-empty -m main-{name}; git switch -qc {name}; echo {name} > {name}; git add {name}; git commit -qm {name}"
+            ),
+        );
+        let (upper, _) = overlay_folders(&copy(name));
+        run(git.bed.folder.path(), &format!("cp -a task/.git {0}; cp task/{name} {0}", upper.display()));
+        let folder = fs::File::open(upper.join(".git")).unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::fsetxattr(&folder, "trusted.overlay.opaque", b"y", flags).unwrap();
+        git.host(&format!("git commit -q --allow-empty -m host-{name}"));
+    }
+    for name in copies {
+        WorkspaceCopy::open(copy(name)).unwrap().unwrap().apply(&ApplyOptions::default()).unwrap();
+        git.host("git gc -q --prune=now");
+        assert_eq!(
+            git.host(&format!("git log -1 --format=%s {name} --; cat {name}")),
+            format!("{name}\n{name}\n")
+        );
+    }
+    let all = git.host("git log --all --format=%s");
+    for name in copies {
+        assert!(all.contains(&format!("main-{name}\n")) && all.contains(&format!("host-{name}\n")), "{all}");
+    }
+    git.host("git fsck --strict");
 }
