@@ -103,6 +103,7 @@ impl IndexFile {
                 return if is_busy { Ok(None) } else { Err(Error::files("lock", &self.lock)(error)) };
             }
             waits -= 1;
+            // tidy: sleep: nothing tells when another program removes its lock.
             thread::sleep(LOCK_WAIT);
         }
         stopped(points, FailPoint::IndexLocked)?;

@@ -394,7 +394,7 @@ fn listed(held: &[Change]) -> Vec<ChangeReport> {
 fn cut(mut git: GitChanges) -> GitChanges {
     git.left.truncate(LISTED);
     git.settings.truncate(LISTED);
-    for repository in git.repositories.iter_mut() {
+    for repository in &mut git.repositories {
         let report = &mut repository.report;
         report.more_left |= report.left.len() > LISTED;
         report.left.truncate(LISTED);

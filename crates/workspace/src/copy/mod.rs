@@ -17,6 +17,7 @@ mod journal;
 mod keep;
 mod notes;
 mod path_text;
+mod places;
 mod removal;
 mod repositories;
 mod room;

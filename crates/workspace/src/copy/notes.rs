@@ -12,14 +12,11 @@ use super::super::error::WorkspaceError;
 use super::super::names::Names;
 use super::keep::{self, Kept};
 use super::path_text::{self, PathText};
+use super::places::{GIT, UPPER, WORK};
 use super::{git_changes, journal, repositories, trash};
 
 /// Of what is kept here: 3 has what repositories were.
 const VERSION: u32 = 3;
-pub(super) const UPPER: &str = "upper";
-pub(super) const WORK: &str = "work";
-/// The folder for the view of a repository that is kept outside of the tree.
-pub(super) const GIT: &str = "git";
 pub(super) const BEGUN: &str = "begun.json";
 pub(super) const LOCK: &str = "lock";
 /// There from the moment when a task gets the copy until its container is known to be gone.

@@ -18,8 +18,8 @@ use super::super::git_follow::{Pointer, pointer};
 use super::super::names::Names;
 use super::super::role::text;
 use super::git_changes::RepositoryChanges;
-use super::notes::{GIT, UPPER};
 use super::path_text::PathText;
+use super::places::{GIT, UPPER};
 use super::trash;
 
 /// Where the snapshots are, in the folder of a copy, and in the one for a repository outside of the tree.
@@ -251,8 +251,8 @@ fn find(tree: &Tree, names: &Names) -> Vec<(PathBuf, Option<PathBuf>)> {
         let folder = path.parent().unwrap_or(Path::new(""));
         if path.file_name() == Some(OsStr::new(".git")) {
             let is_file = matches!(tree.facts(path), Ok(Some(facts)) if facts.kind == Kind::File);
-            let named = || pointer(tree, folder, &text(tree, path)?, b"gitdir: ");
-            match is_file.then(named).flatten() {
+            let target = || pointer(tree, folder, &text(tree, path)?, b"gitdir: ");
+            match is_file.then(target).flatten() {
                 Some(Pointer::Inside(git_dir)) => drop(work_trees.insert(git_dir, folder.to_owned())),
                 None if !is_file => drop(work_trees.insert(path.to_owned(), folder.to_owned())),
                 Some(Pointer::Outside(_) | Pointer::Dangling) | None => {}

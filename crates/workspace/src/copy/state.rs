@@ -19,10 +19,10 @@ use super::changes::Comparison;
 use super::finish::recover;
 use super::git_changes::GitChanges;
 use super::notes::{
-    BEGUN, Begun, GIT, TAKEN, UPPER, WORK, begin, lock, note_beginning, now, read_begun, remove_notes,
-    write_begun,
+    BEGUN, Begun, TAKEN, begin, lock, note_beginning, now, read_begun, remove_notes, write_begun,
 };
 use super::path_text::PathText;
+use super::places::{GIT, UPPER, WORK};
 use super::repositories::Repositories;
 use super::{apply, git_changes, journal, repositories, trash};
 
