@@ -23,7 +23,7 @@ impl Setting {
         self.subsection.is_none() && self.section == section && self.key == key
     }
 
-    /// Its name, as `git config` takes it. What is no text in it is shown as such.
+    /// Its name, as `git config` takes it. Bytes that are not text are replaced.
     #[must_use]
     pub fn name(&self) -> String {
         let section = &self.section;

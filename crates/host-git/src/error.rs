@@ -1,4 +1,4 @@
-//! Why an import did not happen. What a task left that is merely odd is no error: it stays behind, and the report says so.
+//! Why an import did not happen. Something merely odd in a task's files is not an error: it stays behind, and the report says so.
 
 use std::io;
 use std::path::{Path, PathBuf};

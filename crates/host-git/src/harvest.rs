@@ -15,7 +15,7 @@ use crate::repository::HostRepository;
 use crate::view::{Found, View};
 use crate::{Error, Limits};
 
-/// Fills the folder `to` with what the host lacks. What is no object is named in `report`.
+/// Fills the folder `to` with what the host lacks. What is not an object is listed in `report`.
 pub(crate) fn harvest(
     view: &View,
     host: &HostRepository,
@@ -59,7 +59,7 @@ impl Harvest<'_> {
                     (Some(id), Kind::File) => drop(found.insert(id, folder.join(name))),
                     // A file that was being written.
                     (None, Kind::File) => {}
-                    _ => self.report.leave(folder.join(name).to_string_lossy(), "it is no object"),
+                    _ => self.report.leave(folder.join(name).to_string_lossy(), "it is not an object"),
                 }
             }
         }

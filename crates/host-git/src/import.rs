@@ -51,7 +51,7 @@ impl<'a> Import<'a> {
     ///
     /// # Errors
     ///
-    /// When the host's repository cannot be read, or the task's exceeds `limits`. What is merely odd in it is no error.
+    /// When the host's repository cannot be read, or the task's exceeds `limits`. Something merely odd in it is not an error.
     pub fn prepare(
         host: &'a HostRepository,
         view: &View,

@@ -97,7 +97,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Gives each entry, or says why the text is not taken.
     fn walk(mut self, mut each: impl FnMut(&[u8], &Entry<'a>)) -> Result<(), &'static str> {
-        const TORN: &str = "it is no index, or a part of one";
+        const TORN: &str = "it is not a complete index";
         if self.take(4) != Some(b"DIRC") {
             return Err(TORN);
         }

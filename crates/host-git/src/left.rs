@@ -116,7 +116,7 @@ impl Walk<'_> {
     fn file(&mut self, path: &Path) -> Result<(), Error> {
         let differs = differs(self.view, self.host.view(), path, COMPARED);
         if differs.map_err(Error::files("compare", path))? {
-            self.leave(path, "it is not on the list")
+            self.leave(path, "files of this kind are not imported")
         } else {
             Ok(())
         }

@@ -63,7 +63,7 @@ impl Operation {
                 Found::Same => base.map(|base| base.message.clone()).unwrap_or_default(),
                 Found::Absent => String::new(),
                 Found::Odd(why) => return Err(why),
-                Found::Here(text) => message(text).ok_or("its message is no text")?,
+                Found::Here(text) => message(text).ok_or("its message is not text")?,
             };
             return Ok(Some(Self { kind, heads, message }));
         }

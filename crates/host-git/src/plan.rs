@@ -139,11 +139,11 @@ impl Planner<'_> {
                 Some(Space::Stash) => continue,
                 Some(space) => self.one(&name, space),
             };
-            self.tell(&name, outcome);
+            self.record(&name, outcome);
         }
     }
 
-    fn tell(&mut self, name: &RefName, outcome: RefOutcome) {
+    fn record(&mut self, name: &RefName, outcome: RefOutcome) {
         let (old, new) = (self.it.host.refs.get(name), self.task.get(name));
         let (old, new) = (old.map(ToString::to_string), new.map(ToString::to_string));
         self.plan.report.refs.push(RefChange { name: name.to_string(), old, new, outcome, backup: None });
@@ -237,7 +237,7 @@ impl Planner<'_> {
         match self.it.kinds.get(id) {
             None => Err("its object is not there".to_owned()),
             Some(kind) if kind == "commit" || space == Space::Tag => Ok(()),
-            Some(_) => Err("it is no commit".to_owned()),
+            Some(_) => Err("it is not a commit".to_owned()),
         }
     }
 
@@ -250,7 +250,7 @@ impl Planner<'_> {
         let Some(name) = RefName::parse(b"refs/stash") else { return };
         let bad = task.iter().find_map(|stash| self.check(&stash.id, Space::Stash).err());
         if let Some(why) = bad {
-            return self.tell(&name, RefOutcome::Stayed { why });
+            return self.record(&name, RefOutcome::Stayed { why });
         }
         let (old, new) =
             (host.first().map(|stash| stash.id.clone()), task.first().map(|stash| stash.id.clone()));
@@ -269,14 +269,14 @@ impl Planner<'_> {
             self.plan.losses.extend(losses);
             self.plan.report.stashes = Some(task.len());
             self.plan.stashes = Some(task.clone());
-            return self.tell(&name, RefOutcome::Came);
+            return self.record(&name, RefOutcome::Came);
         }
         let own = task.iter().filter(|stash| !ids(host).contains(&stash.id));
         let mut outcome = RefOutcome::Stayed { why: MOVED.to_owned() };
         for stash in own.cloned().collect::<Vec<_>>().iter().rev() {
             outcome = self.keep(&name.with(&format!("/{}", short(&stash.id))), &stash.id, MOVED);
         }
-        self.tell(&name, outcome);
+        self.record(&name, outcome);
     }
 
     fn head(&mut self) {
@@ -317,7 +317,7 @@ impl Planner<'_> {
                     && self.check(id, Space::Branch).is_ok()
                 {
                     let kept = self.keep(&name, id, &why);
-                    self.tell(&name, kept);
+                    self.record(&name, kept);
                 }
             }
         }
@@ -399,7 +399,7 @@ impl Planner<'_> {
                     .bad
                     .get(id)
                     .cloned()
-                    .unwrap_or_else(|| format!("it names {id}, which is no file that is there"))
+                    .unwrap_or_else(|| format!("it names {id}, which is not a file in this repository"))
             })
         };
         let Some(why) = refusal else {

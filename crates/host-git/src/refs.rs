@@ -61,7 +61,7 @@ pub(crate) struct Refs {
     packed: Table,
 }
 
-/// What is below `refs` and is no ref.
+/// Names below `refs` that are not refs.
 pub(crate) type Odd = Vec<(PathBuf, &'static str)>;
 
 impl Refs {
@@ -79,7 +79,7 @@ impl Refs {
         match view.folder(root) {
             Found::Here(()) => reader.loose(root, DEPTH)?,
             Found::Same => {}
-            Found::Absent | Found::Odd(_) => reader.odd(root.to_owned(), "it is no folder")?,
+            Found::Absent | Found::Odd(_) => reader.odd(root.to_owned(), "it is not a folder")?,
         }
         reader.keep(&base.loose);
         let packed = Path::new("packed-refs");
@@ -150,7 +150,7 @@ impl Reader<'_> {
 
     fn one(&mut self, path: PathBuf) -> Result<(), Error> {
         let Some(name) = RefName::parse(path.as_os_str().as_encoded_bytes()) else {
-            return self.odd(path, "it is no name of a ref");
+            return self.odd(path, "it is not a valid name of a ref");
         };
         let value = match self.view.read(&path, LOOSE) {
             Found::Here(text) => RefValue::parse(&text, self.format),

@@ -34,7 +34,7 @@ impl HostRepository {
     ///
     /// # Errors
     ///
-    /// When it is no repository, or one that is not understood: with refs in another form than files.
+    /// When it is not a repository, or one that is not understood: with refs in another form than files.
     pub fn open(common: &Path) -> Result<Self, Error> {
         Self::with(common, PathBuf::new())
     }
@@ -128,7 +128,7 @@ impl HostRepository {
         let is = |path: &Path, kind: Kind| matches!(tree.facts(path), Ok(Some(facts)) if facts.kind == kind);
         let is_folder = |name: &str| is(Path::new(name), Kind::Folder);
         if !is_folder("objects") || !is_folder("refs") || !is(&own.join("HEAD"), Kind::File) {
-            return Err(unsupported("is none, or keeps `HEAD`, refs or objects elsewhere"));
+            return Err(unsupported("is not a repository, or keeps `HEAD`, refs or objects elsewhere"));
         }
         let view = View::whole(tree);
         let settings =

@@ -9,7 +9,7 @@ pub struct RunName(Box<str>);
 
 /// No name of a run.
 #[derive(Debug, thiserror::Error)]
-#[error("`{}` is no name of a run: it takes 1 to 100 letters, digits, `-` and `_`, and is not `backup`", .0.escape_debug())]
+#[error("`{}` is not a valid name of a run: it takes 1 to 100 letters, digits, `-` and `_`, and is not `backup`", .0.escape_debug())]
 pub struct InvalidRunName(String);
 
 impl FromStr for RunName {

@@ -88,7 +88,7 @@ fn judge(name: &str, new: &[Vec<u8>], context: &Context<'_>) -> Result<(), &'sta
     let branch = RefName::branch(branch.as_bytes()).ok_or("its branch has no name that git accepts")?;
     let value = match new {
         [] => return Ok(()),
-        [value] => str::from_utf8(value).map_err(|_| "it is no text")?,
+        [value] => str::from_utf8(value).map_err(|_| "it is not text")?,
         _ => return Err("it has several values"),
     };
     if !(context.is_branch)(&branch) {

@@ -27,7 +27,7 @@ impl Stash {
     }
 }
 
-/// Reads a log; the newest comes first. What is no entry is left out.
+/// Reads a log; the newest comes first. Lines that are not entries are left out.
 pub(crate) fn parse(text: &[u8], format: Format) -> Vec<Stash> {
     let lines = text.split(|byte| *byte == b'\n');
     let mut stashes: Vec<Stash> = lines.filter_map(|line| entry(line, format)).collect();

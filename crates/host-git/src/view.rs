@@ -121,7 +121,7 @@ impl View {
             Kind::Special if self.is_upper && facts.is_whiteout => return Found::Absent,
             Kind::Folder => return Found::Odd("it is a folder"),
             Kind::Link => return Found::Odd("it is a link"),
-            Kind::Special => return Found::Odd("it is no regular file"),
+            Kind::Special => return Found::Odd("it is not a regular file"),
         }
         match self.tree.file(path) {
             // Only its times are another's: its content lies below.
@@ -152,7 +152,7 @@ impl View {
         match self.tree.facts(path) {
             Ok(Some(Facts { kind: Kind::Folder, .. })) => Found::Here(()),
             Ok(Some(facts)) if self.is_upper && facts.is_whiteout => Found::Absent,
-            Ok(Some(_)) => Found::Odd("it is no folder"),
+            Ok(Some(_)) => Found::Odd("it is not a folder"),
             Ok(None) => self.missing(path),
             Err(_) => Found::Odd("it cannot be reached"),
         }
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(read("file", 4), Found::Odd("it is too large"));
         assert_eq!(read("folder", 9), Found::Odd("it is a folder"));
         assert_eq!(read("link", 9), Found::Odd("it is a link"));
-        assert_eq!(read("pipe", 9), Found::Odd("it is no regular file"));
+        assert_eq!(read("pipe", 9), Found::Odd("it is not a regular file"));
         assert_eq!(read("etc/passwd", 9999), Found::Absent, "a link on the way is nothing");
         assert_eq!(read("none", 9), Found::Absent);
         assert!(view.list(Path::new("etc")).unwrap().is_empty());

@@ -302,5 +302,5 @@ async fn a_commit_is_applied_as_a_whole_and_hooks_are_not() {
     );
     assert_eq!(git("git log --format=%s; git status --porcelain; git fsck --strict 2>&1"), "second\nfirst\n");
     assert_held!(!project.path().join(".git/hooks/post-commit").exists(), "the hook was applied");
-    ended.fails(0, ".git/hooks/post-commit: it is not on the list");
+    ended.fails(0, ".git/hooks/post-commit: files of this kind are not imported");
 }
