@@ -349,8 +349,15 @@ pub(crate) async fn settled(
 
 /// What can be done about an apply that was refused.
 pub(crate) fn explained(error: WorkspaceError) -> Failure {
-    let hint = matches!(error, WorkspaceError::Conflict { .. })
-        .then_some("`sandbox diff` marks them with !; `sandbox apply --force` lets the task's version win, `sandbox discard` this machine's");
+    let hint = match error {
+        WorkspaceError::Conflict { .. } => Some(
+            "`sandbox diff` marks them with !; `sandbox apply --force` lets the task's version win, `sandbox discard` this machine's",
+        ),
+        WorkspaceError::Repository { .. } => Some(
+            "the copy keeps everything: `sandbox diff --patch` shows the files, `sandbox discard` throws all of it away",
+        ),
+        _ => None,
+    };
     match hint {
         Some(hint) => Failure::from(error).with_hint(hint),
         None => Failure::from(error),

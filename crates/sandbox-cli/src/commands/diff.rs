@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::git_report::{coming, staying};
 use crate::printer::{Printer, sanitize, sanitize_name};
 use crate::settings::TrustedProject;
+use crate::workspace_copy::explained;
 
 /// What is larger is not shown as a patch.
 const LARGEST_TEXT: u64 = 1024 * 1024;
@@ -29,9 +30,9 @@ pub(crate) fn diff(
         return Ok(ExitStatus::Success);
     };
     let protection = project.protection(false);
-    let (changes, git) = (copy.changes(&protection)?, copy.git_changes(&protection)?);
+    let (changes, git) = (copy.changes(&protection)?, copy.git_changes(&protection));
     if args.output == Output::Json {
-        printer.line(json(&changes, &git));
+        printer.line(json(&changes, &git.map_err(explained)?));
         return Ok(ExitStatus::Success);
     }
     for change in &changes {
@@ -40,6 +41,8 @@ pub(crate) fn diff(
             return Ok(ExitStatus::Success);
         }
     }
+    // Files are shown even where a repository cannot be read.
+    let git = git.map_err(explained)?;
     let stays = staying(&git).into_iter().map(|line| format!("-  {line}"));
     // Until nobody reads any more.
     let _ = coming(&git).into_iter().chain(stays).all(|line| printer.line(line));
