@@ -12,6 +12,7 @@ use sandbox_files::tree::{Kind, Tree};
 
 use sandbox_files::host_path::Identity;
 
+use super::error::WorkspaceError;
 use super::inventory::{Inventory, is_in_packages};
 use super::mount::Mount;
 use super::protection::Protection;
@@ -62,21 +63,22 @@ impl OtherMount {
 
 /// What is mounted over a protected mount at `container_path`: guards, one of each also where one of `others` leads to the same place,
 /// and the folders of a git folder that they are in, which then cannot be renamed.
+///
+/// # Errors
+///
+/// When a guard is at a path that the engine cannot be given.
 pub(super) fn guard(
     tree: &Tree,
     before: &Inventory,
     protection: &Protection,
     container_path: &str,
     others: &[OtherMount],
-) -> (Vec<Guard>, Vec<Over>) {
+) -> Result<(Vec<Guard>, Vec<Over>), WorkspaceError> {
     let mut guards = Vec::new();
     let mut mounts = Vec::new();
     let mut folders = BTreeSet::new();
     let mut beyond = 0;
     for path in by_importance(before, protection) {
-        let Some(target) = target(container_path, path) else {
-            continue;
-        };
         let mut around = folders_around(path, protection);
         around.retain(|folder| !folders.contains(folder));
         if mounts.len() + folders.len() + around.len() >= MOST_GUARDS {
@@ -87,6 +89,7 @@ pub(super) fn guard(
             continue;
         };
         let full = tree.path().join(path);
+        let target = target(tree, container_path, path)?;
         mounts
             .push(Over { mount: Mount::read_only_at(&full, target).of(guard.identity), hides: full.clone() });
         for place in other_places(tree, path, others) {
@@ -106,14 +109,13 @@ pub(super) fn guard(
         );
     }
     for folder in folders.into_iter().filter(|folder| !guards.iter().any(|guard| guard.path == *folder)) {
-        if let Some(target) = target(container_path, &folder)
-            && let Ok(identity) = tree.held(&folder).and_then(Identity::of)
-        {
+        if let Ok(identity) = tree.held(&folder).and_then(Identity::of) {
             let full = tree.path().join(&folder);
+            let target = target(tree, container_path, &folder)?;
             mounts.push(Over { mount: Mount::read_write(&full, target).of(identity), hides: full });
         }
     }
-    (guards, mounts)
+    Ok((guards, mounts))
 }
 
 /// The folders of a git folder that `path` is in. The kernel pins only what is mounted: renamed, such a folder would take a guard along,
@@ -126,16 +128,21 @@ fn folders_around(path: &Path, protection: &Protection) -> Vec<PathBuf> {
 }
 
 /// What covers the Unix sockets of a mount, whose other end is a program of the host.
+///
+/// # Errors
+///
+/// When one is at a path that the engine cannot be given.
 pub(super) fn cover<'a>(
     tree: &Tree,
     container_path: &str,
     sockets: impl Iterator<Item = &'a PathBuf>,
-) -> Vec<Over> {
+) -> Result<Vec<Over>, WorkspaceError> {
     let mut covers = Vec::new();
     let nothing = identity(Path::new(NOTHING));
     for socket in sockets {
-        match (target(container_path, socket), nothing) {
-            (Some(target), Some(nothing)) if covers.len() < MOST_GUARDS => covers.push(Over {
+        let target = target(tree, container_path, socket)?;
+        match nothing {
+            Some(nothing) if covers.len() < MOST_GUARDS => covers.push(Over {
                 mount: Mount::read_only_at(NOTHING, target).of(nothing),
                 hides: tree.path().join(socket),
             }),
@@ -145,13 +152,19 @@ pub(super) fn cover<'a>(
             ),
         }
     }
-    covers
+    Ok(covers)
 }
 
-/// Where `path` of a mount is in the container; `None` where the engine cannot be given that.
-fn target(container_path: &str, path: &Path) -> Option<String> {
-    let text = path.to_str()?;
-    (!text.contains([':', ',', '\0'])).then(|| format!("{}/{text}", container_path.trim_end_matches('/')))
+/// Where `path` of `tree` is in the container. The engine is given paths in JSON, which has no other bytes than UTF-8.
+fn target(tree: &Tree, container_path: &str, path: &Path) -> Result<String, WorkspaceError> {
+    inside(container_path, path).ok_or_else(|| {
+        let problem = "its name is not UTF-8, so the engine cannot mount anything over it; rename it, or work on a copy";
+        WorkspaceError::new("guard", &tree.path().join(path), io::Error::new(io::ErrorKind::InvalidFilename, problem))
+    })
+}
+
+fn inside(container_path: &str, path: &Path) -> Option<String> {
+    path.to_str().map(|text| format!("{}/{text}", container_path.trim_end_matches('/')))
 }
 
 /// What can be guarded. What the caller named comes first, so that nothing a task makes uses up its place.
@@ -209,7 +222,7 @@ fn other_places(tree: &Tree, path: &Path, others: &[OtherMount]) -> Vec<Option<(
             let place = if inner.as_os_str().is_empty() {
                 None
             } else {
-                target(&other.container_path, inner).map(|target| (other.host_path.join(inner), target))
+                inside(&other.container_path, inner).map(|target| (other.host_path.join(inner), target))
             };
             places.push(place);
             continue;

@@ -70,7 +70,7 @@ impl Watch {
             if mount.read_only() {
                 // Nothing can be written there, but sockets are open to whoever sees them.
                 let sockets = Inventory::sockets_of(&tree, protection);
-                over.extend(guards::cover(&tree, mount.container_path(), sockets.keys()));
+                over.extend(guards::cover(&tree, mount.container_path(), sockets.keys())?);
                 continue;
             }
             let before = Inventory::take(&tree, protection);
@@ -81,9 +81,9 @@ impl Watch {
                 .filter_map(|(_, mount)| OtherMount::new(mount))
                 .collect();
             let place = mount.container_path();
-            let (guards, read_only) = guards::guard(&tree, &before, protection, place, &others);
+            let (guards, read_only) = guards::guard(&tree, &before, protection, place, &others)?;
             over.extend(read_only);
-            over.extend(guards::cover(&tree, place, before.sockets.keys()));
+            over.extend(guards::cover(&tree, place, before.sockets.keys())?);
             let index = index_of(&tree).and_then(|(git, path)| {
                 let recorded = versions(&git, &path, |path| is_below(&guards, path))?;
                 Some((git, path, recorded))

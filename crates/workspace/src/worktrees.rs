@@ -71,7 +71,7 @@ fn place(tree: &Tree, mount: &Mount, own: &Path) -> Option<String> {
     let back = Path::new(OsStr::from_bytes(trimmed(back.strip_prefix(b"gitdir: ")?)));
     let is_its_own = git_file.parent()?.join(back).canonicalize().ok()? == host.canonicalize().ok()?;
     let place = plain(&Path::new(mount.container_path()).join(own).join(named))?;
-    let place = place.to_str().filter(|place| is_its_own && !place.contains([':', ',']))?;
+    let place = place.to_str().filter(|_| is_its_own)?;
     Some(place.to_owned())
 }
 

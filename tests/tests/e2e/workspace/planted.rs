@@ -10,7 +10,7 @@ use sandbox::workspace::Protection;
 use super::attack::{self, Attack};
 use super::tree::{Tree, planted};
 
-const ATTACKS: [Attack; 13] = [
+const ATTACKS: [Attack; 14] = [
     Attack {
         name: "a hook",
         init: "",
@@ -100,6 +100,14 @@ const ATTACKS: [Attack; 13] = [
         task: "git init -q new; cp evil.sh new/.git/hooks/post-commit",
         host: "cd new && git commit -q --allow-empty -m x",
         planted: &["new/.git/hooks/post-commit"],
+    },
+    Attack {
+        name: "hooks of repositories with odd names",
+        init: "",
+        before: "for name in 'a,b' 'c:d' 'e\"f' 'g\\h' \"$(printf 'i\\nj')\"; do git init -q \"$name\"; done",
+        task: "for name in *[!a-z.]*/; do cp evil.sh \"$name.git/hooks/post-commit\"; done",
+        host: "for name in *[!a-z.]*/; do (cd \"$name\" && git commit -q --allow-empty -m x); done",
+        planted: &[],
     },
     Attack {
         name: "an environment",

@@ -1,5 +1,7 @@
 //! What is reported, what loses its rights, and what quarantine does with much or with large files.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixListener;
 
 use super::*;
@@ -24,6 +26,24 @@ fn sockets_are_covered_and_those_that_appear_are_reported() {
     let quarantine = bed.folder.path().join("quarantine");
     let (mounts, watch) = Watch::begin(vec![read_only], quarantine).unwrap();
     assert!(mounts.len() == 3 && watch.is_empty(), "{mounts:?}");
+}
+
+#[test]
+fn path_that_no_engine_can_be_given_refuses_the_run() {
+    let bed = Bed::new();
+    let repository = bed.tree().join(OsStr::from_bytes(b"odd\xff")).join(".git");
+    for folder in ["objects", "refs", "hooks"] {
+        fs::create_dir_all(repository.join(folder)).unwrap();
+    }
+    fs::write(repository.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    let mount = Mount::read_write(bed.tree(), "/workspace").protected(Protection::default());
+    let error = Watch::begin(vec![mount], bed.folder.path().join("quarantine")).unwrap_err();
+    assert!(
+        error.to_string().starts_with("failed to guard `") && error.to_string().contains("odd"),
+        "{error}"
+    );
+    let source = std::error::Error::source(&error).map(ToString::to_string);
+    assert!(source.is_some_and(|source| source.contains("rename it")));
 }
 
 #[test]
