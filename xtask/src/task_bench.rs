@@ -1,4 +1,4 @@
-//! `bench`: what the sandbox costs, as ratios beside the absolute numbers. The README's numbers come from here.
+//! `bench`: what the sandbox costs, as ratios beside the absolute numbers. The numbers of docs/performance.md come from here.
 
 use std::fs;
 use std::path::{Path, PathBuf};

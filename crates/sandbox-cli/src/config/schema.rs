@@ -27,7 +27,8 @@ mod tests {
     use super::*;
     use crate::config::ConfigFile;
 
-    const README: &str = include_str!("../../../../README.md");
+    const CREDENTIALS: &str = include_str!("../../../../docs/credentials.md");
+    const NETWORK: &str = include_str!("../../../../docs/network.md");
     const REFERENCE: &str = include_str!("../../../../docs/configuration.md");
 
     fn yaml_blocks(text: &str) -> impl Iterator<Item = &str> {
@@ -37,9 +38,9 @@ mod tests {
 
     #[test]
     fn the_examples_in_the_documents_are_configurations() {
-        assert!(yaml_blocks(README).any(|example| example.contains("masked_secrets:")));
+        assert!(yaml_blocks(CREDENTIALS).any(|example| example.contains("masked_secrets:")));
         let (settings, policies) = REFERENCE.split_once("## network-allowlist.yaml").unwrap();
-        for example in yaml_blocks(README).chain(yaml_blocks(settings)) {
+        for example in yaml_blocks(CREDENTIALS).chain(yaml_blocks(NETWORK)).chain(yaml_blocks(settings)) {
             ConfigFile::parse(example, "example", "/project".as_ref()).unwrap();
         }
         for example in yaml_blocks(policies) {
