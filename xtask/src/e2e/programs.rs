@@ -17,7 +17,7 @@ use crate::s3_server;
 use crate::task_base_image::{BASE, CLIENTS};
 use crate::task_proxy_image::{self, INSIDE};
 
-use super::tiers::{NEED_FETCHED, Selection};
+use super::tiers::{NEED_FETCHED, NEED_S3, Selection};
 
 /// The last npm that runs on the Node.js of the image with clients.
 const NPM: &str = "npm@10";
@@ -30,13 +30,13 @@ pub(crate) struct Programs {
     proxy: PathBuf,
     claude: PathBuf,
     fetched: Option<Fetched>,
+    s3_server: Option<PathBuf>,
 }
 
 struct Fetched {
     agents: OtherAgents,
     npm: PathBuf,
     mcp_server: PathBuf,
-    s3_server: PathBuf,
 }
 
 impl Programs {
@@ -49,22 +49,23 @@ impl Programs {
         let filters: Vec<String> =
             selections.iter().map(|selection| format!("({})", selection.filter)).collect();
         let names = tests.names(&filters.join(" | "))?;
-        let needs_fetched = |name: &String| NEED_FETCHED.iter().any(|begin| name.starts_with(begin));
-        let fetched = names.iter().any(needs_fetched).then(Fetched::prepare).transpose()?;
+        let are_any = |of: &[&str]| names.iter().any(|name| of.iter().any(|begin| name.starts_with(begin)));
+        let fetched = are_any(&NEED_FETCHED).then(Fetched::prepare).transpose()?;
+        // It takes minutes to build.
+        let s3_server = are_any(&NEED_S3).then(s3_server::program).transpose()?;
         let stand_in = cargo::program_for_tests("stand-in")?;
         let proxy = task_proxy_image::build_for_tests()?;
-        Ok(Self { tests, stand_in, sandbox, proxy, claude, fetched })
+        Ok(Self { tests, stand_in, sandbox, proxy, claude, fetched, s3_server })
     }
 
     /// The variables that name them.
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
         let folder = |program: &Path| program.parent().unwrap_or(program).to_owned();
         // A test that needs a program which is not there fails, and names this.
-        let fetched = |path: fn(&Fetched) -> &PathBuf| {
-            self.fetched
-                .as_ref()
-                .map_or_else(|| "/not-fetched-for-fast-tests".into(), |fetched| path(fetched).into())
+        let or_none = |path: Option<&PathBuf>| {
+            path.map_or_else(|| "/not-fetched-for-fast-tests".into(), OsString::from)
         };
+        let fetched = |path: fn(&Fetched) -> &PathBuf| or_none(self.fetched.as_ref().map(path));
         vec![
             ("SANDBOX_E2E_IMAGE", BASE.reference().into()),
             ("SANDBOX_E2E_CLIENTS_IMAGE", CLIENTS.reference().into()),
@@ -75,7 +76,7 @@ impl Programs {
             ("SANDBOX_E2E_NODE", fetched(|fetched| &fetched.agents.node)),
             ("SANDBOX_E2E_NPM", fetched(|fetched| &fetched.npm)),
             ("SANDBOX_E2E_MCP_SERVER", fetched(|fetched| &fetched.mcp_server)),
-            ("SANDBOX_E2E_S3_SERVER", fetched(|fetched| &fetched.s3_server)),
+            ("SANDBOX_E2E_S3_SERVER", or_none(self.s3_server.as_ref())),
             ("SANDBOX_E2E_PROXY_DIR", folder(&self.proxy).into()),
             ("SANDBOX_E2E_SANDBOX_BIN", self.sandbox.clone().into()),
             // cargo builds examples with the tests, below the folder of the programs.
@@ -90,11 +91,10 @@ impl Fetched {
         let agents = other_agents::programs()?;
         let npm = npm::unpacked(NPM, "npm")?;
         let mcp_server = mcp_server::program()?;
-        let s3_server = s3_server::program()?;
         apt::ensure(&[
             Needed { program: "pg_createcluster", package: "postgresql" },
             Needed { program: "redis-server", package: "redis-server" },
         ])?;
-        Ok(Self { agents, npm, mcp_server, s3_server })
+        Ok(Self { agents, npm, mcp_server })
     }
 }
