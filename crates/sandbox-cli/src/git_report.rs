@@ -1,7 +1,10 @@
 //! What a task did in repositories, for people. All names and values come from the task.
 
+use std::path::Path;
+
 use sandbox::workspace::{GitChanges, HeldBack, ImportReport, Left, RefChange, RefOutcome, SettingChange};
 
+use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
 
 /// Lines that are printed of what stays behind; `sandbox diff` has all.
@@ -66,8 +69,49 @@ fn has_settings(git: &GitChanges) -> bool {
     !git.settings.is_empty() || of_reports.any(|setting| setting.stays.is_some())
 }
 
-/// Says on stderr what stays behind, and what can be done about it.
+/// Says on stderr what stays behind in a copy, and what can be done about it.
 pub(crate) fn report_staying(git: &GitChanges, printer: Printer) {
+    let takes = "`sandbox apply --git-config KEY` takes a setting, `sandbox discard` throws the others away";
+    report_staying_with(git, takes, printer);
+}
+
+/// Says on stderr what came of what a task did in repositories while it worked on the tree `root` itself, and what did not.
+pub(crate) fn report_imported(git: &GitChanges, root: &Path, printer: Printer) {
+    let mut git = git.clone();
+    for repository in &mut git.repositories {
+        if let Ok(inner) = repository.path.strip_prefix(root) {
+            repository.path = inner.to_owned();
+        }
+    }
+    let lines = coming(&git);
+    lines.iter().take(LISTED).for_each(|line| printer.message(line));
+    if lines.len() > LISTED {
+        printer.message(format_args!("… and {} more of git's", lines.len() - LISTED));
+    }
+    report_staying_with(&git, "`git config KEY VALUE` on this machine takes a setting over", printer);
+    for failed in &git.failed {
+        let path = failed.path.strip_prefix(root).unwrap_or(&failed.path);
+        let text = format!(
+            "what the task did in the repository `{}` could not be imported: {}",
+            sanitize_name(&path.display().to_string()),
+            sanitize_name(&failed.problem)
+        );
+        let kept_in = sanitize_name(&failed.kept_in.display().to_string());
+        printer.failure(&Failure::new(text).with_hint(format!(
+            "all of it is kept in `{kept_in}`; the next run and `sandbox clean` try it again"
+        )));
+    }
+}
+
+/// The same of runs that were killed, which a sweep found.
+pub(crate) fn report_recovered(git: &GitChanges, root: &Path, printer: Printer) {
+    if !git.is_empty() {
+        printer.message("what a run that was killed did in repositories:");
+        report_imported(git, root, printer);
+    }
+}
+
+fn report_staying_with(git: &GitChanges, takes_settings: &str, printer: Printer) {
     let lines = staying(git);
     match lines.len() {
         0 => {}
@@ -79,9 +123,7 @@ pub(crate) fn report_staying(git: &GitChanges, printer: Printer) {
         printer.message(format_args!("   … and {} more", lines.len() - LISTED));
     }
     if has_settings(git) {
-        printer.hint(
-            "`sandbox apply --git-config KEY` takes a setting, `sandbox discard` throws the others away",
-        );
+        printer.hint(takes_settings);
     }
     let hints = git.repositories.iter().flat_map(|repository| &repository.report.hints);
     hints.for_each(|hint| printer.hint(sanitize_name(hint)));

@@ -308,6 +308,11 @@ impl WorkspaceReport {
         Self { mode: mode.as_str(), applied: 0, pending: 0, held_back, git, error: None }
     }
 
+    /// Adds what came of what the task did in repositories while it worked on the tree itself.
+    pub(crate) fn add_imported(&mut self, git: &GitChanges) {
+        self.git = std::mem::take(&mut self.git).and(cut(git.clone()));
+    }
+
     /// Whether changes of the task should be in the work tree, and are not.
     pub(crate) fn has_failed(&self) -> bool {
         self.error.is_some()

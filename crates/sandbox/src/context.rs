@@ -109,6 +109,16 @@ impl Shared {
         self.config.state_dir.join("quarantine").join(id.to_string())
     }
 
+    /// Where the views of repositories of all executions are.
+    pub(crate) fn all_views(&self) -> PathBuf {
+        self.config.state_dir.join("views").join(&self.config.prefix)
+    }
+
+    /// Where those of the execution `id` are.
+    pub(crate) fn views(&self, id: &ObjectId) -> PathBuf {
+        self.all_views().join(id.to_string())
+    }
+
     /// Removes the egress network, unless another instance uses it.
     pub(crate) async fn stop_egress(&self) -> Result<(), SandboxError> {
         match self.egress.get() {

@@ -128,9 +128,10 @@ pub mod session {
 /// Work trees that a task may change: their protection, and copies of them.
 pub mod workspace {
     pub use sandbox_workspace::{
-        Applied, ApplyOptions, Change, ChangeKind, EntryKind, GitChanges, GitIdentity, HeldBack,
-        OutsideRepository, OutsideRepositoryError, Protection, RepositoryChanges, TamperKind, TamperedPath,
-        Versions, WaitingSetting, WorkspaceCopy, WorkspaceError, git_configurations,
+        Applied, ApplyOptions, Change, ChangeKind, EntryKind, FailedImport, Findings, GitChanges,
+        GitIdentity, HeldBack, OutsideRepository, OutsideRepositoryError, Protection, RepositoryChanges,
+        TamperKind, TamperedPath, Versions, WaitingSetting, WorkspaceCopy, WorkspaceError,
+        git_configurations,
     };
     pub use sandbox_workspace::{ImportError, ImportReport, Left, RefChange, RefOutcome, SettingChange};
 }

@@ -18,11 +18,12 @@ use crate::reap::{self, InstanceLock, Inventory, SweepReport};
 use crate::runs::{self, Runs};
 use crate::spec::{CommandSpec, ImageSource, ImageTag, TaskSpec};
 use crate::ssh;
-use crate::task::{Command, Task, refuse_untrusted};
+use crate::task::{self, Command, Task, refuse_untrusted};
 use crate::verify::{self, VerifyReport, VerifySpec};
 use sandbox_gate::Gate;
 use sandbox_podman::{Capabilities, Engine, EngineFacts};
 use sandbox_ssh::{SshScope, Unlock};
+use sandbox_workspace::WorkspaceGuard;
 
 /// Runs tasks in containers of one engine. See the crate's example for its life. A clone is the same sandbox.
 #[derive(Debug, Clone)]
@@ -311,7 +312,13 @@ impl Sandbox {
         let Ok(engine) = self.shared.engine() else {
             return Ok(SweepReport::default());
         };
-        Ok(reap::sweep(engine, self.shared.prefix()).await?)
+        let mut report = reap::sweep(engine, self.shared.prefix()).await?;
+        // What may still be written is not imported.
+        if report.failed.is_empty() {
+            report.git = WorkspaceGuard::recover(self.shared.all_views()).await?;
+            task::log_git(&report.git);
+        }
+        Ok(report)
     }
 
     /// Removes what all instances share and the next start-up makes again: the egress network, the images of proxies and the trust files

@@ -1,6 +1,6 @@
-//! Read-only mounts over what is protected in a mount when a task starts.
+//! What is mounted over a protected mount when a task starts: views of its repositories, and read-only mounts over the rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,6 +13,7 @@ use sandbox_files::tree::{Kind, Tree};
 use sandbox_files::host_path::Identity;
 
 use super::error::WorkspaceError;
+use super::git_view::{self, Views};
 use super::inventory::{Inventory, is_in_packages};
 use super::mount::Mount;
 use super::protection::Protection;
@@ -20,6 +21,8 @@ use super::role::Role;
 
 /// An engine mounts each one by one; what is beyond is compared after the run.
 const MOST_GUARDS: usize = 100;
+/// Of these, views of repositories: a task makes as many as it likes for the next one.
+const MOST_VIEWS: usize = 50;
 /// What is mounted over a socket: connecting to it fails.
 pub(super) const NOTHING: &str = "/dev/null";
 
@@ -61,8 +64,8 @@ impl OtherMount {
     }
 }
 
-/// What is mounted over a protected mount at `container_path`: guards, one of each also where one of `others` leads to the same place,
-/// and the folders of a git folder that they are in, which then cannot be renamed.
+/// What is mounted over a protected mount at `container_path`: `views` of repositories, and guards, one of each also where one of `others`
+/// leads to the same place, and the folders of a git folder that they are in, which then cannot be renamed.
 ///
 /// # Errors
 ///
@@ -73,12 +76,31 @@ pub(super) fn guard(
     protection: &Protection,
     container_path: &str,
     others: &[OtherMount],
+    views: &mut Views,
 ) -> Result<(Vec<Guard>, Vec<Over>), WorkspaceError> {
-    let mut guards = Vec::new();
-    let mut mounts = Vec::new();
+    let (mut guards, mut mounts, mut beyond) = (Vec::new(), Vec::new(), 0);
+    for (path, found) in repositories(tree, before) {
+        if guards.len() >= MOST_VIEWS {
+            beyond += 1;
+            continue;
+        }
+        let target = target(tree, container_path, &path)?;
+        let Ok(mut guard) = Guard::open(tree, &path) else {
+            continue;
+        };
+        let Ok(mount) = views.over(tree, &path, found, &target) else {
+            continue;
+        };
+        mounts.push(Over { mount, hides: tree.path().join(&path) });
+        guard.elsewhere(tree, others, &mut mounts);
+        guards.push(guard);
+    }
+    let viewed: Vec<PathBuf> = guards.iter().map(|guard| guard.path.clone()).collect();
     let mut folders = BTreeSet::new();
-    let mut beyond = 0;
     for path in by_importance(before, protection) {
+        if viewed.iter().any(|view| path.starts_with(view)) {
+            continue;
+        }
         let mut around = folders_around(path, protection);
         around.retain(|folder| !folders.contains(folder));
         if mounts.len() + folders.len() + around.len() >= MOST_GUARDS {
@@ -90,15 +112,9 @@ pub(super) fn guard(
         };
         let full = tree.path().join(path);
         let target = target(tree, container_path, path)?;
-        mounts
-            .push(Over { mount: Mount::read_only_at(&full, target).of(guard.identity), hides: full.clone() });
-        for place in other_places(tree, path, others) {
-            guard.has_other_way = true;
-            mounts.extend(place.map(|(hides, target)| Over {
-                mount: Mount::read_only_at(&full, target).of(guard.identity),
-                hides,
-            }));
-        }
+        let mount = Mount::read_only_at(&full, target).of(guard.identity);
+        mounts.push(Over { mount, hides: full });
+        guard.elsewhere(tree, others, &mut mounts);
         guards.push(guard);
         folders.extend(around);
     }
@@ -116,6 +132,22 @@ pub(super) fn guard(
         }
     }
     Ok((guards, mounts))
+}
+
+/// The folders of repositories that a task gets views of, those near the top first, and the repositories in each with their work trees.
+fn repositories(tree: &Tree, before: &Inventory) -> Vec<(PathBuf, Vec<(PathBuf, Option<PathBuf>)>)> {
+    let is_there = |path: &Path| matches!(tree.facts(path), Ok(Some(_)));
+    let heads = before.repositories.iter().map(|folder| folder.join("HEAD")).filter(|head| is_there(head));
+    let folders = before.repositories.iter().chain(before.tops.keys());
+    let pointers = folders.filter(|path| path.ends_with(".git")).cloned();
+    let names: Vec<PathBuf> = pointers.chain(heads).collect();
+    let mut all: BTreeMap<(usize, PathBuf), Vec<(PathBuf, Option<PathBuf>)>> = BTreeMap::new();
+    for (path, work_tree) in git_view::find(tree, names.iter().map(PathBuf::as_path), is_there) {
+        let Some(depth) = path.iter().position(|part| part == ".git") else { continue };
+        let top: PathBuf = path.iter().take(depth + 1).collect();
+        all.entry((depth, top)).or_default().push((path, work_tree));
+    }
+    all.into_iter().map(|((_, top), found)| (top, found)).collect()
 }
 
 /// The folders of a git folder that `path` is in. The kernel pins only what is mounted: renamed, such a folder would take a guard along,
@@ -244,6 +276,18 @@ impl Guard {
     fn open(tree: &Tree, path: &Path) -> io::Result<Self> {
         let held = tree.held(path)?;
         Ok(Self { path: path.to_owned(), identity: Identity::of(&held)?, has_other_way: false, _held: held })
+    }
+
+    /// Adds what is mounted where `others` lead to it too.
+    fn elsewhere(&mut self, tree: &Tree, others: &[OtherMount], mounts: &mut Vec<Over>) {
+        let full = tree.path().join(&self.path);
+        for place in other_places(tree, &self.path, others) {
+            self.has_other_way = true;
+            mounts.extend(place.map(|(hides, target)| Over {
+                mount: Mount::read_only_at(&full, target).of(self.identity),
+                hides,
+            }));
+        }
     }
 
     /// Whether nothing but a program of the host can have changed it: it is still where it was, and there is no other way to it. A

@@ -10,6 +10,7 @@ mod git_config;
 mod git_follow;
 mod git_identity;
 mod git_index;
+mod git_view;
 mod guards;
 mod host_follow;
 mod invalid;
@@ -20,27 +21,32 @@ mod links;
 mod mount;
 mod names;
 mod outside;
+mod overlay;
+mod path_text;
 mod protection;
 mod quarantine;
+mod removal;
 mod role;
 mod sparse;
 mod tampered;
+mod trash;
+#[cfg(test)]
+mod unprivileged;
 mod watch;
 mod workspace_guard;
 mod worktrees;
 
-pub use copy::{
-    Applied, ApplyOptions, Change, ChangeKind, EntryKind, GitChanges, HeldBack, RepositoryChanges, Versions,
-    WaitingSetting, WorkspaceCopy, overlay_folders,
-};
+pub use copy::{Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Versions, WorkspaceCopy};
 pub use error::{WorkspaceError, sanitized};
 pub use git_identity::{GitIdentity, git_configurations};
+pub use git_view::{FailedImport, GitChanges, RepositoryChanges, WaitingSetting};
 pub use invalid::InvalidSpec;
 pub use mount::Mount;
 pub use outside::{OutsideRepository, OutsideRepositoryError};
+pub use overlay::overlay_folders;
 pub use protection::Protection;
 pub use sandbox_host_git::{
     Error as ImportError, Left, RefChange, RefOutcome, Report as ImportReport, SettingChange,
 };
 pub use tampered::{TamperKind, TamperedPath};
-pub use workspace_guard::WorkspaceGuard;
+pub use workspace_guard::{Findings, WorkspaceGuard};

@@ -106,12 +106,13 @@ impl OutsideRepository {
         place(tree, container_path, &named_outside(tree)?)
     }
 
-    /// The same repository at the same place in the container, protected whatever is said of the work tree: it is also that of others.
+    /// A view of it at the same place in the container, whatever is said of the work tree: it is also that of others.
     #[must_use]
     pub fn mount(&self) -> Mount {
-        let pointers = ["commondir", "gitdir"].map(|name| self.own.join(name));
-        let protection = Protection::default().of_git_folder().with_paths(pointers);
-        Mount::read_write(&self.folder, &self.container_path).protected(protection)
+        let protection = Protection::default().of_git_folder();
+        Mount::read_write(&self.folder, &self.container_path)
+            .protected(protection)
+            .of_repository(self.own.clone())
     }
 
     /// The same, where nothing can be changed.

@@ -8,7 +8,10 @@ use super::known_files::{KnownFile, Treatment, known_file};
 
 /// Keeps the host safe from what a task plants in a writable mount.
 ///
-/// What is at a protected path when the task starts is mounted read-only over the mount, so that writing, renaming and removing it
+/// Of each repository, the task has a copy-on-write view: what it does there is imported when it has ended, as data of a closed list, and
+/// the rest stays behind. Where no view can be made, the repository is read-only.
+///
+/// What is at another protected path when the task starts is mounted read-only over the mount, so that writing, renaming and removing it
 /// fail. What appears at a protected path meanwhile, or could not be mounted, is compared after the run, moved out of the mount into
 /// the quarantine folder of the state directory, and reported as [`TamperedPath`](crate::TamperedPath). That is done when the container is gone, so
 /// the result comes after it; an execution that ends in an error has what it tampered with in the log. A task that is killed together with the

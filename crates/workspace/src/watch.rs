@@ -12,6 +12,7 @@ use sandbox_files::tree::{Facts, Kind, Tree};
 use super::error::WorkspaceError;
 use super::git_follow::{self, Pointer};
 use super::git_index::{Versions, versions};
+use super::git_view::Views;
 use super::guards::{self, Guard, OtherMount, Over};
 use super::inventory::{Content, Inventory, Leaf, content};
 use super::judge;
@@ -53,7 +54,14 @@ impl Watch {
     pub(super) fn begin(
         mut mounts: Vec<Mount>,
         quarantine: PathBuf,
+        views: &mut Views,
     ) -> Result<(Vec<Mount>, Self), WorkspaceError> {
+        for mount in mounts.iter_mut().filter(|mount| mount.is_guarded() && mount.copy_dir().is_none()) {
+            if let Some(own) = mount.own_part() {
+                let failed = |source| WorkspaceError::new("look through", mount.host_path(), source);
+                *mount = views.instead_of(mount, own).map_err(failed)?;
+            }
+        }
         let mut watched = Vec::new();
         let mut over = Vec::new();
         for (index, mount) in mounts.iter().enumerate() {
@@ -81,7 +89,7 @@ impl Watch {
                 .filter_map(|(_, mount)| OtherMount::new(mount))
                 .collect();
             let place = mount.container_path();
-            let (guards, read_only) = guards::guard(&tree, &before, protection, place, &others)?;
+            let (guards, read_only) = guards::guard(&tree, &before, protection, place, &others, views)?;
             over.extend(read_only);
             over.extend(guards::cover(&tree, place, before.sockets.keys())?);
             let index = index_of(&tree).and_then(|(git, path)| {
@@ -112,11 +120,13 @@ impl Watch {
         self.mounts.iter().map(|mount| mount.tree.path())
     }
 
-    /// Compares, moves tampered paths away, and returns them, the newest first. Blocks.
-    pub(super) fn end(self) -> Vec<TamperedPath> {
+    /// Compares, moves tampered paths away, and returns them, the newest first. `import` writes to repositories of the host meanwhile, when
+    /// their work trees hold nothing any more that git would follow. Blocks.
+    pub(super) fn end(self, import: impl FnOnce()) -> Vec<TamperedPath> {
         let quarantine = Quarantine::new(self.quarantine);
         let mut findings: Vec<Finding> =
             self.mounts.iter().flat_map(|mount| mount.clean(&quarantine)).collect();
+        import();
         // It reads an index that a task wrote, which must not keep anything from being cleaned.
         findings.extend(self.mounts.iter().flat_map(WatchedMount::not_written));
         findings.sort_by_key(|(changed, _)| Reverse(*changed));

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::copy::{CopyInUse, WorkspaceCopy, take_outside};
 use super::error::WorkspaceError;
+use super::git_view::{GitChanges, Views, recover};
 use super::mount::Mount;
 use super::tampered::TamperedPath;
 use super::watch::Watch;
@@ -14,15 +15,40 @@ use super::worktrees;
 pub struct WorkspaceGuard {
     watch: Watch,
     copies: Vec<CopyInUse>,
+    views: Views,
+}
+
+/// What an execution did in its mounts that the host has to know.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Findings {
+    /// What it tampered with, which is out of the way.
+    pub tampered: Vec<TamperedPath>,
+    /// What came of what it did in repositories of [protected](Mount::protected) mounts, and what did not.
+    pub git: GitChanges,
+}
+
+impl Findings {
+    /// Whether there is nothing to say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tampered.is_empty() && self.git.is_empty()
+    }
 }
 
 impl WorkspaceGuard {
-    /// Prepares `mounts`; gives them with those that guard them.
+    /// Prepares `mounts`; gives them with those that guard them. What is tampered with is moved to `quarantine`. The views of repositories
+    /// are kept in `views`, which is named after the execution and lies in a folder with those of others; without it, tasks write in no
+    /// repository of a protected mount.
     ///
     /// # Errors
     ///
     /// When a mount cannot be read, or its copy cannot be made or is in use.
-    pub async fn take(mounts: Vec<Mount>, quarantine: PathBuf) -> Result<(Vec<Mount>, Self), WorkspaceError> {
+    pub async fn take(
+        mounts: Vec<Mount>,
+        quarantine: PathBuf,
+        views: Option<PathBuf>,
+    ) -> Result<(Vec<Mount>, Self), WorkspaceError> {
         blocking(move || {
             let copies = mounts.iter().filter_map(|mount| {
                 let folder = mount.copy_dir()?;
@@ -37,9 +63,10 @@ impl WorkspaceGuard {
             });
             let copies = copies.collect::<Result<_, _>>()?;
             let stand_ins = worktrees::stand_ins(&mounts);
-            let (mut mounts, watch) = Watch::begin(mounts, quarantine)?;
+            let mut views = Views::new(views);
+            let (mut mounts, watch) = Watch::begin(mounts, quarantine, &mut views)?;
             mounts.extend(stand_ins);
-            Ok((mounts, Self { watch, copies }))
+            Ok((mounts, Self { watch, copies, views }))
         })
         .await?
     }
@@ -62,22 +89,24 @@ impl WorkspaceGuard {
     /// Whether the end of the execution means nothing to the host.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.watch.is_empty() && self.copies.is_empty()
+        self.watch.is_empty() && self.copies.is_empty() && self.views.is_empty()
     }
 
-    /// To be called when the execution has ended: returns what it tampered with, which is then out of the way. Its copies are free
-    /// again; `is_gone` says whether the container was seen to go.
-    pub async fn release(self, is_gone: bool) -> Vec<TamperedPath> {
+    /// To be called when the execution has ended: moves away what it tampered with, imports what it did in repositories, and returns both.
+    /// Its copies are free again; `is_gone` says whether the container was seen to go, before which nothing is imported.
+    pub async fn release(self, is_gone: bool) -> Findings {
         let unseen = self.unseen("looking through it failed");
-        let Self { watch, copies } = self;
+        let Self { watch, copies, views } = self;
         let ended = blocking(move || {
             if is_gone {
                 copies.into_iter().for_each(CopyInUse::give_back);
             }
-            watch.end()
+            let mut git = GitChanges::default();
+            let tampered = watch.end(|| git = views.end(is_gone));
+            Findings { tampered, git }
         });
         match ended.await {
-            Ok(tampered) => tampered,
+            Ok(findings) => findings,
             Err(error) => {
                 tracing::error!(%error, "the mounts were not searched for tampered paths");
                 unseen
@@ -87,9 +116,20 @@ impl WorkspaceGuard {
 
     /// What is reported where no comparison was possible: anything in any of its mounts may have been tampered with.
     #[must_use]
-    pub fn unseen(&self, problem: &str) -> Vec<TamperedPath> {
+    pub fn unseen(&self, problem: &str) -> Findings {
         let roots = self.watch.roots();
-        roots.map(|root| TamperedPath::unseen(root.to_owned(), problem)).collect()
+        let tampered = roots.map(|root| TamperedPath::unseen(root.to_owned(), problem)).collect();
+        Findings { tampered, git: self.views.unseen(problem) }
+    }
+
+    /// Imports what executions did in repositories whose program was killed, from the folder that has the views of all: each once. To be
+    /// called when their containers are gone.
+    ///
+    /// # Errors
+    ///
+    /// When that ends in its middle. What cannot be imported is no error: it is reported, and stays.
+    pub async fn recover(views: PathBuf) -> Result<GitChanges, WorkspaceError> {
+        blocking(move || recover(&views)).await
     }
 }
 

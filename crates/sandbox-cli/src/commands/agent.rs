@@ -23,6 +23,7 @@ use crate::control::{ControlSocket, Controlled};
 use crate::credentials::Renewal;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+use crate::git_report::report_imported;
 use crate::launch::{Executed, Stage, on_stage, watched};
 use crate::network_log::blocked_hosts;
 use crate::owner::Owner;
@@ -239,8 +240,9 @@ async fn agent(
     let output = agent.output;
     let messages = (agent.input == AgentInput::StreamJson).then(|| Messages::begin(printer));
     let work = async |stage: Stage<'_>| Box::pin(execute(stage, &settings, agent, messages, printer)).await;
-    let finished = Box::pin(on_stage(&settings, printer, work)).await?;
+    let mut finished = Box::pin(on_stage(&settings, printer, work)).await?;
     if let (AgentOutput::Json, Some(Some(result))) = (output, &finished.value) {
+        finished.workspace.add_imported(&result.git);
         printer.line(json(result, &finished.workspace));
     }
     if output == AgentOutput::Text {
@@ -273,6 +275,7 @@ async fn execute(
             record.write(stage.run)?;
         }
         tamper_report::report(&result.tampered, &settings.root, printer);
+        report_imported(&result.git, &settings.root, printer);
     }
     let is_over = matches!(result, Some(Ok(_)));
     let (status, value) = match (result, why) {
@@ -290,9 +293,13 @@ async fn execute(
         (Some(Err(error)), None) => return Err(error.into()),
         (Some(Ok(result)), None) => {
             let mut status = report(&result, &agent.agent, agent.output, printer);
-            if let Some(failure) = tamper_report::not_written(&result.tampered, &settings.root) {
-                printer.failure(&failure);
-                status = if status == ExitStatus::Success { ExitStatus::Infrastructure } else { status };
+            let not_written = tamper_report::not_written(&result.tampered, &settings.root);
+            if let Some(failure) = &not_written {
+                printer.failure(failure);
+            }
+            let is_incomplete = not_written.is_some() || !result.git.failed.is_empty();
+            if status == ExitStatus::Success && is_incomplete {
+                status = ExitStatus::Infrastructure;
             }
             (status, Some(result))
         }

@@ -1,10 +1,13 @@
 //! `clean`: removing what ended runs left.
 
+use std::path::Path;
+
 use sandbox::{ImageSource, Sandbox, SandboxConfig};
 
 use crate::args::CleanArgs;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+use crate::git_report::report_recovered;
 use crate::printer::Printer;
 
 /// Removes what has no owner any more and says what that was; with `all`, also what runs share, with `force`, also `image`.
@@ -22,6 +25,7 @@ pub(crate) async fn clean(
             printer.line(format_args!("removed {kind} {name}"));
         }
     }
+    report_recovered(&report.git, Path::new(""), printer);
     let runs = sandbox.runs().clean().await?;
     for run in runs.iter().filter(|run| run.removed) {
         printer.line(format_args!("removed run {}", run.name));
@@ -57,7 +61,7 @@ pub(crate) async fn clean(
     } else {
         printer.hint("--force also removes the project's image");
     }
-    Ok(if report.failed.is_empty() && stuck.is_empty() {
+    Ok(if report.failed.is_empty() && stuck.is_empty() && report.git.failed.is_empty() {
         ExitStatus::Success
     } else {
         ExitStatus::Infrastructure

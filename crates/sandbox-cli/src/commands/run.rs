@@ -14,6 +14,7 @@ use crate::control::{ControlSocket, Controlled};
 use crate::credentials::Renewal;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+use crate::git_report::report_imported;
 use crate::launch::{Executed, Stage, on_stage, watched};
 use crate::owner::Owner;
 use crate::printer::Printer;
@@ -164,6 +165,7 @@ pub(super) fn ended(
 ) -> Result<ExitStatus, Failure> {
     if let Some(Ok(result)) = &result {
         tamper_report::report(&result.tampered, &settings.root, printer);
+        report_imported(&result.git, &settings.root, printer);
     }
     if let Some(error) = output {
         return Err(Failure::doing("write the command's output to stdout")(error));
@@ -189,6 +191,8 @@ pub(super) fn ended(
             printer.failure(&failure);
             Ok(ExitStatus::of_command(result.exit_code))
         }
+        // Why was said.
+        None if result.exit_code == 0 && !result.git.failed.is_empty() => Ok(ExitStatus::Infrastructure),
         None => Ok(ExitStatus::of_command(result.exit_code)),
     }
 }

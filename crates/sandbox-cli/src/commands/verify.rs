@@ -1,6 +1,7 @@
 //! `verify`: whether the sandbox keeps its guarantees on this engine, in this image.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use sandbox::Sandbox;
 use sandbox::diagnostics::{Finding, VerifyReport, VerifySpec};
@@ -10,6 +11,7 @@ use serde::Serialize;
 use crate::args::Output;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+use crate::git_report::report_recovered;
 use crate::interrupt::Interrupts;
 use crate::printer::{Printer, Style};
 use crate::run_folder::RunFolder;
@@ -41,7 +43,7 @@ async fn in_sandbox(
     settings: &VerifySettings,
     printer: Printer,
 ) -> Result<VerifyReport, Failure> {
-    sandbox.sweep().await?;
+    report_recovered(&sandbox.sweep().await?.git, Path::new(""), printer);
     let run = RunFolder::create(&settings.logs, sandbox.instance_id())?;
     let image = sandbox
         .ensure_image(

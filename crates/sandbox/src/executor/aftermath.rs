@@ -10,8 +10,8 @@ use crate::context::Shared;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
 use crate::ssh::RunningAgent;
-use crate::task::close;
-use sandbox_workspace::{TamperedPath, WorkspaceGuard};
+use crate::task::{close, log_git};
+use sandbox_workspace::{Findings, WorkspaceGuard};
 
 /// A container that is set up, its proxy, and what is held of the host's folders for it.
 #[derive(Debug)]
@@ -23,12 +23,12 @@ pub(super) struct ActiveContainer {
     pub(super) agent: Option<RunningAgent>,
 }
 
-/// Removes the containers of an executor. It goes on when no one waits for it, and keeps tampered paths until they are asked for.
+/// Removes the containers of an executor. It goes on when no one waits for it, and keeps what it found until that is asked for.
 #[derive(Debug)]
 pub(super) struct Aftermath {
     pub(super) shared: Arc<Shared>,
-    /// Tampered paths that were not reported yet. Locked for single operations only.
-    tampered: Mutex<Vec<TamperedPath>>,
+    /// What was not reported yet. Locked for single operations only.
+    findings: Mutex<Findings>,
     /// What could not be removed: its processes may still write, so its mounts stay held. Locked for single operations only.
     stuck: Mutex<Vec<ActiveContainer>>,
     /// How many containers are being removed.
@@ -41,7 +41,7 @@ impl Aftermath {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            tampered: Mutex::default(),
+            findings: Mutex::default(),
             stuck: Mutex::default(),
             pending: watch::Sender::new(0),
             turn: Turn::default(),
@@ -92,9 +92,9 @@ impl Aftermath {
         ended
     }
 
-    /// The tampered paths that were not reported yet.
-    pub(super) fn take_tampered(&self) -> Vec<TamperedPath> {
-        std::mem::take(&mut *lock(&self.tampered))
+    /// What was not reported yet.
+    pub(super) fn take_findings(&self) -> Findings {
+        std::mem::take(&mut *lock(&self.findings))
     }
 
     async fn tear_down(&self, active: ActiveContainer) -> Result<(), SandboxError> {
@@ -112,11 +112,14 @@ impl Aftermath {
 
     async fn look_through(&self, hold: WorkspaceGuard) {
         let _turn = self.turn.lock().await;
-        let tampered = hold.release(true).await;
+        let Findings { tampered, git, .. } = hold.release(true).await;
+        log_git(&git);
         for thing in &tampered {
             tracing::warn!(path = %thing.path.display().to_string().escape_debug(), "a command tampered with a path");
         }
-        lock(&self.tampered).extend(tampered);
+        let mut findings = lock(&self.findings);
+        findings.tampered.extend(tampered);
+        findings.git = std::mem::take(&mut findings.git).and(git);
     }
 }
 

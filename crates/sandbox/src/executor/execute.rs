@@ -12,7 +12,7 @@ use crate::error::{ExecutorError, SandboxError};
 use crate::program::unreadable;
 use crate::spec::{InvalidSpec, Mount};
 use crate::task::resolver;
-use sandbox_workspace::TamperedPath;
+use sandbox_workspace::{Findings, GitChanges};
 
 use super::aftermath::Aftermath;
 use super::command::request;
@@ -96,7 +96,8 @@ impl Executor {
             output_limit: self.config.output_limit,
         };
         let result = Box::pin(self.perform(work)).await?;
-        Ok(ExecResult { tampered: self.aftermath.take_tampered(), ..result })
+        let Findings { tampered, git, .. } = self.aftermath.take_findings();
+        Ok(ExecResult { tampered, git, ..result })
     }
 
     /// Writes `content` to the file at the absolute `path` of the container, as a command would: with its rights, and along the container's
@@ -153,13 +154,14 @@ impl Executor {
 
     /// Ends and removes the container, with whatever runs in it. Nothing happens when there is none; the next command makes a new one.
     ///
-    /// Returns the tampered paths of [protected](Mount::protected) mounts that no [`ExecResult::tampered`] reported: they were moved away.
+    /// Returns what no [`ExecResult`] reported: the tampered paths of [protected](Mount::protected) mounts, which were moved away, and what
+    /// came of what commands did in repositories of those.
     ///
     /// # Errors
     ///
     /// When the container cannot be removed. A sweep removes it later; until then its mounts count as in use, and tampered paths in them are
     /// where it was. To call this once more is to try it once more.
-    pub async fn cleanup(&self) -> Result<Vec<TamperedPath>, SandboxError> {
+    pub async fn cleanup(&self) -> Result<Findings, SandboxError> {
         // Held to the end: a command that comes meanwhile gets its container when the mounts of the last one are free.
         let mut current = self.session.lock().await;
         let closed = match current.take() {
@@ -167,7 +169,7 @@ impl Executor {
             None => Ok(()),
         };
         closed.and(self.aftermath.finish().await)?;
-        Ok(self.aftermath.take_tampered())
+        Ok(self.aftermath.take_findings())
     }
 
     /// A file is there whole, or it is an error.
@@ -250,6 +252,7 @@ fn result(session: &Session, ran: Ran) -> Result<ExecResult, SandboxError> {
         exceeded,
         duration: ran.duration,
         tampered: Vec::new(),
+        git: GitChanges::default(),
     })
 }
 

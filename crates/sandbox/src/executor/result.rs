@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use sandbox_inside::ExceededLimit;
-use sandbox_workspace::TamperedPath;
+use sandbox_workspace::{GitChanges, TamperedPath};
 use serde::Serialize;
 
 use crate::task::text;
@@ -41,6 +41,9 @@ pub struct ExecResult {
     /// Of commands that run side by side in one mount, any may report what another tampered with.
     #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
+    /// What came of what was done in repositories of such mounts since the last result, and what did not: as [`tampered`](Self::tampered),
+    /// it is known when the container has ended.
+    pub git: GitChanges,
 }
 
 impl ExecResult {

@@ -8,6 +8,7 @@ use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
 
 use sandbox_podman::{Engine, EngineError};
+use sandbox_workspace::GitChanges;
 
 use super::instance::{self, Liveness, LockLocation};
 use super::inventory::{Found, ObjectKind, find, find_instance};
@@ -38,6 +39,8 @@ pub struct SweepReport {
     pub instances: Vec<String>,
     /// Names of objects that could not be removed; the log says why.
     pub failed: Vec<String>,
+    /// What came of what tasks of dead instances did in repositories, and what did not.
+    pub git: GitChanges,
 }
 
 /// Removes what dead instances of `prefix` left: containers, then networks, then lock files. The egress network stays, even if a dead instance made

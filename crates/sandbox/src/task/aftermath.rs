@@ -1,4 +1,4 @@
-//! The end of an execution: what it tampered with is looked for when nothing of it lives any more.
+//! The end of an execution: what it tampered with is looked for, and what it did in repositories imported, when nothing of it lives any more.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use crate::container::ProgramControl;
 use crate::context::Shared;
 use crate::egress::RunningProxy;
 use crate::error::SandboxError;
-use sandbox_workspace::{TamperedPath, WorkspaceGuard};
+use sandbox_workspace::{FailedImport, Findings, GitChanges, TamperedPath, WorkspaceGuard};
 
 use super::undo;
 
-/// Removes an execution, and returns what it tampered with. Its caller waits for no more than that takes.
+/// Removes an execution, and returns what it did in its mounts. Its caller waits for no more than that takes.
 pub(super) async fn of(
     shared: &Shared,
     handle: Arc<dyn ProgramControl>,
     proxy: Option<RunningProxy>,
     hold: WorkspaceGuard,
-) -> Vec<TamperedPath> {
+) -> Findings {
     if hold.is_empty() {
         shared.in_background(undo::tear_down(handle, proxy));
-        return Vec::new();
+        return Findings::default();
     }
     let (sender, receiver) = oneshot::channel();
     let unseen = hold.unseen("looking for it failed");
@@ -35,13 +35,13 @@ pub(super) async fn of(
     receiver.await.unwrap_or(unseen)
 }
 
-/// Returns `result`. Where it is an error, `tampered` goes to the log, as there is no result to report it with.
+/// Returns `result`. Where it is an error, `findings` go to the log, as there is no result to report them with.
 pub(super) fn logged_on_error<T>(
     result: Result<T, SandboxError>,
-    tampered: &[TamperedPath],
+    findings: &Findings,
 ) -> Result<T, SandboxError> {
     if result.is_err() {
-        log_tampered(tampered);
+        log_findings(findings);
     }
     result
 }
@@ -51,20 +51,26 @@ pub(super) fn logged_on_error<T>(
 async fn look(
     removal: impl Future<Output = Result<(), SandboxError>>,
     hold: WorkspaceGuard,
-    sender: oneshot::Sender<Vec<TamperedPath>>,
+    sender: oneshot::Sender<Findings>,
 ) -> Result<(), SandboxError> {
     let removed = removal.await;
     if removed.is_err() {
         tracing::warn!("tampered paths of a task are looked for while its container may still be there");
     }
-    if let Err(tampered) = sender.send(hold.release(removed.is_ok()).await) {
-        log_tampered(&tampered);
+    if let Err(findings) = sender.send(hold.release(removed.is_ok()).await) {
+        log_findings(&findings);
     }
     removed
 }
 
-/// For an execution that has no result to report it with.
-pub(super) fn log_tampered(tampered: &[TamperedPath]) {
+/// For an execution that has no result to report them with.
+pub(super) fn log_findings(findings: &Findings) {
+    log(&findings.tampered, &findings.git);
+}
+
+/// For one whose result nobody has.
+pub(super) fn log(tampered: &[TamperedPath], git: &GitChanges) {
+    log_git(git);
     for thing in tampered {
         tracing::warn!(
             path = ?thing.path,
@@ -72,6 +78,16 @@ pub(super) fn log_tampered(tampered: &[TamperedPath]) {
             problem = ?thing.problem,
             "a task that came to no result wrote what programs of the host follow on their own"
         );
+    }
+}
+
+/// What came of what a task did in repositories, and what did not.
+pub(crate) fn log_git(git: &GitChanges) {
+    for FailedImport { path, problem, kept_in, .. } in &git.failed {
+        tracing::warn!(repository = ?path, problem, ?kept_in, "what a task did in a repository could not be imported, and is kept");
+    }
+    for repository in &git.repositories {
+        tracing::info!(repository = ?repository.path, refs = repository.report.refs.len(), "imported what a task did");
     }
 }
 
@@ -98,7 +114,7 @@ mod tests {
         for removed in [Ok(()), Err(SandboxError::Busy)] {
             let failed = removed.is_err();
             let quarantine = folder.path().join("quarantine");
-            let (_, hold) = WorkspaceGuard::take(vec![mount.clone()], quarantine).await.unwrap();
+            let (_, hold) = WorkspaceGuard::take(vec![mount.clone()], quarantine, None).await.unwrap();
             assert!(!hold.is_empty());
             let removal = async {
                 tokio::task::yield_now().await;
@@ -107,23 +123,24 @@ mod tests {
             };
             let (sender, receiver) = oneshot::channel();
             assert_eq!(look(removal, hold, sender).await.is_err(), failed);
-            let tampered = receiver.await.unwrap();
+            let tampered = receiver.await.unwrap().tampered;
             assert_eq!(tampered.len(), 1, "{tampered:?}");
             assert!(tampered[0].moved_to.is_some() && !tree.join(".envrc").exists());
         }
         let (_, hold) =
-            WorkspaceGuard::take(vec![Mount::read_write(&tree, "/workspace")], tree).await.unwrap();
+            WorkspaceGuard::take(vec![Mount::read_write(&tree, "/workspace")], tree, None).await.unwrap();
         assert!(hold.is_empty());
     }
 
     #[test]
     fn an_execution_without_a_result_writes_to_the_log() {
         let folder = tempfile::tempdir().unwrap();
-        let tampered = [TamperedPath::unseen(folder.path().join("a\nb"), "no")];
+        let mut findings = Findings::default();
+        findings.tampered.push(TamperedPath::unseen(folder.path().join("a\nb"), "no"));
         let said = |result: Result<(), SandboxError>| {
             let log = Log::default();
             tracing::subscriber::with_default(log.clone(), || {
-                let _ = logged_on_error(result, &tampered);
+                let _ = logged_on_error(result, &findings);
             });
             log.0.lock().unwrap().clone()
         };

@@ -11,6 +11,7 @@ use futures_util::Stream;
 use rand::RngExt as _;
 use sandbox_podman::TerminalSize;
 use sandbox_session::SessionStore;
+use sandbox_workspace::Findings;
 use tokio::io::AsyncRead;
 
 use crate::agent::{Agent, Request, Translator, Typed};
@@ -280,7 +281,7 @@ impl Task {
         Execution::spawn(
             &self.0.runner.switch,
             Input::CHUNKS,
-            |result| &result.tampered,
+            |result| aftermath::log(&result.tampered, &result.git),
             |owner| async move { inner.interact(prompt, terminal, input, owner).await },
         )
     }
@@ -290,7 +291,7 @@ impl Task {
         Execution::spawn(
             &self.0.runner.switch,
             1,
-            |result| &result.tampered,
+            |result| aftermath::log(&result.tampered, &result.git),
             |owner| async move { inner.execute(prompt, messages, owner).await },
         )
     }
@@ -335,14 +336,15 @@ impl Inner {
         };
         let mut reading = Reading::new(reply, events, watchdog, resumes, Translator::new(agent));
         reading.leaves_partial_out = partial;
-        let Finished { end, timings, tampered, traffic } =
+        let Finished { end, timings, findings, traffic } =
             self.runner.run(&self.spec.launch, program, input, &mut reading, gone).await?;
         let result = match end {
             Ok(end) => reading.finish(&end, timings).await,
             Err(error) => Err(error),
         };
-        let result = aftermath::logged_on_error(result, &tampered)?;
-        Ok(ExecutionResult { tampered, traffic, ..result })
+        let result = aftermath::logged_on_error(result, &findings)?;
+        let Findings { tampered, git, .. } = findings;
+        Ok(ExecutionResult { tampered, git, traffic, ..result })
     }
 
     #[tracing::instrument(name = "execution", skip_all, fields(context = self.spec.launch.context))]

@@ -11,6 +11,7 @@ use crate::container::Chunk;
 use crate::context::Shared;
 use crate::error::SandboxError;
 use crate::spec::CommandSpec;
+use sandbox_workspace::Findings;
 
 use super::aftermath;
 use super::capture::Capture;
@@ -91,7 +92,7 @@ impl Command {
         Execution::spawn(
             &self.0.runner.switch,
             Input::CHUNKS,
-            |result| &result.tampered,
+            |result| aftermath::log(&result.tampered, &result.git),
             |owner| async move { inner.execute(input, owner).await },
         )
     }
@@ -130,8 +131,9 @@ impl Kept {
 
     /// What the execution came to that wrote this.
     pub(super) fn result(self, finished: Finished) -> Result<CommandResult, SandboxError> {
-        let Finished { end, timings, tampered, traffic } = finished;
-        let end = aftermath::logged_on_error(end, &tampered)?;
+        let Finished { end, timings, findings, traffic } = finished;
+        let end = aftermath::logged_on_error(end, &findings)?;
+        let Findings { tampered, git, .. } = findings;
         Ok(CommandResult {
             exit_code: end.exit.code,
             stdout: self.stdout.into_bytes(),
@@ -141,6 +143,7 @@ impl Kept {
             stopped: end.ended == Ended::Stopped,
             oom_killed: end.exit.oom_killed,
             tampered,
+            git,
             traffic,
             timings,
         })

@@ -8,14 +8,11 @@ use std::task::{Context, Poll};
 use std::vec;
 
 use futures_util::Stream;
-use sandbox_workspace::TamperedPath;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::Instrument as _;
 
 use crate::error::SandboxError;
 use crate::stop_switch::StopSwitch;
-
-use super::aftermath;
 
 /// An execution that runs. It is a [`Stream`] of what happens, and gives its result when it is awaited.
 ///
@@ -72,16 +69,16 @@ impl Drop for Room {
     }
 }
 
-/// A result that may still be taken; else the paths it tampered with are reported.
+/// A result that may still be taken; else what has to be known of it is logged.
 struct Unclaimed<R> {
     result: Option<R>,
-    tampered: fn(&R) -> &[TamperedPath],
+    log: fn(&R),
 }
 
 impl<R> Drop for Unclaimed<R> {
     fn drop(&mut self) {
         if let Some(result) = &self.result {
-            aftermath::log_tampered((self.tampered)(result));
+            (self.log)(result);
         }
     }
 }
@@ -92,11 +89,11 @@ where
     R: Send + 'static,
 {
     /// Runs `work` in the background unless `switch` says that the last one still runs. `room` is how many batches of events may wait;
-    /// `tampered` finds in a result what has to be logged when no one takes it.
+    /// `log` logs what has to be known of a result when no one takes it.
     pub(super) fn spawn<W>(
         switch: &Arc<StopSwitch>,
         room: usize,
-        tampered: fn(&R) -> &[TamperedPath],
+        log: fn(&R),
         work: impl FnOnce(Owner<E>) -> W,
     ) -> Self
     where
@@ -111,7 +108,7 @@ where
                 let events = Events { sender, room: Arc::clone(&room) };
                 let work = work(Owner { events, gone });
                 let finished = async move {
-                    let result = work.await.map(|result| Unclaimed { result: Some(result), tampered });
+                    let result = work.await.map(|result| Unclaimed { result: Some(result), log });
                     // The next one can begin once the result is there.
                     drop(running);
                     drop(send_result.send(result));
@@ -221,7 +218,7 @@ mod tests {
     where
         W: Future<Output = Result<u32, SandboxError>> + Send + 'static,
     {
-        Execution::spawn(switch, 1, |_| &[], work)
+        Execution::spawn(switch, 1, |_| {}, work)
     }
 
     /// Sends batches of two for ever; gives how many were taken from it when there is no reader any more.
@@ -316,9 +313,8 @@ mod tests {
         let reports = Arc::new(std::sync::atomic::AtomicU32::new(0));
         let result = |reports: &Arc<std::sync::atomic::AtomicU32>| Unclaimed {
             result: Some(Arc::clone(reports)),
-            tampered: |reports: &Arc<std::sync::atomic::AtomicU32>| {
+            log: |reports: &Arc<std::sync::atomic::AtomicU32>| {
                 reports.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                &[]
             },
         };
         let mut taken = result(&reports);

@@ -81,7 +81,7 @@ pub(crate) async fn start(
     let id = ObjectId::random(&launch.context);
     let mounts = mounts::resolved(shared.state_dir(), &launch.mounts)?;
     let taken = async {
-        let taken = WorkspaceGuard::take(mounts, shared.quarantine(&id)).await;
+        let taken = WorkspaceGuard::take(mounts, shared.quarantine(&id), Some(shared.views(&id))).await;
         taken.map_err(SandboxError::from)
     };
     let (image, (mounts, mut hold)) = tokio::try_join!(shared.image_id(&launch.image), taken)?;
@@ -141,7 +141,7 @@ pub(crate) async fn start(
         }
         Err(error) => {
             // An engine that does not answer may have started it. The container is gone again.
-            aftermath::log_tampered(&hold.release(false).await);
+            aftermath::log_findings(&hold.release(false).await);
             undo::log_leftover(undo::close(proxy).await);
             Err(error)
         }

@@ -24,6 +24,7 @@ mod runner;
 mod undo;
 mod watchdog;
 
+pub(crate) use aftermath::log_git;
 pub use agent::{Prompt, Task};
 pub(crate) use capture::Capture;
 pub use command::{Command, Input};

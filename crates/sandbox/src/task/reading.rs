@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use claude_output::{EventKind, EventParser, ParsedLine, StreamEvent};
 use sandbox_session::{ReplyEnd, ReplyWriter};
+use sandbox_workspace::GitChanges;
 use tokio::time::Instant;
 
 use crate::agent::Translator;
@@ -190,6 +191,7 @@ impl Reading {
                 timed_out: end.ended == Ended::Timeout,
                 oom_killed: end.exit.oom_killed,
                 tampered: Vec::new(),
+                git: GitChanges::default(),
                 traffic: None,
                 timings,
             }),

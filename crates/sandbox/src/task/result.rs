@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use sandbox_proxy_protocol::Traffic;
 use sandbox_session::MissingEvents;
-use sandbox_workspace::TamperedPath;
+use sandbox_workspace::{GitChanges, TamperedPath};
 
 use super::Outcome;
 
@@ -53,6 +53,9 @@ pub struct ExecutionResult {
     /// What it wrote where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
     #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
+    /// What came of what it did in repositories of [protected](crate::Mount::protected) mounts, and what did not. Of a copy,
+    /// [`WorkspaceCopy`](crate::workspace::WorkspaceCopy) says that.
+    pub git: GitChanges,
     /// What was used of the network; `None` where there was no proxy, or it had ended.
     pub traffic: Option<Traffic>,
     /// Where the time went.
@@ -82,6 +85,9 @@ pub struct CommandResult {
     /// What it wrote where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
     #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
+    /// What came of what it did in repositories of [protected](crate::Mount::protected) mounts, and what did not. Of a copy,
+    /// [`WorkspaceCopy`](crate::workspace::WorkspaceCopy) says that.
+    pub git: GitChanges,
     /// What was used of the network; `None` where there was no proxy, or it had ended.
     pub traffic: Option<Traffic>,
     /// Where the time went.
@@ -124,6 +130,7 @@ mod tests {
             stopped: false,
             oom_killed: false,
             tampered: vec![TamperedPath::unseen(not_text(), "no")],
+            git: GitChanges::default(),
             traffic: None,
             timings: Timings::default(),
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sandbox_proxy_protocol::Traffic;
-use sandbox_workspace::TamperedPath;
+use sandbox_workspace::Findings;
 use tokio::io::AsyncRead;
 
 use crate::container::LaunchedProgram;
@@ -33,7 +33,7 @@ pub(super) struct Runner {
 pub(super) struct Finished {
     pub(super) end: Result<End, SandboxError>,
     pub(super) timings: Timings,
-    pub(super) tampered: Vec<TamperedPath>,
+    pub(super) findings: Findings,
     pub(super) traffic: Option<Traffic>,
 }
 
@@ -71,7 +71,7 @@ impl Runner {
             Some(proxy) => proxy.control().traffic().await.ok(),
             None => None,
         };
-        let tampered = aftermath::of(&self.shared, handle, proxy, hold).await;
-        Ok(Finished { end, timings, tampered, traffic })
+        let findings = aftermath::of(&self.shared, handle, proxy, hold).await;
+        Ok(Finished { end, timings, findings, traffic })
     }
 }

@@ -9,18 +9,18 @@ use sandbox_host_git::Left;
 use serde::Serialize;
 
 use super::super::error::WorkspaceError;
+use super::super::git_view::{self, GitChanges, WaitingSetting, git_changes};
+use super::super::path_text::PathText;
 use super::super::protection::Protection;
 use super::change::{Change, ChangeKind, EntryKind, HeldBack};
 use super::changes::{Comparison, Differences};
 use super::fail_point::{FailPoint, FailPoints, stopped};
 use super::fingerprint::ContentFingerprint;
 use super::finish::{finish, recover};
-use super::git_changes::{self, GitChanges, WaitingSetting};
 use super::imports::{Imports, hold_recorded};
 use super::journal::{Journal, Phase, Step, VERSION};
 use super::keep::Kept;
 use super::notes;
-use super::path_text::PathText;
 use super::repositories;
 use super::room;
 use super::stage::{self, Stage, new};
@@ -103,9 +103,9 @@ fn apply_within(
     }
     let run = format!("copy-{:08x}", rand::rng().random::<u32>());
     let opened = from.repositories.opened(&from.host, folder, |path| !waiting.contains(path))?;
-    let imports = Imports::prepare(&opened, &repositories::run(&run), folder)?;
+    let imports = Imports::prepare(&opened, &git_view::run(&run), folder)?;
     let taken = taken(&options.git_settings, &imports, folder)?;
-    let git = |repositories| GitChanges { repositories, left: judged.left.clone(), settings: Vec::new() };
+    let git = |repositories| GitChanges { repositories, left: judged.left.clone(), ..GitChanges::default() };
     let mut keeps = Kept::of(&held_back);
     let mut keeps_outside = false;
     for path in &waiting {

@@ -10,6 +10,7 @@ use sandbox_files::tree::{Facts, Kind, Tree};
 use sandbox_host_git::Left;
 
 use super::super::error::WorkspaceError;
+use super::super::git_view::is_repository;
 use super::super::host_follow::HostFollows;
 use super::super::inventory::{makes_repository, protected};
 use super::super::names::Names;
@@ -17,7 +18,7 @@ use super::super::protection::Protection;
 use super::super::role::text;
 use super::super::sparse::same_content;
 use super::change::{Change, ChangeKind, EntryKind, HeldBack};
-use super::repositories::{Repositories, is_repository};
+use super::repositories::Repositories;
 use super::xattr;
 
 /// What lies deeper is no work on a tree, and too deep for other programs too.

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use sandbox_files::tree::Tree;
 
 use super::super::error::WorkspaceError;
+use super::super::git_view::git_changes;
 use super::commit::{self, Undone};
 use super::fail_point::{FailPoint, FailPoints, stopped};
 use super::imports::{self, Failed};
 use super::journal::{Journal, Phase, Step};
 use super::stage::{self, Stage};
-use super::sync;
-use super::{git_changes, notes};
+use super::{notes, sync};
 
 /// Finishes or undoes what an apply that ended in its middle left in `folder`.
 pub(super) fn recover(folder: &Path, fail_points: FailPoints<'_>) -> Result<(), WorkspaceError> {

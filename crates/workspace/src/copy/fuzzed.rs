@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use fuzz_input::Input;
 
 use super::super::error::WorkspaceError;
+use super::super::overlay::overlay_folders;
 use super::super::protection::Protection;
-use super::{ApplyOptions, ChangeKind, EntryKind, WorkspaceCopy, overlay_folders};
+use super::{ApplyOptions, ChangeKind, EntryKind, WorkspaceCopy};
 use crate::fuzzing::{Bed, Found, Script, found};
 
 /// The first byte chooses what is applied; the rest are the files of the tree, and what the task has made in its copy.

@@ -7,10 +7,10 @@ use sandbox_files::tree::Tree;
 use sandbox_host_git::{Error, HostRepository, Import, RunName};
 
 use super::super::error::WorkspaceError;
+use super::super::git_view::{Opened, RepositoryChanges, WaitingSetting, git_changes, is_in_git, run};
 use super::change::{Change, HeldBack};
-use super::git_changes::{self, RepositoryChanges, WaitingSetting};
 use super::journal::{Journal, Phase};
-use super::repositories::{Opened, Repositories, is_in_git, run};
+use super::repositories::Repositories;
 
 /// What is to be written to repositories.
 pub(super) struct Imports<'a> {

@@ -8,10 +8,10 @@ use sandbox_files::{Replacement, or_absent, read_if_present};
 use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
+use super::super::git_view::WaitingSetting;
+use super::super::path_text::{self, PathText};
 use super::fingerprint::ContentFingerprint;
-use super::git_changes::WaitingSetting;
 use super::keep::Kept;
-use super::path_text::{self, PathText};
 
 pub(super) const NAME: &str = "journal.json";
 

@@ -17,9 +17,9 @@ use sandbox_files::or_absent;
 use sandbox_files::tree::{Facts, Kind, Tree};
 
 use super::super::error::WorkspaceError;
+use super::super::path_text;
+use super::super::trash;
 use super::change::{Change, ChangeKind, HeldBack};
-use super::path_text;
-use super::trash;
 
 /// The upper layer that takes the place of the other.
 const NEXT: &str = "upper-next";

@@ -10,30 +10,22 @@ mod fingerprint;
 mod finish;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzed;
-mod git_changes;
 mod held;
 mod imports;
 mod journal;
 mod keep;
 mod notes;
-mod path_text;
 mod places;
-mod removal;
 mod repositories;
 mod room;
 mod stage;
 mod state;
 mod sync;
-mod trash;
-#[cfg(test)]
-mod unprivileged;
 mod xattr;
 
 pub use apply::{Applied, ApplyOptions};
 pub use change::{Change, ChangeKind, EntryKind, HeldBack};
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fuzzed::workspace_copy;
-pub use git_changes::{GitChanges, RepositoryChanges, WaitingSetting};
-pub use notes::overlay_folders;
 pub(crate) use state::{CopyInUse, git_folder, take_outside};
 pub use state::{Versions, WorkspaceCopy};

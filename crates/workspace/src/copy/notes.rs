@@ -1,19 +1,22 @@
 //! What is kept about a copy in its folder: when it began, and what was there.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use sandbox_files::{FileLock, Replacement, or_absent, read_if_present};
 use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
+use super::super::git_view::git_changes;
 use super::super::names::Names;
+use super::super::overlay::{self, UPPER, WORK};
+use super::super::path_text::{self, PathText};
+use super::super::trash;
 use super::keep::{self, Kept};
-use super::path_text::{self, PathText};
-use super::places::{GIT, UPPER, WORK};
-use super::{git_changes, journal, repositories, trash};
+use super::places::GIT;
+use super::{journal, repositories};
 
 /// Of what is kept here: 3 has what repositories were.
 const VERSION: u32 = 3;
@@ -21,8 +24,6 @@ pub(super) const BEGUN: &str = "begun.json";
 pub(super) const LOCK: &str = "lock";
 /// There from the moment when a task gets the copy until its container is known to be gone.
 pub(super) const TAKEN: &str = "taken";
-/// What `statfs` calls an overlay, on which no other can be stacked.
-pub(super) const OVERLAYFS: u64 = 0x794c_7630;
 
 /// When a copy began, and of what.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -36,12 +37,6 @@ pub(super) struct Begun {
     /// What had changed on both sides before.
     #[serde(default)]
     pub(super) conflicts: Vec<PathText>,
-}
-
-/// The folders that the engine's overlay writes in.
-#[must_use]
-pub fn overlay_folders(folder: &Path) -> (PathBuf, PathBuf) {
-    (folder.join(UPPER), folder.join(WORK))
 }
 
 /// Throws away everything but the lock: what cannot be removed counts for nothing, and waits for the next time.
@@ -74,24 +69,7 @@ pub(super) fn lock(folder: &Path, tree: &Path) -> Result<FileLock, WorkspaceErro
 
 pub(super) fn begin(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     forget(folder)?;
-    let failed = |source| WorkspaceError::new("prepare a copy in", folder, source);
-    let kind = rustix::fs::statfs(folder).map_err(|error| failed(error.into()))?.f_type;
-    if u64::try_from(kind) == Ok(OVERLAYFS) {
-        return Err(WorkspaceError::unreadable(
-            folder,
-            "it lies on an overlay, on which the kernel stacks no other; keep the state on another file system",
-        ));
-    }
-    let (upper, work) = overlay_folders(folder);
-    fs::create_dir(&work).map_err(failed)?;
-    fs::create_dir(&upper).map_err(failed)?;
-    // What the task sees at the top of the tree is what the upper folder is.
-    let top = fs::metadata(tree).map_err(failed)?;
-    if rustix::process::geteuid().is_root() {
-        chown(&upper, Some(top.uid()), Some(top.gid())).map_err(failed)?;
-    }
-    fs::set_permissions(&upper, Permissions::from_mode(top.mode() & 0o7777)).map_err(failed)?;
-    Ok(())
+    overlay::make(tree, folder)
 }
 
 /// Leaves the changes `kept` in the copy, over the tree as it is now, and what it has of a repository outside if `keeps_outside` says so.

@@ -16,9 +16,9 @@ use rustix::io::Errno;
 
 use sandbox_files::tree::{Facts, Kind, Tree};
 
+use super::super::removal;
 use super::change::Change;
 use super::changes::{Comparison, target};
-use super::removal;
 use super::xattr;
 
 /// What the names of stages begin with.

@@ -11,20 +11,22 @@ use sandbox_files::tree::{Kind, Tree};
 use sandbox_files::{FileLock, create_folder, or_absent};
 
 use super::super::error::WorkspaceError;
+use super::super::git_view::{GitChanges, git_changes};
 use super::super::names::Names;
+use super::super::overlay::{UPPER, WORK};
+use super::super::path_text::PathText;
 use super::super::protection::Protection;
+use super::super::trash;
 use super::apply::{Applied, ApplyOptions};
 use super::change::Change;
 use super::changes::Comparison;
 use super::finish::recover;
-use super::git_changes::GitChanges;
 use super::notes::{
     BEGUN, Begun, TAKEN, begin, lock, note_beginning, now, read_begun, remove_notes, write_begun,
 };
-use super::path_text::PathText;
-use super::places::{GIT, UPPER, WORK};
+use super::places::GIT;
 use super::repositories::Repositories;
-use super::{apply, git_changes, journal, repositories, trash};
+use super::{apply, journal, repositories};
 
 /// A copy-on-write view of a work tree, in a folder of its own. [`Mount::copy_on_write`](crate::Mount::copy_on_write) makes one
 /// when a task starts; a later task with the same folder goes on with it.
@@ -198,7 +200,8 @@ impl WorkspaceCopy {
                 repositories.push(changes);
             }
         }
-        Ok(GitChanges { repositories, left: judged.left, settings: git_changes::read(&self.folder)? })
+        let settings = git_changes::read(&self.folder)?;
+        Ok(GitChanges { repositories, left: judged.left, settings, failed: Vec::new() })
     }
 
     /// Brings the changes into the work tree, and what the task did in repositories into those: all of it, or nothing when anything fails.

@@ -53,7 +53,8 @@ impl Bed {
 
     fn begin(&self, protection: Protection) -> (Vec<Mount>, Watch) {
         let mount = Mount::read_write(self.tree(), "/workspace").protected(protection);
-        Watch::begin(vec![mount], self.folder.path().join("quarantine")).unwrap()
+        let quarantine = self.folder.path().join("quarantine");
+        Watch::begin(vec![mount], quarantine, &mut Views::new(None)).unwrap()
     }
 
     /// What was tampered with when `task` has run.
@@ -62,7 +63,7 @@ impl Bed {
         // Where there are guards, a task cannot do what these do.
         watch.mounts.iter_mut().for_each(|mount| mount.guards.clear());
         task(self);
-        let tampered = watch.end();
+        let tampered = watch.end(|| {});
         for thing in &tampered {
             assert!(thing.path.symlink_metadata().is_err() || thing.restored, "{thing:?}");
             let is_kept = |to: &PathBuf| to.symlink_metadata().is_ok();
@@ -244,13 +245,13 @@ fn what_a_guard_stood_over_is_the_hosts_own_business() {
     let (_, watch) = bed.begin(Protection::default());
     bed.write(".git/hooks/pre-commit", "the user's");
     bed.write(".git/config", "[alias]\n st = !the-users\n");
-    assert!(watch.end().is_empty());
+    assert!(watch.end(|| {}).is_empty());
 
     // A program that replaces the file takes the mount away: from then on the task could write there.
     let (_, watch) = bed.begin(Protection::default());
     bed.write("new-config", "[alias]\n other = !evil\n");
     bed.rename("new-config", ".git/config");
-    let tampered = watch.end();
+    let tampered = watch.end(|| {});
     assert!(tampered.len() == 1 && tampered[0].restored, "{tampered:?}");
 }
 
@@ -260,7 +261,7 @@ fn whatever_is_in_quarantine_cannot_be_executed() {
     let (_, watch) = bed.begin(Protection::default());
     bed.write("x/.envrc", "evil");
     fs::set_permissions(bed.tree().join("x/.envrc"), fs::Permissions::from_mode(0o6777)).unwrap();
-    let tampered = watch.end();
+    let tampered = watch.end(|| {});
     let mode = tampered[0].moved_to.as_ref().unwrap().metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
 }
@@ -280,7 +281,7 @@ fn a_name_in_quarantine_is_plain() {
     let bed = Bed::new();
     let (_, watch) = bed.begin(Protection::default());
     bed.write("a\u{1b}[2J\nb\u{202e}/`x`-1/.envrc", "x");
-    let tampered = watch.end();
+    let tampered = watch.end(|| {});
     let to = tampered[0].moved_to.as_ref().unwrap();
     assert_eq!(to.file_name().unwrap(), "0-a__2J_b___x_-1_.envrc");
 }
@@ -419,12 +420,12 @@ fn what_cannot_be_looked_into_is_reported_once() {
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
         folder = rustix::fs::openat(&folder, &name, flags, rustix::fs::Mode::empty()).unwrap();
     }
-    let tampered = watch.end();
+    let tampered = watch.end(|| {});
     assert_eq!(tampered.len(), 1, "{tampered:?}");
     assert!(tampered[0].moved_to.is_none() && tampered[0].path.starts_with(bed.tree()));
     let problem = tampered[0].problem.as_deref().unwrap_or_default();
     assert!(problem.starts_with("it cannot be looked into: "), "{problem}");
-    assert!(watched().end().is_empty());
+    assert!(watched().end(|| {}).is_empty());
 }
 
 /// Where files cannot be given away, everything belongs to this user, and is handled accordingly.
@@ -448,7 +449,7 @@ fn what_belongs_to_others_is_moved_or_reported() {
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     }
-    let mut tampered = as_nobody(|| watch.end());
+    let mut tampered = as_nobody(|| watch.end(|| {}));
     tampered.sort_by(|one, other| one.path.cmp(&other.path));
     let reported: Vec<(&Path, bool)> =
         tampered.iter().map(|thing| (thing.path_in(bed.folder.path()), thing.moved_to.is_some())).collect();

@@ -69,7 +69,7 @@ async fn a_fresh_container_is_looked_after_before_its_result() {
             () = until_processes(&mark, 1) => {}
         }
     }
-    let tampered = fresh.cleanup().await.expect("it goes");
+    let tampered = fresh.cleanup().await.expect("it goes").tampered;
     assert_eq!(reported(&tampered, &folder), [".mcp.json"]);
     bed.close().await;
 }
@@ -81,7 +81,7 @@ async fn a_reused_container_is_looked_after_when_it_goes() {
     let reused = executor(&bed, protected(&bed, &folder));
     let result = run(&reused, PLANT).await;
     assert!(result.is_success() && result.tampered.is_empty(), "{result:?}");
-    let tampered = reused.cleanup().await.expect("it goes");
+    let tampered = reused.cleanup().await.expect("it goes").tampered;
     assert_eq!(reported(&tampered, &folder), TAMPERED);
     assert_eq!(is_there(&folder), [false, false, true]);
     assert!(reused.cleanup().await.expect("nothing is there").is_empty());

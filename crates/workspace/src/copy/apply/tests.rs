@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-use super::super::notes::overlay_folders;
+use super::super::super::overlay::overlay_folders;
 use super::super::state::{CopyInUse, WorkspaceCopy};
 use super::*;
 

@@ -349,7 +349,7 @@ fn a_guard_is_no_proof_where_there_is_another_way() {
     let (mounts, watch) = bed.begin(Protection::default());
     bed.write("tools/hook", "evil");
     assert!(mounts.iter().any(|mount| mount.container_path() == "/workspace/.git/hooks"));
-    assert_eq!(bed.names(&watch.end()), [".git/hooks/pre-commit"]);
+    assert_eq!(bed.names(&watch.end(|| {})), [".git/hooks/pre-commit"]);
     assert_eq!(bed.read(".git/hooks/pre-commit").as_deref(), Some("good"));
 
     // The same tree, and what is around it, under other names.
@@ -361,13 +361,13 @@ fn a_guard_is_no_proof_where_there_is_another_way() {
     let mounts = [Mount::read_write(bed.tree(), "/workspace").protected(Protection::default())];
     let mounts: Vec<Mount> = mounts.into_iter().chain(others).collect();
     let quarantine = bed.folder.path().join("quarantine");
-    let (mounts, watch) = Watch::begin(mounts, quarantine).unwrap();
+    let (mounts, watch) = Watch::begin(mounts, quarantine, &mut Views::new(None)).unwrap();
     for place in ["/workspace/.claude", "/src/.claude", "/around/tree/.claude", "/src/.git/hooks"] {
         let guards = mounts.iter().filter(|mount| mount.read_only() && mount.container_path() == place);
         assert_eq!(guards.count(), 1, "{place}");
     }
     bed.write(".claude/settings.json", "evil");
-    assert_eq!(bed.names(&watch.end()), [".claude/settings.json"]);
+    assert_eq!(bed.names(&watch.end(|| {})), [".claude/settings.json"]);
     assert_eq!(bed.read(".claude/settings.json").as_deref(), Some("{}"));
 }
 
@@ -399,9 +399,8 @@ fn what_a_task_makes_in_the_git_folder_takes_no_guard_from_its_configuration() {
         bed.write(&format!(".git/a{number}/refs/x"), "x");
     }
     let (mounts, _watch) = bed.begin(Protection::default());
-    let is_guarded =
-        |place: &str| mounts.iter().any(|mount| mount.container_path() == place && mount.read_only());
-    assert!(is_guarded("/workspace/.git/config") && is_guarded("/workspace/.git/hooks"));
+    // Without views, the folder is read-only as a whole.
+    assert!(mounts.iter().any(|mount| mount.container_path() == "/workspace/.git" && mount.read_only()));
 }
 
 #[test]
@@ -432,6 +431,6 @@ fn the_folder_of_a_repository_is_protected_without_its_head_too() {
     fs::remove_file(bed.tree().join("HEAD")).unwrap();
     bed.write("config", "[core]\n fsmonitor = evil\n");
     bed.write("hooks/pre-commit", "evil");
-    assert_eq!(bed.names(&watch.end()), ["config", "hooks/pre-commit"]);
+    assert_eq!(bed.names(&watch.end(|| {})), ["config", "hooks/pre-commit"]);
     assert_eq!(bed.read("config").as_deref(), Some("[core]\n"));
 }

@@ -18,13 +18,13 @@ fn sockets_are_covered_and_those_that_appear_are_reported() {
         .collect();
     assert_eq!(covers, ["/workspace/sub/.overmind.sock"]);
     let _new = UnixListener::bind(bed.tree().join("new.sock")).unwrap();
-    let tampered = watch.end();
+    let tampered = watch.end(|| {});
     assert_eq!(bed.names(&tampered), ["new.sock"]);
     assert!(tampered[0].is_left_in_place() && bed.tree().join("new.sock").exists());
 
     let read_only = Mount::read_only_at(bed.tree(), "/workspace").protected(Protection::default());
     let quarantine = bed.folder.path().join("quarantine");
-    let (mounts, watch) = Watch::begin(vec![read_only], quarantine).unwrap();
+    let (mounts, watch) = Watch::begin(vec![read_only], quarantine, &mut Views::new(None)).unwrap();
     assert!(mounts.len() == 3 && watch.is_empty(), "{mounts:?}");
 }
 
@@ -37,7 +37,8 @@ fn path_that_no_engine_can_be_given_refuses_the_run() {
     }
     fs::write(repository.join("HEAD"), "ref: refs/heads/main\n").unwrap();
     let mount = Mount::read_write(bed.tree(), "/workspace").protected(Protection::default());
-    let error = Watch::begin(vec![mount], bed.folder.path().join("quarantine")).unwrap_err();
+    let quarantine = bed.folder.path().join("quarantine");
+    let error = Watch::begin(vec![mount], quarantine, &mut Views::new(None)).unwrap_err();
     assert!(
         error.to_string().starts_with("failed to guard `") && error.to_string().contains("odd"),
         "{error}"
@@ -63,7 +64,7 @@ fn rights_of_another_user_do_not_stay() {
     bed.write("shared/inner/x", "x");
     bed.write("group/x", "x");
     bed.close("group", 0o2755);
-    let tampered = watch.end();
+    let tampered = watch.end(|| {});
     assert_eq!(bed.names(&tampered), ["group", "x", "y"]);
     let mode = |name: &str| fs::metadata(bed.tree().join(name)).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode("x"), mode("y"), mode("group")), (0o755, 0o711, 0o755));
@@ -83,7 +84,7 @@ fn what_tools_read_and_work_changes_is_left_in_place_and_reported() {
     bed.write(".venv/lib/python3.12/site-packages/x.pth", "import x");
     bed.write("models/x.pth", "x");
     bed.write("node_modules/x/.npmrc", "x");
-    let tampered = watch.end();
+    let tampered = watch.end(|| {});
     let expected = [".github/workflows/new.yml", ".npmrc", ".venv/lib/python3.12/site-packages/x.pth"];
     assert_eq!(bed.names(&tampered), expected);
     assert!(tampered.iter().all(TamperedPath::is_left_in_place));
@@ -99,7 +100,7 @@ fn the_newest_comes_first() {
         // tidy: sleep: a change is known by its time, which must differ.
         std::thread::sleep(TICK);
     }
-    let tampered = watch.end();
+    let tampered = watch.end(|| {});
     let names: Vec<&Path> =
         tampered.iter().map(|thing| thing.path_in(&bed.folder.path().join("tree"))).collect();
     assert_eq!(names, ["a/.envrc", "c/.envrc", "b/.envrc"].map(Path::new));
@@ -113,7 +114,7 @@ fn names_in_quarantine_are_counted_on() {
     for number in 0..300 {
         bed.write(&format!("{prefix}{number}/.envrc"), "x");
     }
-    let tampered = watch.end();
+    let tampered = watch.end(|| {});
     let mut places: Vec<&Path> = tampered.iter().filter_map(|thing| thing.moved_to.as_deref()).collect();
     places.sort();
     places.dedup();

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{OFlags, mkdirat, openat};
 
-use super::super::super::unprivileged::{USER, unprivileged};
+use super::super::super::super::unprivileged::{USER, unprivileged};
 use super::super::super::{notes, room};
 use super::*;
 

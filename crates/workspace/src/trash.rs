@@ -1,4 +1,4 @@
-//! The end of a copy.
+//! The end of a copy, and of a view of repositories.
 //!
 //! What a task wrote is first renamed, which is done or not, and then removed, which takes its time and may fail: no half of a copy is
 //! ever taken for a copy.
@@ -11,19 +11,19 @@ use std::path::Path;
 use rand::RngExt as _;
 use sandbox_files::or_absent;
 
-use super::super::error::WorkspaceError;
+use super::error::WorkspaceError;
 use super::removal;
 
 /// What the names of folders begin with that only wait to be removed.
 const PREFIX: &str = "discarded-";
 
 /// A name for what only waits to be removed, or for what is not worth to be kept should nobody come to remove it.
-pub(super) fn name() -> String {
+pub(crate) fn name() -> String {
     format!("{PREFIX}{:016x}", rand::rng().random::<u64>())
 }
 
 /// Puts those of `names` in `folder` away that are there.
-pub(super) fn put(folder: &Path, names: &[&str]) -> Result<(), WorkspaceError> {
+pub(crate) fn put(folder: &Path, names: &[&str]) -> Result<(), WorkspaceError> {
     for name in names {
         let path = folder.join(name);
         let away = folder.join(self::name());
@@ -34,7 +34,7 @@ pub(super) fn put(folder: &Path, names: &[&str]) -> Result<(), WorkspaceError> {
 }
 
 /// Removes what was put away in `folder`.
-pub(super) fn empty(folder: &Path) -> Result<(), WorkspaceError> {
+pub(crate) fn empty(folder: &Path) -> Result<(), WorkspaceError> {
     let failed = |source| WorkspaceError::new("clean up in", folder, source);
     let opened = File::open(folder).map_err(failed)?;
     for name in waiting(folder).map_err(failed)? {
@@ -55,6 +55,7 @@ fn waiting(folder: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-fn is_trash(name: &OsStr) -> bool {
+/// Whether `name` is that of what only waits to be removed.
+pub(crate) fn is_trash(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
 }

@@ -3,10 +3,10 @@
 use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
 
 /// Who has no right of root.
-pub(super) const USER: u32 = 65534;
+pub(crate) const USER: u32 = 65534;
 
 /// Runs `work` in a thread that has no right of root.
-pub(super) fn unprivileged(work: impl FnOnce() + Send) {
+pub(crate) fn unprivileged(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let (gid, uid) = (Gid::from_raw(USER), Uid::from_raw(USER));

@@ -13,7 +13,7 @@ const OWNER: u32 = 0o700;
 
 /// Removes `name` in `parent` with all that is in it; what is gone is done. Follows no link, and holds three folders open at most:
 /// a folder that is not empty is first moved up beside the one that it is in.
-pub(super) fn remove(parent: impl AsFd, name: &OsStr) -> io::Result<()> {
+pub(crate) fn remove(parent: impl AsFd, name: &OsStr) -> io::Result<()> {
     let parent = parent.as_fd();
     if is_removed(parent, name)? {
         return Ok(());

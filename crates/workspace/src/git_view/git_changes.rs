@@ -7,8 +7,8 @@ use sandbox_host_git::{Left, Report};
 use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
+use super::super::path_text::PathText;
 use super::super::tampered::path_text;
-use super::path_text::PathText;
 
 const NAME: &str = "settings.json";
 /// Settings that wait.
@@ -24,13 +24,30 @@ pub struct GitChanges {
     pub left: Vec<Left>,
     /// Settings of runs that were applied before.
     pub settings: Vec<WaitingSetting>,
+    /// Repositories into which nothing, or not all, could be brought: what the task did there is kept.
+    pub failed: Vec<FailedImport>,
+}
+
+/// A repository of the host into which nothing, or not all, could be brought of what a task did in its view of it. The next sweep tries
+/// it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct FailedImport {
+    /// Its folder on the host.
+    #[serde(serialize_with = "path_text")]
+    pub path: PathBuf,
+    /// Why.
+    pub problem: String,
+    /// The folder of the host where what the task did is kept.
+    #[serde(serialize_with = "path_text")]
+    pub kept_in: PathBuf,
 }
 
 /// What a task did in one repository of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RepositoryChanges {
-    /// Its folder in the tree; `.git` for the one that is kept outside of a linked work tree.
+    /// Its folder: of a copy in the tree, and `.git` for the one that is kept outside of a linked work tree; else on the host.
     #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
     /// What comes, or came, and what stays behind.
@@ -54,20 +71,33 @@ pub struct WaitingSetting {
     pub new: Vec<String>,
     /// The folder of the host's repository.
     #[serde(skip)]
-    pub(super) common: PathBuf,
+    pub(crate) common: PathBuf,
 }
 
 impl GitChanges {
     /// Whether a task did nothing there that is worth a word.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.repositories.is_empty() && self.left.is_empty() && self.settings.is_empty()
+        self.repositories.is_empty()
+            && self.left.is_empty()
+            && (self.settings.is_empty() && self.failed.is_empty())
+    }
+
+    /// The same with `other` after it.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        let Self { repositories, left, settings, failed } = other;
+        self.repositories.extend(repositories);
+        self.left.extend(left);
+        self.settings.extend(settings);
+        self.failed.extend(failed);
+        self
     }
 }
 
 impl RepositoryChanges {
     /// Whether nothing is to be said of it: git looked, and wrote down what it saw.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let Report { settings, left, hints, refs, .. } = &self.report;
         self.report.is_empty()
             && (settings.is_empty() && left.is_empty() && hints.is_empty() && refs.is_empty())
@@ -75,7 +105,7 @@ impl RepositoryChanges {
     }
 
     /// Its settings that do not come by themselves.
-    pub(super) fn waiting(&self, common: &Path) -> Vec<WaitingSetting> {
+    pub(crate) fn waiting(&self, common: &Path) -> Vec<WaitingSetting> {
         let staying = self.report.settings.iter().filter(|change| change.stays.is_some());
         let waiting = staying.map(|change| WaitingSetting {
             repository: self.path.display().to_string(),
@@ -95,7 +125,7 @@ impl WaitingSetting {
 }
 
 /// Those that wait in `folder`.
-pub(super) fn read(folder: &Path) -> Result<Vec<WaitingSetting>, WorkspaceError> {
+pub(crate) fn read(folder: &Path) -> Result<Vec<WaitingSetting>, WorkspaceError> {
     let path = folder.join(NAME);
     let text = read_if_present(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
     let Some(text) = text else { return Ok(Vec::new()) };
@@ -105,13 +135,13 @@ pub(super) fn read(folder: &Path) -> Result<Vec<WaitingSetting>, WorkspaceError>
 }
 
 /// `old` with `new`, which stand for those of the same name.
-pub(super) fn merged(old: Vec<WaitingSetting>, new: &[WaitingSetting]) -> Vec<WaitingSetting> {
+pub(crate) fn merged(old: Vec<WaitingSetting>, new: &[WaitingSetting]) -> Vec<WaitingSetting> {
     let is_old = |setting: &WaitingSetting| !new.iter().any(|other| other.is_same(setting));
     old.into_iter().filter(is_old).chain(new.iter().cloned()).take(MOST).collect()
 }
 
 /// Keeps `settings` in `folder`, but for those of `taken`.
-pub(super) fn keep(
+pub(crate) fn keep(
     settings: &[WaitingSetting],
     taken: &[WaitingSetting],
     folder: &Path,
@@ -130,11 +160,11 @@ pub(super) fn keep(
 }
 
 /// Whether some wait in `folder`.
-pub(super) fn are_there(folder: &Path) -> bool {
+pub(crate) fn are_there(folder: &Path) -> bool {
     folder.join(NAME).exists()
 }
 
 /// Removes what is kept here.
-pub(super) fn remove(folder: &Path) -> std::io::Result<()> {
+pub(crate) fn remove(folder: &Path) -> std::io::Result<()> {
     or_absent(std::fs::remove_file(folder.join(NAME)))
 }

@@ -11,13 +11,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 /// A path in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct PathText(#[serde(with = "super::path_text")] pub(super) PathBuf);
+pub(crate) struct PathText(#[serde(with = "super::path_text")] pub(crate) PathBuf);
 
-pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&BASE64_STANDARD.encode(path.as_os_str().as_bytes()))
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
     let text = String::deserialize(deserializer)?;
     let bytes = BASE64_STANDARD.decode(text).map_err(D::Error::custom)?;
     Ok(OsString::from_vec(bytes).into())

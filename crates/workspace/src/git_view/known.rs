@@ -1,0 +1,197 @@
+//! Repositories of which tasks have a view: what each was when the task began, and what comes of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sandbox_files::tree::{Facts, Kind, Tree};
+use sandbox_host_git::{Error, HostRepository, Import, Limits, RunName, Snapshot, View};
+use serde::{Deserialize, Serialize};
+
+use super::super::error::WorkspaceError;
+use super::super::git_follow::{Pointer, pointer};
+use super::super::path_text::PathText;
+use super::super::role::text;
+use super::super::trash;
+use super::git_changes::RepositoryChanges;
+
+/// A repository of the host, and what it was when a task got a view of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Known {
+    path: PathText,
+    common: PathText,
+    /// The number of its folder: tasks that work on the tree itself may put another one in its place.
+    inode: u64,
+    /// Of a linked work tree: its folder in `worktrees`.
+    linked: Option<PathText>,
+    /// Its work tree, in the tree.
+    work_tree: Option<PathText>,
+    snapshot: Snapshot,
+}
+
+/// A repository that a task may have changed, opened on both sides.
+#[derive(Debug)]
+pub(crate) struct Opened<'a> {
+    pub(crate) known: &'a Known,
+    host: HostRepository,
+    view: View,
+}
+
+impl Known {
+    /// What the repository at `path` of `tree` is, whose work tree is the folder `work_tree` of that.
+    pub(crate) fn of(tree: &Path, path: PathBuf, work_tree: Option<PathBuf>) -> Result<Self, Error> {
+        let common = tree.join(&path);
+        let snapshot = snapshot(&common, None)?;
+        let (inode, work_tree) = (inode(&common)?, work_tree.map(PathText));
+        let (path, common) = (PathText(path), PathText(common));
+        Ok(Self { path, common, inode, linked: None, work_tree, snapshot })
+    }
+
+    /// The same of the repository `common` of a linked work tree, which is kept outside of that, with `path` in its stead. `linked` is the
+    /// work tree's own folder in it.
+    pub(crate) fn outside(common: &Path, linked: &Path, path: PathBuf) -> Result<Self, Error> {
+        let name = linked.file_name().unwrap_or_default();
+        Ok(Self {
+            path: PathText(path),
+            inode: inode(common)?,
+            common: PathText(common.to_owned()),
+            linked: Some(PathText(name.into())),
+            work_tree: Some(PathText(PathBuf::new())),
+            snapshot: snapshot(common, Some(name))?,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path.0
+    }
+
+    pub(crate) fn common(&self) -> &Path {
+        &self.common.0
+    }
+
+    pub(crate) fn work_tree(&self) -> Option<&Path> {
+        self.work_tree.as_ref().map(|path| path.0.as_path())
+    }
+
+    /// `None` where no task left anything of it. `upper` is the layer that has it at `inner`, and `host` the tree that has it at its path.
+    pub(crate) fn open(
+        &self,
+        host: Option<&Tree>,
+        upper: &Path,
+        inner: &Path,
+    ) -> Result<Option<Opened<'_>>, WorkspaceError> {
+        let failed = |source| WorkspaceError::repository("open", self.path(), source);
+        let tree = Tree::open(upper).map_err(|source| WorkspaceError::new("open", upper, source))?;
+        let Some(view) = View::in_upper(&tree, inner).map_err(failed)? else {
+            return Ok(None);
+        };
+        // As a run leaves it that did not use git.
+        let is_all = inner.as_os_str().is_empty();
+        if is_all && tree.list_at_most(inner, 1).is_ok_and(|entries| entries.is_empty()) {
+            return Ok(None);
+        }
+        // A task that works on the tree itself could have put another one in its place, or a link to one.
+        let inode_in = |tree: &Tree| {
+            let folder = tree.folder(self.path()).and_then(Facts::of);
+            folder.ok().map(|facts| facts.stamp.inode)
+        };
+        let is = host.map_or_else(|| inode(self.common()).ok(), inode_in);
+        if is != Some(self.inode) {
+            let source = io::Error::other("it is not where it was, or a link leads to it");
+            return Err(WorkspaceError::new("open", self.common(), source));
+        }
+        let linked = self.linked.as_ref().map(|path| path.0.as_os_str());
+        let host = open(self.common(), linked).map_err(failed)?;
+        Ok(Some(Opened { known: self, host, view }))
+    }
+}
+
+impl Opened<'_> {
+    /// Which paths of the work tree git recorded other versions of; `None` where that cannot be determined.
+    pub(crate) fn recorded(&self) -> Option<BTreeSet<PathBuf>> {
+        self.host.recorded(&self.view)
+    }
+
+    /// Reads and judges what the task left; nothing is written but in `folder`, that of the view.
+    pub(crate) fn prepare(&self, run: &RunName, folder: &Path) -> Result<Import<'_>, WorkspaceError> {
+        let quarantine = folder.join(trash::name());
+        let snapshot = &self.known.snapshot;
+        Import::prepare(&self.host, &self.view, snapshot, run, &Limits::default(), &quarantine).map_err(
+            |source| WorkspaceError::repository("import what the task did in", self.known.path(), source),
+        )
+    }
+
+    /// What would come.
+    pub(crate) fn changes(&self, folder: &Path) -> Result<RepositoryChanges, WorkspaceError> {
+        let report = self.prepare(&any_run(), folder)?.report().clone();
+        Ok(RepositoryChanges { path: self.known.path().to_owned(), report, waits: false })
+    }
+}
+
+/// A name for what is not written.
+pub(crate) fn any_run() -> RunName {
+    run("RUN")
+}
+
+/// A word of ours as the name of a run.
+pub(crate) fn run(name: &str) -> RunName {
+    name.parse().unwrap_or_else(|_| any_run())
+}
+
+/// Whether the task has a repository at `path` of its upper layer that git works with.
+pub(crate) fn is_repository(upper: &Tree, path: &Path) -> bool {
+    let has_head = || matches!(upper.facts(&path.join("HEAD")), Ok(Some(facts)) if facts.kind == Kind::File);
+    has_head() && View::in_upper(upper, path).is_ok_and(|view| view.is_some_and(|view| view.is_repository()))
+}
+
+fn open(common: &Path, linked: Option<&OsStr>) -> Result<HostRepository, Error> {
+    match linked {
+        Some(name) => HostRepository::open_linked(common, name),
+        None => HostRepository::open(common),
+    }
+}
+
+fn snapshot(common: &Path, linked: Option<&OsStr>) -> Result<Snapshot, Error> {
+    Snapshot::take(&open(common, linked)?)
+}
+
+fn inode(common: &Path) -> Result<u64, Error> {
+    let facts = Tree::open(common).and_then(|tree| Facts::of(tree.folder(Path::new(""))?));
+    let failed = |source| Error::Files { operation: "open", path: common.to_owned(), source };
+    Ok(facts.map_err(failed)?.stamp.inode)
+}
+
+/// The repositories in `.git` folders of a tree that has `names`, as far as `has` knows, and the work tree of each. `names` has all that are
+/// called `.git` or `HEAD`.
+pub(crate) fn find<'a>(
+    tree: &Tree,
+    names: impl Iterator<Item = &'a Path>,
+    has: impl Fn(&Path) -> bool,
+) -> Vec<(PathBuf, Option<PathBuf>)> {
+    let mut found = Vec::new();
+    let mut work_trees: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
+    for path in names {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        if path.file_name() == Some(OsStr::new(".git")) {
+            let is_file = matches!(tree.facts(path), Ok(Some(facts)) if facts.kind == Kind::File);
+            let target = || pointer(tree, folder, &text(tree, path)?, b"gitdir: ");
+            match is_file.then(target).flatten() {
+                Some(Pointer::Inside(git_dir)) => drop(work_trees.insert(git_dir, folder.to_owned())),
+                None if !is_file => drop(work_trees.insert(path.to_owned(), folder.to_owned())),
+                Some(Pointer::Outside(_) | Pointer::Dangling) | None => {}
+            }
+        }
+        let is_head = path.file_name() == Some(OsStr::new("HEAD"));
+        if is_head && is_in_git(folder) && has(&folder.join("objects")) && has(&folder.join("refs")) {
+            found.push(folder.to_owned());
+        }
+    }
+    found.into_iter().map(|path| (path.clone(), work_trees.get(&path).cloned())).collect()
+}
+
+/// Whether `path` is a `.git`, or lies in one.
+pub(crate) fn is_in_git(path: &Path) -> bool {
+    path.iter().any(|part| part == ".git")
+}

@@ -1,0 +1,14 @@
+//! Views of repositories of the host, which tasks get in their place, and what comes of what they do there.
+//!
+//! **Invariant.** No byte of a view is a byte of the host's: it is read by `sandbox-host-git`, and written anew as data of a closed list.
+
+pub(crate) mod git_changes;
+mod known;
+mod views;
+
+#[cfg(test)]
+mod tests;
+
+pub use git_changes::{FailedImport, GitChanges, RepositoryChanges, WaitingSetting};
+pub(crate) use known::{Known, Opened, any_run, find, is_in_git, is_repository, run};
+pub(crate) use views::{Views, recover};

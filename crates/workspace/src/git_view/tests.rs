@@ -1,0 +1,263 @@
+//! A task that works on the tree itself, with an overlay of the kernel's over each repository.
+#![expect(clippy::disallowed_methods, reason = "the tests are about what git does")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sandbox_host_git::RefOutcome;
+use tempfile::TempDir;
+
+use super::super::mount::Mount;
+use super::super::overlay::overlay_folders;
+use super::super::protection::Protection;
+use super::super::watch::Watch;
+use super::{GitChanges, Views, recover};
+
+/// A tree with a repository, a nested one and a submodule.
+struct Bed {
+    folder: TempDir,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let bed = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir(bed.tree()).unwrap();
+        bed.host(
+            "git init -q -b main .; echo inner > .gitignore; git add -A; git commit -qm first; git branch side
+             git init -q -b main ../source; git -C ../source commit -q --allow-empty -m source
+             git -c protocol.file.allow=always submodule --quiet add ../source sub; git commit -qm sub
+             git init -q -b main inner; git -C inner commit -q --allow-empty -m inner",
+        );
+        bed
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.at("tree")
+    }
+
+    fn host(&self, script: &str) -> String {
+        run(&self.tree(), script)
+    }
+
+    fn views(&self) -> PathBuf {
+        self.at("views")
+    }
+
+    /// The mounts of an execution called `name`, and what is held for it.
+    fn begin(&self, name: &str, mounts: Vec<Mount>) -> (Vec<Mount>, Watch, Views) {
+        let mut views = Views::new(Some(self.views().join(name)));
+        let (mounts, watch) = Watch::begin(mounts, self.at("quarantine"), &mut views).unwrap();
+        (mounts, watch, views)
+    }
+
+    fn began(&self, name: &str) -> (Vec<Mount>, Watch, Views) {
+        self.begin(name, vec![Mount::read_write(self.tree(), "/workspace").protected(Protection::default())])
+    }
+
+    /// What comes of `script`, run in the tree by an execution called `name`; nothing may be tampered with.
+    fn executed(&self, name: &str, script: &str) -> GitChanges {
+        let (mounts, watch, views) = self.began(name);
+        work(&mounts, &self.tree(), script);
+        let mut git = GitChanges::default();
+        let tampered = watch.end(|| git = views.end(true));
+        assert!(tampered.is_empty(), "{tampered:?}");
+        git
+    }
+}
+
+/// Runs `script` in `folder`, where the kernel shows views in the places of what they are views of.
+fn work(mounts: &[Mount], folder: &Path, script: &str) {
+    let overlays = mounts.iter().filter_map(|mount| {
+        let ((upper, work), lower) = (overlay_folders(mount.copy_dir()?), mount.host_path().display());
+        let (upper, work) = (upper.display(), work.display());
+        Some(format!(
+            "mount -t overlay overlay -o lowerdir={lower},upperdir={upper},workdir={work} {lower}\n"
+        ))
+    });
+    let script = format!("{}cd {}\n{script}", overlays.collect::<String>(), folder.display());
+    shell(Path::new("/"), &["unshare", "--mount", "sh", "-ec", &script]);
+}
+
+fn run(folder: &Path, script: &str) -> String {
+    shell(folder, &["sh", "-ec", script])
+}
+
+fn shell(folder: &Path, words: &[&str]) -> String {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).current_dir(folder).env("HOME", "/nonexistent");
+    for (name, value) in [("GIT_CONFIG_NOSYSTEM", "1"), ("LC_ALL", "C")] {
+        command.env(name, value);
+    }
+    for who in ["AUTHOR", "COMMITTER"] {
+        command.env(format!("GIT_{who}_NAME"), "A").env(format!("GIT_{who}_EMAIL"), "a@x");
+    }
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+fn paths(bed: &Bed, git: &GitChanges) -> Vec<String> {
+    let paths = git.repositories.iter().map(|it| it.path.strip_prefix(bed.tree()).unwrap());
+    paths.map(|path| path.display().to_string()).collect()
+}
+
+const ALL: &str = "echo new > new; git add new; git commit -qm second; git switch -qc topic
+     git -C sub commit -q --allow-empty -m in-sub; git -C inner commit -q --allow-empty -m in-inner
+     git config user.name Evil; git config core.hooksPath /evil; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit";
+
+#[test]
+fn commits_of_every_repository_come_when_the_execution_has_ended_and_settings_and_hooks_do_not() {
+    let bed = Bed::new();
+    let kept = "cat .git/config .git/modules/sub/config inner/.git/config; ls .git .git/hooks";
+    let before = bed.host(kept);
+    let git = bed.executed("run-1", ALL);
+    assert_eq!(paths(&bed, &git), [".git/modules/sub", ".git", "inner/.git"]);
+    assert!(git.failed.is_empty(), "{git:?}");
+    let log = |of: &str| bed.host(&format!("git -C {of} log --format=%s | head -1")).trim().to_owned();
+    assert_eq!([log("."), log("sub"), log("inner")], ["second", "in-sub", "in-inner"]);
+    assert_eq!(bed.host("git branch --show-current; git status --porcelain"), "topic\n M sub\n");
+    assert_eq!(bed.host(kept), before);
+    bed.host("git fsck --strict 2>&1");
+    assert_eq!(fs::read_dir(bed.views()).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
+fn execution_that_used_no_git_changes_nothing_and_leaves_nothing() {
+    let bed = Bed::new();
+    let git = bed.executed("run-1", "echo x > file; git status > /dev/null; git log > /dev/null");
+    assert!(git.is_empty(), "{git:?}");
+    assert_eq!(fs::read_dir(bed.views()).unwrap().count(), 0);
+}
+
+#[test]
+fn branch_that_the_host_moved_meanwhile_stays_and_the_tasks_has_the_name_of_the_run() {
+    let bed = Bed::new();
+    let (mounts, watch, views) = bed.began("run-1");
+    work(&mounts, &bed.tree(), "git branch -f side HEAD; git branch new");
+    bed.host("git branch -f side $(git commit-tree -m host HEAD^{tree}); git config user.email host@x");
+    let mut git = GitChanges::default();
+    assert!(watch.end(|| git = views.end(true)).is_empty(), "what the host configures is its own business");
+    let outcomes: Vec<&RefOutcome> = git.repositories[0].report.refs.iter().map(|it| &it.outcome).collect();
+    assert!(
+        outcomes
+            .iter()
+            .any(|it| matches!(it, RefOutcome::Kept { name, .. } if name == "refs/sandbox/run-1/heads/side")),
+        "{outcomes:?}"
+    );
+    assert_eq!(
+        bed.host(
+            "git log -1 --format=%s side; git rev-parse --verify -q new >/dev/null; git config user.email"
+        ),
+        "host\nhost@x\n"
+    );
+}
+
+#[test]
+fn views_of_a_program_that_was_killed_are_imported_once_and_those_of_others_are_left_alone() {
+    let bed = Bed::new();
+    let (mounts, watch, views) = bed.began("killed");
+    work(&mounts, &bed.tree(), "git commit -q --allow-empty -m lost; git branch topic");
+    let (_, _watch, _living) = bed.began("alive");
+    assert!(recover(&bed.views()).is_empty(), "both live");
+    drop((watch, views));
+    let git = recover(&bed.views());
+    assert_eq!(paths(&bed, &git), [".git"]);
+    assert_eq!(bed.host("git log -1 --format=%s; git branch -D -q topic"), "lost\n");
+    assert!(recover(&bed.views()).is_empty(), "once");
+    let left: Vec<_> = fs::read_dir(bed.views()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["alive"]);
+}
+
+#[test]
+fn container_that_may_still_be_at_work_has_nothing_imported_before_it_is_gone() {
+    let bed = Bed::new();
+    let (mounts, watch, views) = bed.began("run-1");
+    work(&mounts, &bed.tree(), "git branch topic");
+    let mut git = GitChanges::default();
+    watch.end(|| git = views.end(false));
+    assert!(git.repositories.is_empty() && git.failed.len() == 2, "{git:?}");
+    assert!(recover(&bed.views()).is_empty(), "this program lives");
+    assert_eq!(bed.host("git branch --list topic"), "");
+}
+
+#[test]
+fn import_that_fails_says_why_and_keeps_the_view_for_the_next_sweep() {
+    let bed = Bed::new();
+    let (mounts, watch, views) = bed.began("run-1");
+    work(&mounts, &bed.tree(), "git -C inner branch topic; git branch topic");
+    // A task can rename the folder that a repository lies in, and put another one in its place.
+    bed.host("mv inner away; git init -q inner");
+    let mut git = GitChanges::default();
+    watch.end(|| git = views.end(true));
+    assert_eq!(paths(&bed, &git), [".git"], "the others come");
+    assert_eq!(git.failed.len(), 1);
+    assert_eq!(git.failed[0].path, bed.tree().join("inner/.git"));
+    assert!(git.failed[0].problem.contains("not where it was"), "{git:?}");
+    assert!(git.failed[0].kept_in.join("upper").is_dir());
+    assert_eq!(bed.host("git -C inner branch --list topic"), "");
+    bed.host("rm -rf inner; mv away inner; git branch -D -q topic");
+    assert_eq!(paths(&bed, &recover(&bed.views())), ["inner/.git"]);
+    assert_eq!(bed.host("git -C inner branch --list topic; git branch --list topic"), "  topic\n");
+    assert_eq!(fs::read_dir(bed.views()).unwrap().count(), 0);
+}
+
+#[test]
+fn repository_of_which_no_view_can_be_made_is_read_only() {
+    let bed = Bed::new();
+    bed.host("git init -q -b main 'odd,name'; git -C 'odd,name' commit -q --allow-empty -m x");
+    let (mounts, _watch, _views) = bed.began("run-1");
+    let at = |place: &str| mounts.iter().find(|mount| mount.container_path() == place).unwrap();
+    assert!(at("/workspace/odd,name/.git").read_only());
+    assert!(at("/workspace/.git").copy_dir().is_some() && at("/workspace/inner/.git").copy_dir().is_some());
+    let mut none = Views::new(None);
+    let mount = Mount::read_write(bed.tree(), "/workspace").protected(Protection::default());
+    let (mounts, _watch) = Watch::begin(vec![mount], bed.at("quarantine"), &mut none).unwrap();
+    let all: Vec<&Mount> = mounts.iter().filter(|it| it.container_path().ends_with("/.git")).collect();
+    assert!(all.len() == 3 && all.iter().all(|mount| mount.read_only()), "{mounts:?}");
+}
+
+#[test]
+fn repository_that_two_mounts_lead_to_can_be_written_through_one_view_alone() {
+    let bed = Bed::new();
+    let again = Mount::read_write(bed.tree(), "/again").protected(Protection::default());
+    let around = Mount::read_write(bed.at(""), "/around");
+    let first = Mount::read_write(bed.tree(), "/workspace").protected(Protection::default());
+    let (mounts, _watch, _views) = bed.begin("run-1", vec![first, again, around]);
+    for place in ["/again/.git", "/around/tree/.git", "/again/inner/.git"] {
+        let found: Vec<&Mount> = mounts.iter().filter(|mount| mount.container_path() == place).collect();
+        assert!(found.len() == 1 && found[0].read_only(), "{place}: {found:?}");
+    }
+    assert_eq!(mounts.iter().filter(|mount| mount.copy_dir().is_some()).count(), 2);
+}
+
+#[test]
+fn commits_in_a_linked_work_tree_come_to_the_repository_outside_of_it() {
+    let bed = Bed::new();
+    bed.host("git worktree add -q ../linked -b linked");
+    let before = bed.host("cat .git/config .git/worktrees/linked/gitdir");
+    let (tree, common) = (bed.at("linked"), bed.tree().join(".git"));
+    let resolver = sandbox_files::host_path::Resolver::new([&tree]);
+    let outside = super::super::outside::OutsideRepository::of(&tree, "/workspace", &resolver);
+    let mounts = vec![
+        Mount::read_write(&tree, "/workspace").protected(Protection::default()),
+        outside.unwrap().unwrap().mount(),
+    ];
+    let (mounts, watch, views) = bed.begin("run-1", mounts);
+    assert!(mounts.iter().any(|mount| mount.host_path() == common && mount.copy_dir().is_some()));
+    work(
+        &mounts,
+        &tree,
+        "echo x > x; git add x; git commit -qm linked; git config user.name Evil; git worktree prune",
+    );
+    let mut git = GitChanges::default();
+    let tampered = watch.end(|| git = views.end(true));
+    assert!(tampered.is_empty() && git.failed.is_empty(), "{tampered:?} {git:?}");
+    assert_eq!(git.repositories[0].path, common);
+    assert_eq!(run(&tree, "git log -1 --format=%s; git status --porcelain"), "linked\n");
+    assert_eq!(bed.host("cat .git/config .git/worktrees/linked/gitdir"), before);
+}

@@ -1,0 +1,351 @@
+//! Views of repositories for a task that works on the tree itself: made before it starts, and imported when nothing of it lives any more.
+//!
+//! An execution has a folder of its own for them, which is locked as long as it lives. What one leaves whose program was killed is found
+//! by [`recover`].
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sandbox_files::host_path::Identity;
+use sandbox_files::tree::Tree;
+use sandbox_files::{FileLock, Replacement, create_folder, read_if_present};
+use sandbox_host_git::RunName;
+use serde::{Deserialize, Serialize};
+
+use super::super::error::WorkspaceError;
+use super::super::mount::Mount;
+use super::super::overlay::{self, UPPER};
+use super::super::path_text::PathText;
+use super::super::trash;
+use super::git_changes::{FailedImport, GitChanges, RepositoryChanges};
+use super::known::{Known, run};
+
+/// What is known of a view, in its folder.
+const RECORD: &str = "view.json";
+/// Held as long as the execution lives.
+const LOCK: &str = "lock";
+/// What this program writes and understands.
+const VERSION: u32 = 1;
+
+/// The views of one execution.
+#[derive(Debug)]
+pub(crate) struct Views {
+    /// Their folder; `None` where none can be made.
+    folder: Option<PathBuf>,
+    lock: Option<FileLock>,
+    /// The folders that they are views of.
+    of: Vec<PathBuf>,
+    /// What the task sees already, in a view or read-only.
+    seen: Vec<Identity>,
+}
+
+/// A view of the folder of a repository, which may have others in it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct View {
+    version: u32,
+    /// The work tree that it lies in; itself where that is elsewhere.
+    tree: PathText,
+    /// Its path in that.
+    path: PathText,
+    /// Those that are still to be imported, in the order of their paths.
+    known: Vec<Known>,
+}
+
+impl Views {
+    /// Views that are kept in `folder`, which need not be there yet; none without one.
+    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+        Self { folder, lock: None, of: Vec::new(), seen: Vec::new() }
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
+    /// What is mounted at `place` over the folder `path` of `tree`, in which the repositories `found` are, each with its work tree: a view,
+    /// or the folder itself, read-only, where there can be none or is one already.
+    pub(crate) fn over(
+        &mut self,
+        tree: &Tree,
+        path: &Path,
+        found: Vec<(PathBuf, Option<PathBuf>)>,
+        place: &str,
+    ) -> io::Result<Mount> {
+        let identity = tree.held(path).and_then(Identity::of)?;
+        let root = tree.path();
+        let view = |views: &mut Self| {
+            let mut known = Vec::new();
+            for (inner, work_tree) in found {
+                match Known::of(root, inner.clone(), work_tree) {
+                    Ok(it) => known.push(it),
+                    Err(source) if inner == path => {
+                        return Err(WorkspaceError::repository("make a view of", &inner, source));
+                    }
+                    Err(error) => {
+                        tracing::warn!(path = %inner.display().to_string().escape_debug(), %error, "what the task does in this repository will not come: it is not understood");
+                    }
+                }
+            }
+            known.sort_by(|one, other| one.path().cmp(other.path()));
+            let (tree, path) = (PathText(root.to_owned()), PathText(path.to_owned()));
+            views.make(View { version: VERSION, tree, path, known })
+        };
+        Ok(self.mount(&root.join(path), place, identity, view))
+    }
+
+    /// What is mounted in the place of `mount`, which is a repository outside of the work tree whose own folder in it is `own`.
+    pub(crate) fn instead_of(&mut self, mount: &Mount, own: &Path) -> io::Result<Mount> {
+        let (common, identity) = (mount.host_path(), mount.tree()?.identity()?);
+        let view = |views: &mut Self| {
+            let failed = |source| WorkspaceError::repository("make a view of", common, source);
+            let known = vec![Known::outside(common, own, PathBuf::new()).map_err(failed)?];
+            let (tree, path) = (PathText(common.to_owned()), PathText(PathBuf::new()));
+            views.make(View { version: VERSION, tree, path, known })
+        };
+        let made = self.mount(common, mount.container_path(), identity, view);
+        Ok(made.protected(mount.protection().cloned().unwrap_or_default()))
+    }
+
+    fn mount(
+        &mut self,
+        folder: &Path,
+        place: &str,
+        identity: Identity,
+        view: impl FnOnce(&mut Self) -> Result<PathBuf, WorkspaceError>,
+    ) -> Mount {
+        let read_only = || Mount::read_only_at(folder, place).of(identity);
+        if self.seen.contains(&identity) {
+            return read_only();
+        }
+        self.seen.push(identity);
+        match view(self) {
+            Ok(kept_in) => Mount::copy_on_write(folder, place, kept_in),
+            Err(error) => {
+                tracing::warn!(
+                    repository = %folder.display().to_string().escape_debug(),
+                    problem = chain(&error),
+                    "the task can write nothing in this repository: no view of it can be made"
+                );
+                read_only()
+            }
+        }
+    }
+
+    /// Makes the folders for `view`, of which nothing is there yet.
+    fn make(&mut self, view: View) -> Result<PathBuf, WorkspaceError> {
+        let lower = view.tree.0.join(&view.path.0);
+        let refused = |problem: &'static str| {
+            WorkspaceError::new("make a view of", &lower, io::Error::new(io::ErrorKind::Unsupported, problem))
+        };
+        let Some(all) = &self.folder else {
+            return Err(refused("the engine makes none"));
+        };
+        if ![all, &lower].into_iter().all(|path| overlay::can_name(path)) {
+            return Err(refused("its path, or that of the state folder, has a `:`, `,`, `\\` or `\"` in it"));
+        }
+        if self.lock.is_none() {
+            create_folder(all, 0o700).map_err(|source| WorkspaceError::new("make", all, source))?;
+            self.lock = Some(lock(all)?.ok_or_else(|| WorkspaceError::Busy { tree: lower.clone() })?);
+        }
+        let folder = all.join(self.seen.len().to_string());
+        create_folder(&folder, 0o700).map_err(|source| WorkspaceError::new("make", &folder, source))?;
+        overlay::make(&lower, &folder)?;
+        view.write(&folder)?;
+        self.of.push(lower);
+        Ok(folder)
+    }
+
+    /// Imports what the task did, once the container is gone. Else, and where an import fails, everything stays for the next sweep.
+    pub(crate) fn end(self, is_gone: bool) -> GitChanges {
+        let Some(folder) = self.folder.as_ref().filter(|_| !self.is_empty()) else {
+            return GitChanges::default();
+        };
+        if is_gone || self.are_unused() {
+            return import(folder);
+        }
+        let unseen = self.unseen("the task's container may still be at work");
+        // As long as this program lives, nobody takes them for those of one that was killed.
+        self.lock.into_iter().for_each(std::mem::forget);
+        unseen
+    }
+
+    /// What is reported where nothing could be imported.
+    pub(crate) fn unseen(&self, problem: &str) -> GitChanges {
+        let kept_in = self.folder.clone().unwrap_or_default();
+        let failed = self.of.iter().map(|path| FailedImport {
+            path: path.clone(),
+            problem: problem.to_owned(),
+            kept_in: kept_in.clone(),
+        });
+        GitChanges { failed: failed.collect(), ..GitChanges::default() }
+    }
+
+    fn are_unused(&self) -> bool {
+        self.folder.as_deref().is_none_or(|folder| folders(folder).iter().all(|view| is_unused(view)))
+    }
+}
+
+impl View {
+    /// `None` where there is none.
+    fn read(folder: &Path) -> Result<Option<Self>, WorkspaceError> {
+        let path = folder.join(RECORD);
+        let text = read_if_present(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
+        let Some(text) = text else { return Ok(None) };
+        let view: Self = serde_json::from_slice(&text)
+            .map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))?;
+        if view.version != VERSION {
+            return Err(WorkspaceError::unreadable(&path, "another version of this program wrote it"));
+        }
+        Ok(Some(view))
+    }
+
+    fn write(&self, folder: &Path) -> Result<(), WorkspaceError> {
+        let path = folder.join(RECORD);
+        // A start does not wait for the disk: a view of which the record was lost is reported.
+        serde_json::to_vec(self)
+            .map_err(Into::into)
+            .and_then(|text| Replacement::private().write(&path, &text))
+            .map_err(|source| WorkspaceError::new("write", &path, source))
+    }
+
+    /// Imports what is kept in `folder`, each repository once; returns whether all of it came.
+    fn import(mut self, folder: &Path, run: &RunName, git: &mut GitChanges) -> bool {
+        let mut waiting = Vec::new();
+        // The inner ones before those that name their commits.
+        while let Some(known) = self.known.pop() {
+            match self.one(&known, folder, run) {
+                Ok(None) => {}
+                Ok(Some(changes)) => {
+                    git.repositories.push(changes);
+                    let known = self.known.iter().chain(waiting.iter().rev()).cloned().collect();
+                    let rest =
+                        Self { version: VERSION, tree: self.tree.clone(), path: self.path.clone(), known };
+                    if let Err(error) = rest.write(folder) {
+                        tracing::warn!(%error, "that a repository was imported cannot be noted");
+                    }
+                }
+                Err(error) => {
+                    git.failed.push(FailedImport {
+                        path: self.tree.0.join(known.path()),
+                        problem: chain(&error),
+                        kept_in: folder.to_owned(),
+                    });
+                    waiting.push(known);
+                }
+            }
+        }
+        waiting.is_empty()
+    }
+
+    fn one(
+        &self,
+        known: &Known,
+        folder: &Path,
+        run: &RunName,
+    ) -> Result<Option<RepositoryChanges>, WorkspaceError> {
+        let is_in_tree = !self.path.0.as_os_str().is_empty();
+        let open = || Tree::open(&self.tree.0);
+        let host = is_in_tree.then(open).transpose();
+        let host = host.map_err(|source| WorkspaceError::new("open", &self.tree.0, source))?;
+        let inner = known.path().strip_prefix(&self.path.0).unwrap_or(known.path());
+        let Some(opened) = known.open(host.as_ref(), &folder.join(UPPER), inner)? else {
+            return Ok(None);
+        };
+        let import = opened.prepare(run, folder)?;
+        let path = self.tree.0.join(known.path());
+        let would = RepositoryChanges { path: path.clone(), report: import.report().clone(), waits: false };
+        if would.is_empty() {
+            return Ok(None);
+        }
+        let report = import.commit().map_err(|error| match error {
+            sandbox_host_git::Error::Unfinished { source } => {
+                WorkspaceError::Unfinished { path: path.clone(), source }
+            }
+            error => WorkspaceError::repository("write to", &path, error),
+        })?;
+        Ok(Some(RepositoryChanges { report, ..would }))
+    }
+}
+
+/// Imports what executions left in `folder`, that of the views of all, whose program was killed: to be called when their containers are
+/// gone. Blocks.
+pub(crate) fn recover(folder: &Path) -> GitChanges {
+    let mut git = GitChanges::default();
+    for views in folders(folder) {
+        // Else it is just being made, or gone.
+        if !folders(&views).iter().any(|view| view.join(RECORD).exists() || !is_unused(view)) {
+            continue;
+        }
+        match lock(&views) {
+            Ok(Some(_lock)) => git = git.and(import(&views)),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "what a task did in repositories is not looked at"),
+        }
+    }
+    git
+}
+
+/// Imports all views in `folder`, and removes those that came.
+fn import(folder: &Path) -> GitChanges {
+    let mut git = GitChanges::default();
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let run = run(name);
+    let mut is_done = true;
+    for view in folders(folder) {
+        let problem = match View::read(&view) {
+            Ok(Some(record)) => {
+                is_done &= record.import(&view, &run, &mut git);
+                continue;
+            }
+            Ok(None) if is_unused(&view) => continue,
+            Ok(None) => "what the repository was when the task began is not known".to_owned(),
+            Err(error) => chain(&error),
+        };
+        is_done = false;
+        git.failed.push(FailedImport { path: view.clone(), problem, kept_in: view });
+    }
+    if is_done
+        && let Some(all) = folder.parent()
+        && let Err(error) = trash::put(all, &[name]).and_then(|()| trash::empty(all))
+    {
+        tracing::warn!(%error, "views of repositories that are no longer needed cannot be removed");
+    }
+    git
+}
+
+fn lock(folder: &Path) -> Result<Option<FileLock>, WorkspaceError> {
+    let path = folder.join(LOCK);
+    FileLock::try_exclusive(&path).map_err(|source| WorkspaceError::new("lock", &path, source))
+}
+
+/// Whether no task wrote anything in the view in `folder`.
+fn is_unused(folder: &Path) -> bool {
+    Tree::open(&folder.join(UPPER))
+        .and_then(|upper| upper.list_at_most(Path::new(""), 1))
+        .is_ok_and(|entries| entries.is_empty())
+}
+
+/// The folders in `folder`, but for those that only wait to be removed, in the order of their names.
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| {
+        entry.file_type().is_ok_and(|kind| kind.is_dir()) && !trash::is_trash(&entry.file_name())
+    });
+    let mut folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
+    folders.sort();
+    folders
+}
+
+/// An error with what caused it.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.extend([": ", &error.to_string()]);
+        cause = error.source();
+    }
+    text
+}
