@@ -1,6 +1,6 @@
 //! What is mounted over a protected mount when a task starts: views of its repositories, and read-only mounts over the rest.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use sandbox_files::tree::{Kind, Tree};
 use sandbox_files::host_path::Identity;
 
 use super::error::WorkspaceError;
-use super::git_view::{self, Views};
+use super::git_view::{self, Found, Views};
 use super::inventory::{Inventory, is_in_packages};
 use super::mount::Mount;
 use super::protection::Protection;
@@ -24,7 +24,7 @@ const MOST_GUARDS: usize = 100;
 /// Of these, views of repositories: a task makes as many as it likes for the next one.
 const MOST_VIEWS: usize = 50;
 /// What is mounted over a socket: connecting to it fails.
-pub(super) const NOTHING: &str = "/dev/null";
+const NOTHING: &str = "/dev/null";
 
 /// Something that is mounted read-only over itself.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl OtherMount {
 }
 
 /// What is mounted over a protected mount at `container_path`: `views` of repositories, and guards, one of each also where one of `others`
-/// leads to the same place, and the folders of a git folder that they are in, which then cannot be renamed.
+/// leads to the same place.
 ///
 /// # Errors
 ///
@@ -96,14 +96,11 @@ pub(super) fn guard(
         guards.push(guard);
     }
     let viewed: Vec<PathBuf> = guards.iter().map(|guard| guard.path.clone()).collect();
-    let mut folders = BTreeSet::new();
     for path in by_importance(before, protection) {
         if viewed.iter().any(|view| path.starts_with(view)) {
             continue;
         }
-        let mut around = folders_around(path, protection);
-        around.retain(|folder| !folders.contains(folder));
-        if mounts.len() + folders.len() + around.len() >= MOST_GUARDS {
+        if mounts.len() >= MOST_GUARDS {
             beyond += 1;
             continue;
         }
@@ -116,7 +113,6 @@ pub(super) fn guard(
         mounts.push(Over { mount, hides: full });
         guard.elsewhere(tree, others, &mut mounts);
         guards.push(guard);
-        folders.extend(around);
     }
     if beyond > 0 {
         tracing::warn!(
@@ -124,39 +120,23 @@ pub(super) fn guard(
             "{beyond} protected paths are compared after the run instead of being mounted read-only: at most {MOST_GUARDS} are mounted"
         );
     }
-    for folder in folders.into_iter().filter(|folder| !guards.iter().any(|guard| guard.path == *folder)) {
-        if let Ok(identity) = tree.held(&folder).and_then(Identity::of) {
-            let full = tree.path().join(&folder);
-            let target = target(tree, container_path, &folder)?;
-            mounts.push(Over { mount: Mount::read_write(&full, target).of(identity), hides: full });
-        }
-    }
     Ok((guards, mounts))
 }
 
 /// The folders of repositories that a task gets views of, those near the top first, and the repositories in each with their work trees.
-fn repositories(tree: &Tree, before: &Inventory) -> Vec<(PathBuf, Vec<(PathBuf, Option<PathBuf>)>)> {
+fn repositories(tree: &Tree, before: &Inventory) -> Vec<(PathBuf, Vec<Found>)> {
     let is_there = |path: &Path| matches!(tree.facts(path), Ok(Some(_)));
     let heads = before.repositories.iter().map(|folder| folder.join("HEAD")).filter(|head| is_there(head));
     let folders = before.repositories.iter().chain(before.tops.keys());
     let pointers = folders.filter(|path| path.ends_with(".git")).cloned();
     let names: Vec<PathBuf> = pointers.chain(heads).collect();
-    let mut all: BTreeMap<(usize, PathBuf), Vec<(PathBuf, Option<PathBuf>)>> = BTreeMap::new();
+    let mut all: BTreeMap<(usize, PathBuf), Vec<Found>> = BTreeMap::new();
     for (path, work_tree) in git_view::find(tree, names.iter().map(PathBuf::as_path), is_there) {
         let Some(depth) = path.iter().position(|part| part == ".git") else { continue };
         let top: PathBuf = path.iter().take(depth + 1).collect();
         all.entry((depth, top)).or_default().push((path, work_tree));
     }
     all.into_iter().map(|((_, top), found)| (top, found)).collect()
-}
-
-/// The folders of a git folder that `path` is in. The kernel pins only what is mounted: renamed, such a folder would take a guard along,
-/// and another one could take its place.
-fn folders_around(path: &Path, protection: &Protection) -> Vec<PathBuf> {
-    let is_in_git = |folder: &&Path| {
-        !folder.as_os_str().is_empty() && (protection.is_git_folder() || folder.starts_with(".git"))
-    };
-    path.ancestors().skip(1).filter(is_in_git).map(Path::to_owned).collect()
 }
 
 /// What covers the Unix sockets of a mount, whose other end is a program of the host.
@@ -214,30 +194,21 @@ fn by_importance<'a>(before: &'a Inventory, protection: &Protection) -> Vec<&'a 
 
 /// What lies deep in a tree is often made and removed as a whole, by package managers for one, and a mount would keep it there.
 fn importance(before: &Inventory, protection: &Protection, path: &Path, role: Role) -> Option<u8> {
-    let in_own_git = if protection.is_git_folder() { Some(path) } else { path.strip_prefix(".git").ok() };
     let is_at_the_top = path.components().nth(1).is_none();
     let is_rules = path.file_name().is_some_and(|name| name == ".sandbox" || name == ".airut");
-    // As `config` and `hooks`: a task makes as many others as it likes.
-    let is_gits_own = in_own_git.is_some_and(|inner| inner.components().count() == 1);
-    // Submodules come and go, and so do linked work trees, but those of the host have a `commondir` that its git follows.
-    let is_of_work_tree = in_own_git.is_some_and(|inner| {
-        inner.starts_with("worktrees") && inner.components().count() == 3 && inner.ends_with("commondir")
-    });
-    let comes_and_goes = role == Role::Pointer && !is_at_the_top && !is_of_work_tree;
-    if is_gits_own || is_at_the_top && (is_rules || protection.is_named(path)) || protection.is_path(path) {
+    if is_at_the_top && (is_rules || protection.is_named(path)) || protection.is_path(path) {
         Some(0)
-    } else if comes_and_goes {
+    } else if role == Role::Pointer && !is_at_the_top {
+        // Submodules come and go.
         None
     } else if is_at_the_top {
         Some(1)
     } else if is_rules || before.followed.contains_key(path) {
         Some(2)
-    } else if in_own_git.is_some() {
-        Some(3)
     } else {
         let is_of_repository = matches!(role, Role::Hooks | Role::Configuration);
         let folder = path.parent().unwrap_or(Path::new(""));
-        (is_of_repository && !is_in_packages(folder, OsStr::new(""))).then_some(4)
+        (is_of_repository && !is_in_packages(folder, OsStr::new(""))).then_some(3)
     }
 }
 

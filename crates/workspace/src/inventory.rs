@@ -324,11 +324,8 @@ pub(super) struct Protected {
 
 /// Judges the entries of `folder`.
 pub(super) fn protected(protection: &Protection, folder: &Path, entries: &[(OsString, Kind)]) -> Protected {
-    // Whether a mount is one is known: a task may have removed what makes it look like one.
-    let is_git_folder = folder.as_os_str().is_empty() && protection.is_git_folder();
-    let is_repository =
-        protection.has_defaults() && (is_git_folder || looks_like_repository(folder, entries));
-    let is_gits_own = is_repository || (protection.has_defaults() && protection.is_gits_own(folder));
+    let is_repository = protection.has_defaults() && looks_like_repository(folder, entries);
+    let is_gits_own = is_repository || (protection.has_defaults() && Protection::is_gits_own(folder));
     let role = |name: &OsStr, kind: Kind| {
         // Not what every repository may have there, but what the caller knows is there.
         let by_its_path = protection.is_path(&folder.join(name)).then_some(Role::Listed);

@@ -34,7 +34,6 @@ mod trash;
 mod unprivileged;
 mod watch;
 mod workspace_guard;
-mod worktrees;
 
 pub use copy::{Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Versions, WorkspaceCopy};
 pub use error::{WorkspaceError, sanitized};

@@ -109,17 +109,15 @@ impl OutsideRepository {
     /// A view of it at the same place in the container, whatever is said of the work tree: it is also that of others.
     #[must_use]
     pub fn mount(&self) -> Mount {
-        let protection = Protection::default().of_git_folder();
         Mount::read_write(&self.folder, &self.container_path)
-            .protected(protection)
+            .protected(Protection::default())
             .of_repository(self.own.clone())
     }
 
     /// The same, where nothing can be changed.
     #[must_use]
     pub fn mount_read_only(&self) -> Mount {
-        Mount::read_only_at(&self.folder, &self.container_path)
-            .protected(Protection::default().of_git_folder())
+        Mount::read_only_at(&self.folder, &self.container_path).protected(Protection::default())
     }
 
     /// A view of it, kept in `copy_dir` with the copy of its work tree.

@@ -36,8 +36,6 @@ use super::known_files::{KnownFile, Treatment, known_file};
 pub struct Protection {
     /// Repositories and the table of known files.
     defaults: bool,
-    /// Whether the mount is the folder of a repository.
-    is_git_folder: bool,
     names: Vec<String>,
     paths: Vec<PathBuf>,
 }
@@ -46,7 +44,7 @@ impl Protection {
     /// Protects nothing.
     #[must_use]
     pub fn none() -> Self {
-        Self { defaults: false, is_git_folder: false, names: Vec::new(), paths: Vec::new() }
+        Self { defaults: false, names: Vec::new(), paths: Vec::new() }
     }
 
     /// Protects these paths too. One without a slash means every file or folder of that name, at any depth; one with a slash is
@@ -72,20 +70,9 @@ impl Protection {
         self
     }
 
-    /// For a mount that is the folder of a repository, as `.git` is.
-    #[must_use]
-    pub(crate) fn of_git_folder(self) -> Self {
-        Self { is_git_folder: true, ..self }
-    }
-
-    /// Whether the mount is the folder of a repository.
-    pub(crate) fn is_git_folder(&self) -> bool {
-        self.is_git_folder
-    }
-
     /// Whether `folder`, relative to the mount, is a part of a repository's own folder.
-    pub(crate) fn is_gits_own(&self, folder: &Path) -> bool {
-        self.is_git_folder || folder.components().any(|part| part.as_os_str() == ".git")
+    pub(crate) fn is_gits_own(folder: &Path) -> bool {
+        folder.components().any(|part| part.as_os_str() == ".git")
     }
 
     /// Whether there is nothing to protect.
@@ -147,7 +134,7 @@ impl Protection {
 
 impl Default for Protection {
     fn default() -> Self {
-        Self { defaults: true, is_git_folder: false, names: Vec::new(), paths: Vec::new() }
+        Self { defaults: true, names: Vec::new(), paths: Vec::new() }
     }
 }
 

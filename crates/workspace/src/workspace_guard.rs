@@ -8,7 +8,6 @@ use super::git_view::{GitChanges, Views, recover};
 use super::mount::Mount;
 use super::tampered::TamperedPath;
 use super::watch::Watch;
-use super::worktrees;
 
 /// The mounts of a running execution, as far as the host has to be kept safe from it.
 #[derive(Debug)]
@@ -62,10 +61,8 @@ impl WorkspaceGuard {
                 tree.and_then(taken).transpose()
             });
             let copies = copies.collect::<Result<_, _>>()?;
-            let stand_ins = worktrees::stand_ins(&mounts);
             let mut views = Views::new(views);
-            let (mut mounts, watch) = Watch::begin(mounts, quarantine, &mut views)?;
-            mounts.extend(stand_ins);
+            let (mounts, watch) = Watch::begin(mounts, quarantine, &mut views)?;
             Ok((mounts, Self { watch, copies, views }))
         })
         .await?

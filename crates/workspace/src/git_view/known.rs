@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sandbox_files::tree::{Facts, Kind, Tree};
+use sandbox_files::tree::{Kind, Tree};
 use sandbox_host_git::{Error, HostRepository, Import, Limits, RunName, Snapshot, View};
 use serde::{Deserialize, Serialize};
 
@@ -22,14 +22,15 @@ use super::git_changes::RepositoryChanges;
 pub(crate) struct Known {
     path: PathText,
     common: PathText,
-    /// The number of its folder: tasks that work on the tree itself may put another one in its place.
-    inode: u64,
     /// Of a linked work tree: its folder in `worktrees`.
     linked: Option<PathText>,
     /// Its work tree, in the tree.
     work_tree: Option<PathText>,
     snapshot: Snapshot,
 }
+
+/// A repository in a tree, and its work tree in that.
+pub(crate) type Found = (PathBuf, Option<PathBuf>);
 
 /// A repository that a task may have changed, opened on both sides.
 #[derive(Debug)]
@@ -44,9 +45,8 @@ impl Known {
     pub(crate) fn of(tree: &Path, path: PathBuf, work_tree: Option<PathBuf>) -> Result<Self, Error> {
         let common = tree.join(&path);
         let snapshot = snapshot(&common, None)?;
-        let (inode, work_tree) = (inode(&common)?, work_tree.map(PathText));
         let (path, common) = (PathText(path), PathText(common));
-        Ok(Self { path, common, inode, linked: None, work_tree, snapshot })
+        Ok(Self { path, common, linked: None, work_tree: work_tree.map(PathText), snapshot })
     }
 
     /// The same of the repository `common` of a linked work tree, which is kept outside of that, with `path` in its stead. `linked` is the
@@ -55,7 +55,6 @@ impl Known {
         let name = linked.file_name().unwrap_or_default();
         Ok(Self {
             path: PathText(path),
-            inode: inode(common)?,
             common: PathText(common.to_owned()),
             linked: Some(PathText(name.into())),
             work_tree: Some(PathText(PathBuf::new())),
@@ -92,19 +91,24 @@ impl Known {
         if is_all && tree.list_at_most(inner, 1).is_ok_and(|entries| entries.is_empty()) {
             return Ok(None);
         }
-        // A task that works on the tree itself could have put another one in its place, or a link to one.
-        let inode_in = |tree: &Tree| {
-            let folder = tree.folder(self.path()).and_then(Facts::of);
-            folder.ok().map(|facts| facts.stamp.inode)
-        };
-        let is = host.map_or_else(|| inode(self.common()).ok(), inode_in);
-        if is != Some(self.inode) {
-            let source = io::Error::other("it is not where it was, or a link leads to it");
-            return Err(WorkspaceError::new("open", self.common(), source));
+        // A task that works on the tree itself could have put a link to another one in its place.
+        let identity = |tree: io::Result<Tree>| tree.and_then(|tree| tree.identity());
+        let is_same = host.is_none_or(|host| {
+            identity(host.inner(self.path()))
+                .is_ok_and(|is| identity(Tree::open(self.common())).is_ok_and(|common| common == is))
+        });
+        if !is_same {
+            return Err(self.is_elsewhere());
         }
         let linked = self.linked.as_ref().map(|path| path.0.as_os_str());
         let host = open(self.common(), linked).map_err(failed)?;
         Ok(Some(Opened { known: self, host, view }))
+    }
+
+    /// Why nothing is written to it.
+    pub(crate) fn is_elsewhere(&self) -> WorkspaceError {
+        let source = io::Error::other("it is not where it was, or a link leads to it");
+        WorkspaceError::new("open", self.common(), source)
     }
 }
 
@@ -157,19 +161,13 @@ fn snapshot(common: &Path, linked: Option<&OsStr>) -> Result<Snapshot, Error> {
     Snapshot::take(&open(common, linked)?)
 }
 
-fn inode(common: &Path) -> Result<u64, Error> {
-    let facts = Tree::open(common).and_then(|tree| Facts::of(tree.folder(Path::new(""))?));
-    let failed = |source| Error::Files { operation: "open", path: common.to_owned(), source };
-    Ok(facts.map_err(failed)?.stamp.inode)
-}
-
 /// The repositories in `.git` folders of a tree that has `names`, as far as `has` knows, and the work tree of each. `names` has all that are
 /// called `.git` or `HEAD`.
 pub(crate) fn find<'a>(
     tree: &Tree,
     names: impl Iterator<Item = &'a Path>,
     has: impl Fn(&Path) -> bool,
-) -> Vec<(PathBuf, Option<PathBuf>)> {
+) -> Vec<Found> {
     let mut found = Vec::new();
     let mut work_trees: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for path in names {

@@ -10,5 +10,5 @@ mod views;
 mod tests;
 
 pub use git_changes::{FailedImport, GitChanges, RepositoryChanges, WaitingSetting};
-pub(crate) use known::{Known, Opened, any_run, find, is_in_git, is_repository, run};
+pub(crate) use known::{Found, Known, Opened, any_run, find, is_in_git, is_repository, run};
 pub(crate) use views::{Views, recover};

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_files::host_path::Identity;
-use sandbox_files::tree::Tree;
+use sandbox_files::tree::{Facts, Tree};
 use sandbox_files::{FileLock, Replacement, create_folder, read_if_present};
 use sandbox_host_git::RunName;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use super::super::overlay::{self, UPPER};
 use super::super::path_text::PathText;
 use super::super::trash;
 use super::git_changes::{FailedImport, GitChanges, RepositoryChanges};
-use super::known::{Known, run};
+use super::known::{Found, Known, run};
 
 /// What is known of a view, in its folder.
 const RECORD: &str = "view.json";
@@ -50,6 +50,8 @@ struct View {
     tree: PathText,
     /// Its path in that.
     path: PathText,
+    /// The number of the folder: a task may put another one in its place.
+    inode: u64,
     /// Those that are still to be imported, in the order of their paths.
     known: Vec<Known>,
 }
@@ -71,10 +73,11 @@ impl Views {
         &mut self,
         tree: &Tree,
         path: &Path,
-        found: Vec<(PathBuf, Option<PathBuf>)>,
+        found: Vec<Found>,
         place: &str,
     ) -> io::Result<Mount> {
-        let identity = tree.held(path).and_then(Identity::of)?;
+        let held = tree.held(path)?;
+        let (identity, inode) = (Identity::of(&held)?, Facts::of(&held)?.stamp.inode);
         let root = tree.path();
         let view = |views: &mut Self| {
             let mut known = Vec::new();
@@ -91,19 +94,20 @@ impl Views {
             }
             known.sort_by(|one, other| one.path().cmp(other.path()));
             let (tree, path) = (PathText(root.to_owned()), PathText(path.to_owned()));
-            views.make(View { version: VERSION, tree, path, known })
+            views.make(&View { version: VERSION, tree, path, inode, known })
         };
         Ok(self.mount(&root.join(path), place, identity, view))
     }
 
     /// What is mounted in the place of `mount`, which is a repository outside of the work tree whose own folder in it is `own`.
     pub(crate) fn instead_of(&mut self, mount: &Mount, own: &Path) -> io::Result<Mount> {
-        let (common, identity) = (mount.host_path(), mount.tree()?.identity()?);
+        let (common, held) = (mount.host_path(), mount.tree()?.folder(Path::new(""))?);
+        let (identity, inode) = (Identity::of(&held)?, Facts::of(&held)?.stamp.inode);
         let view = |views: &mut Self| {
             let failed = |source| WorkspaceError::repository("make a view of", common, source);
             let known = vec![Known::outside(common, own, PathBuf::new()).map_err(failed)?];
             let (tree, path) = (PathText(common.to_owned()), PathText(PathBuf::new()));
-            views.make(View { version: VERSION, tree, path, known })
+            views.make(&View { version: VERSION, tree, path, inode, known })
         };
         let made = self.mount(common, mount.container_path(), identity, view);
         Ok(made.protected(mount.protection().cloned().unwrap_or_default()))
@@ -135,7 +139,7 @@ impl Views {
     }
 
     /// Makes the folders for `view`, of which nothing is there yet.
-    fn make(&mut self, view: View) -> Result<PathBuf, WorkspaceError> {
+    fn make(&mut self, view: &View) -> Result<PathBuf, WorkspaceError> {
         let lower = view.tree.0.join(&view.path.0);
         let refused = |problem: &'static str| {
             WorkspaceError::new("make a view of", &lower, io::Error::new(io::ErrorKind::Unsupported, problem))
@@ -221,8 +225,7 @@ impl View {
                 Ok(Some(changes)) => {
                     git.repositories.push(changes);
                     let known = self.known.iter().chain(waiting.iter().rev()).cloned().collect();
-                    let rest =
-                        Self { version: VERSION, tree: self.tree.clone(), path: self.path.clone(), known };
+                    let rest = Self { tree: self.tree.clone(), path: self.path.clone(), known, ..self };
                     if let Err(error) = rest.write(folder) {
                         tracing::warn!(%error, "that a repository was imported cannot be noted");
                     }
@@ -246,14 +249,19 @@ impl View {
         folder: &Path,
         run: &RunName,
     ) -> Result<Option<RepositoryChanges>, WorkspaceError> {
-        let is_in_tree = !self.path.0.as_os_str().is_empty();
-        let open = || Tree::open(&self.tree.0);
-        let host = is_in_tree.then(open).transpose();
+        let host = Tree::open(&self.tree.0);
         let host = host.map_err(|source| WorkspaceError::new("open", &self.tree.0, source))?;
+        let is_there = || {
+            let is = host.folder(&self.path.0).and_then(Facts::of);
+            is.is_ok_and(|is| is.stamp.inode == self.inode)
+        };
         let inner = known.path().strip_prefix(&self.path.0).unwrap_or(known.path());
-        let Some(opened) = known.open(host.as_ref(), &folder.join(UPPER), inner)? else {
+        let Some(opened) = known.open(Some(&host), &folder.join(UPPER), inner)? else {
             return Ok(None);
         };
+        if !is_there() {
+            return Err(known.is_elsewhere());
+        }
         let import = opened.prepare(run, folder)?;
         let path = self.tree.0.join(known.path());
         let would = RepositoryChanges { path: path.clone(), report: import.report().clone(), waits: false };

@@ -402,35 +402,3 @@ fn what_a_task_makes_in_the_git_folder_takes_no_guard_from_its_configuration() {
     // Without views, the folder is read-only as a whole.
     assert!(mounts.iter().any(|mount| mount.container_path() == "/workspace/.git" && mount.read_only()));
 }
-
-#[test]
-fn what_leads_to_the_repository_of_a_linked_work_tree_can_be_neither_written_nor_renamed() {
-    let bed = Bed::new();
-    bed.write(".git/worktrees/w/commondir", "../..\n");
-    bed.write(".git/worktrees/w/HEAD", "ref: refs/heads/w\n");
-    let (mounts, _watch) = bed.begin(Protection::default());
-    for (place, read_only) in [
-        ("/workspace/.git/worktrees/w/commondir", true),
-        ("/workspace/.git/worktrees/w", false),
-        ("/workspace/.git/worktrees", false),
-        ("/workspace/.git", false),
-    ] {
-        let found = mounts.iter().find(|mount| mount.container_path() == place);
-        assert!(found.is_some_and(|mount| mount.read_only() == read_only), "{place}");
-    }
-}
-
-#[test]
-fn the_folder_of_a_repository_is_protected_without_its_head_too() {
-    let bed = Bed { folder: tempfile::tempdir().unwrap() };
-    for (path, text) in [("HEAD", "x"), ("objects/x", "x"), ("refs/x", "x"), ("config", "[core]\n")] {
-        bed.write(path, text);
-    }
-    let (_, mut watch) = bed.begin(Protection::default().of_git_folder());
-    watch.mounts.iter_mut().for_each(|mount| mount.guards.clear());
-    fs::remove_file(bed.tree().join("HEAD")).unwrap();
-    bed.write("config", "[core]\n fsmonitor = evil\n");
-    bed.write("hooks/pre-commit", "evil");
-    assert_eq!(bed.names(&watch.end(|| {})), ["config", "hooks/pre-commit"]);
-    assert_eq!(bed.read("config").as_deref(), Some("[core]\n"));
-}
