@@ -113,6 +113,12 @@ impl Tree {
         &self.path
     }
 
+    /// A path by which this process alone reaches it, wherever somebody moves it meanwhile.
+    #[must_use]
+    pub fn reached(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.root.as_raw_fd()))
+    }
+
     /// The folder `relative`; an empty path is the tree itself.
     pub fn folder(&self, relative: &Path) -> io::Result<OwnedFd> {
         self.beneath(relative, OFlags::RDONLY | OFlags::DIRECTORY)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sandbox_files::{Replacement, or_absent};
 
 use crate::fail_point::{FailPoint, FailPoints, stopped};
-use crate::git::{Git, Input};
+use crate::git::{Git, HERE, Input};
 use crate::object_id::{ObjectId, lines};
 use crate::operation::{MESSAGE_FILE, Operation};
 use crate::plan::{Plan, Update};
@@ -22,7 +22,7 @@ const OF_OPERATIONS: [&str; 5] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", MESSAGE_FILE
 /// Writes to the host's repository.
 pub(crate) struct Writer<'a> {
     pub(crate) host: &'a HostRepository,
-    pub(crate) git: &'a Git,
+    pub(crate) git: &'a Git<'a>,
     pub(crate) run: &'a RunName,
     /// A folder of ours.
     pub(crate) quarantine: &'a Path,
@@ -77,7 +77,7 @@ impl Writer<'_> {
 
     /// The settings that come.
     pub(crate) fn settings(&self, plan: &Plan, points: FailPoints<'_>) -> Result<(), Error> {
-        let file = self.host.common().join("config").display().to_string();
+        let file = format!("{HERE}/config");
         for change in plan.report.settings.iter().filter(|change| change.stays.is_none()) {
             let mut arguments = vec!["config", "--file", &file];
             match change.new.first() {
@@ -116,14 +116,14 @@ impl Writer<'_> {
     }
 
     fn stashes(&self, stashes: &[Stash]) -> Result<(), Error> {
-        let folder = self.host.common().join("logs/refs");
+        let folder = self.host.reached().join("logs/refs");
         fs::create_dir_all(&folder).map_err(Error::files("make", &folder))?;
         write(&folder.join("stash"), stash::text(stashes, self.host.format()).as_bytes())
     }
 }
 
 /// Which of the values that refs lose nothing leads to when `plan` is done.
-pub(crate) fn lost(git: &Git, plan: &Plan) -> Result<BTreeSet<ObjectId>, Error> {
+pub(crate) fn lost(git: &Git<'_>, plan: &Plan) -> Result<BTreeSet<ObjectId>, Error> {
     if plan.losses.is_empty() {
         return Ok(BTreeSet::new());
     }

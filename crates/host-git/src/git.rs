@@ -1,10 +1,8 @@
 //! The host's git: in an environment of ours, without the user's configuration, within limits.
 #![expect(clippy::disallowed_methods, reason = "git is what this crate is about; no engine is involved")]
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -12,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use sandbox_files::tree::Tree;
 
 use crate::{Error, Limits};
 
@@ -43,15 +42,26 @@ const SHOWN: usize = 2000;
 /// The name that reflogs get.
 const WHO: &str = "sandbox";
 
+/// The repository, as git reaches it: the folder that it begins in, wherever somebody moves that meanwhile.
+pub(crate) const HERE: &str = "/proc/self/cwd";
+
 /// How git is run on one repository.
 #[derive(Debug, Clone)]
-pub(crate) struct Git {
-    folder: PathBuf,
-    objects: Option<(PathBuf, Vec<PathBuf>)>,
+pub(crate) struct Git<'a> {
+    common: &'a Tree,
+    own: PathBuf,
+    objects: Option<(PathBuf, Objects)>,
     index: Option<PathBuf>,
     memory: u64,
     file_bytes: u64,
     deadline: Instant,
+}
+
+/// Which objects git finds besides those of a folder of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Objects {
+    None,
+    Host,
 }
 
 /// What git reads.
@@ -69,10 +79,12 @@ pub(crate) struct Said {
     operation: &'static str,
 }
 
-impl Git {
-    pub(crate) fn new(git_dir: &Path, limits: &Limits) -> Self {
+impl<'a> Git<'a> {
+    /// For the work tree whose own folder is `own` in the common folder.
+    pub(crate) fn new(common: &'a Tree, own: &Path, limits: &Limits) -> Self {
         Self {
-            folder: git_dir.to_owned(),
+            common,
+            own: own.to_owned(),
             objects: None,
             index: None,
             memory: limits.memory,
@@ -81,9 +93,8 @@ impl Git {
         }
     }
 
-    /// The same, which writes its objects to `folder` and finds others in `also`.
-    pub(crate) fn with_objects(&self, folder: &Path, also: &[&Path]) -> Self {
-        let also = also.iter().map(|path| (*path).to_owned()).collect();
+    /// The same, which writes its objects to `folder`.
+    pub(crate) fn with_objects(&self, folder: &Path, also: Objects) -> Self {
         Self { objects: Some((folder.to_owned(), also)), ..self.clone() }
     }
 
@@ -136,7 +147,8 @@ impl Git {
 
     fn command(&self) -> Command {
         let mut git = Command::new("git");
-        git.env_clear().current_dir("/");
+        // What is open, not what has its path by now.
+        git.env_clear().current_dir(self.common.reached());
         if let Some(path) = std::env::var_os("PATH") {
             git.env("PATH", path);
         }
@@ -151,16 +163,22 @@ impl Git {
             ("GIT_NO_LAZY_FETCH", "1"),
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_GRAFT_FILE", "/dev/null"),
-            // No work tree is looked at; that of a submodule may be gone.
-            ("GIT_WORK_TREE", "/"),
+            // No work tree is looked at. One that the repository lies in would make git resolve its path.
+            ("GIT_WORK_TREE", "/nonexistent"),
+            // Else git resolves the path of that of a linked work tree.
+            ("GIT_COMMON_DIR", HERE),
             ("GIT_COMMITTER_NAME", WHO),
             ("GIT_COMMITTER_EMAIL", WHO),
         ] {
             git.env(name, value);
         }
-        git.env("GIT_DIR", &self.folder);
+        let here = Path::new(HERE);
+        git.env("GIT_DIR", here.join(&self.own));
         if let Some((folder, also)) = &self.objects {
-            git.env("GIT_OBJECT_DIRECTORY", folder).env("GIT_ALTERNATE_OBJECT_DIRECTORIES", list(also));
+            git.env("GIT_OBJECT_DIRECTORY", folder);
+            if *also == Objects::Host {
+                git.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", here.join("objects"));
+            }
         }
         if let Some(index) = &self.index {
             git.env("GIT_INDEX_FILE", index);
@@ -242,36 +260,21 @@ fn beginning(mut from: impl Read, most: u64) -> Vec<u8> {
     text
 }
 
-/// Folders as git's variable lists them: in quotes, since a path may hold a colon.
-fn list(folders: &[PathBuf]) -> OsString {
-    let mut list = Vec::new();
-    for folder in folders {
-        list.extend(if list.is_empty() { &b"\""[..] } else { b":\"" });
-        for byte in folder.as_os_str().as_bytes() {
-            match byte {
-                b'"' | b'\\' => list.extend([b'\\', *byte]),
-                b'\n' => list.extend(b"\\n"),
-                byte => list.push(*byte),
-            }
-        }
-        list.push(b'"');
-    }
-    OsString::from_vec(list)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn git(limits: &Limits) -> Git {
-        Git::new(Path::new("/nonexistent"), limits)
+    fn bare() -> (tempfile::TempDir, Tree) {
+        let folder = tempfile::tempdir().unwrap();
+        crate::tests::bed::git(folder.path(), "init --bare -q .");
+        let tree = Tree::open(folder.path()).unwrap();
+        (folder, tree)
     }
 
     #[test]
     fn nothing_of_the_user_reaches_git() {
-        let folder = tempfile::tempdir().unwrap();
-        let git = Git::new(folder.path(), &Limits::default());
-        crate::tests::bed::git(folder.path(), "init --bare -q .");
+        let (_folder, bare) = bare();
+        let git = Git::new(&bare, Path::new(""), &Limits::default());
         let settings = git.read("list", &["config", "--list", "--show-scope"], Input::Nothing).unwrap();
         let settings = String::from_utf8(settings).unwrap();
         assert!(
@@ -282,27 +285,21 @@ mod tests {
 
     #[test]
     fn what_git_says_moves_no_cursor() {
-        let said =
-            git(&Limits::default()).run("fail", &["cat-file", "\x1b[2J"], Input::Nothing, None).unwrap();
+        let (_folder, bare) = bare();
+        let git = Git::new(&bare, Path::new(""), &Limits::default());
+        let said = git.run("fail", &["cat-file", "\x1b[2J"], Input::Nothing, None).unwrap();
         assert!(!said.is_success);
         assert!(!said.message().contains('\x1b') && !said.message().contains('\n'), "{}", said.message());
     }
 
     #[test]
     fn a_git_that_takes_too_long_is_killed() {
-        let folder = tempfile::tempdir().unwrap();
-        crate::tests::bed::git(folder.path(), "init --bare -q .");
+        let (_folder, bare) = bare();
         let limits = Limits { time: Duration::from_millis(200), ..Limits::default() };
-        let git = Git::new(folder.path(), &limits);
+        let git = Git::new(&bare, Path::new(""), &limits);
         let (reader, _writer) = io::pipe().unwrap();
         let waits = Input::File(File::from(std::os::fd::OwnedFd::from(reader)));
         let error = git.read("wait", &["cat-file", "--batch"], waits).unwrap_err();
         assert!(matches!(error, Error::TooLong { operation: "wait" }), "{error}");
-    }
-
-    #[test]
-    fn folders_with_odd_names_are_quoted() {
-        let folders = [PathBuf::from("/a:b"), PathBuf::from("/c\"d\\e\nf")];
-        assert_eq!(list(&folders), r#""/a:b":"/c\"d\\e\nf""#);
     }
 }

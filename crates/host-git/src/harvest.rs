@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::Kind;
 
-use crate::git::{Git, Input};
+use crate::git::{Git, Input, Objects};
 use crate::object_id::ObjectId;
 use crate::objects::{kinds, make};
 use crate::report::Report;
@@ -19,7 +19,7 @@ use crate::{Error, Limits};
 pub(crate) fn harvest(
     view: &View,
     host: &HostRepository,
-    git: &Git,
+    git: &Git<'_>,
     to: &Path,
     limits: &Limits,
     report: &mut Report,
@@ -37,7 +37,7 @@ pub(crate) fn harvest(
 struct Harvest<'a> {
     view: &'a View,
     host: &'a HostRepository,
-    git: &'a Git,
+    git: &'a Git<'a>,
     to: &'a Path,
     limits: &'a Limits,
     report: &'a mut Report,
@@ -118,7 +118,7 @@ impl Harvest<'_> {
             self.weigh(size)?;
             let most = format!("--max-input-size={}", self.limits.object_bytes);
             // A pack on a disk is whole: git need not compare what the host has as well.
-            let git = self.git.with_objects(self.to, &[]);
+            let git = self.git.with_objects(self.to, Objects::None);
             let read = git.run("read a pack", &["index-pack", "--stdin", &most], Input::File(file), None)?;
             if !read.is_success {
                 self.report.leave(path.to_string_lossy(), read.message());

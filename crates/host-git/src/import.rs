@@ -8,7 +8,7 @@ use sandbox_files::or_absent;
 
 use crate::commit::{Writer, lost};
 use crate::fail_point::{FailPoint, FailPoints, is_stop, stopped};
-use crate::git::Git;
+use crate::git::{Git, Objects};
 use crate::harvest::harvest;
 use crate::index::{self, Index, digest_of_none};
 use crate::index_file::IndexFile;
@@ -62,8 +62,19 @@ impl<'a> Import<'a> {
     ) -> Result<Self, Error> {
         if start.format != host.format() {
             let problem = "names its objects in another way than when the task began";
-            return Err(Error::Unsupported { path: host.common().to_owned(), problem });
+            return Err(Error::Unsupported { path: host.path().to_owned(), problem });
         }
+        Self::judge(host, view, start, run, limits, quarantine).map_err(|error| host.named(error))
+    }
+
+    fn judge(
+        host: &'a HostRepository,
+        view: &View,
+        start: &Snapshot,
+        run: &RunName,
+        limits: &Limits,
+        quarantine: &Path,
+    ) -> Result<Self, Error> {
         let quarantine = &absolute(quarantine).map_err(Error::files("find", quarantine))?;
         clear(quarantine)?;
         let mut import = Self {
@@ -101,7 +112,8 @@ impl<'a> Import<'a> {
     /// When something cannot be written, or the host changes the same again and again. [`Error::Unfinished`] where the host's git already
     /// sees a part of it: another import of the same view, snapshot and run does what is missing, also where this process is killed.
     pub fn commit(self) -> Result<Report, Error> {
-        self.commit_with(&mut |_| true)
+        let host = self.host;
+        self.commit_with(&mut |_| true).map_err(|error| host.named(error))
     }
 
     pub(crate) fn commit_with(self, points: FailPoints<'_>) -> Result<Report, Error> {
@@ -147,7 +159,7 @@ impl<'a> Import<'a> {
         &self,
         plan: Plan,
         now: &State,
-        git: &Git,
+        git: &Git<'_>,
         file: &IndexFile,
         (has_begun, points): (&mut bool, FailPoints<'_>),
     ) -> Result<Option<Report>, Error> {
@@ -216,19 +228,19 @@ impl<'a> Import<'a> {
         }
     }
 
-    fn git(&self) -> Git {
-        Git::new(&self.host.git_dir(), &self.limits)
+    fn git(&self) -> Git<'a> {
+        self.host.git(&self.limits)
     }
 
     /// Git with the host's objects and the new ones.
-    fn with_new(&self, git: &Git) -> Git {
+    fn with_new(&self, git: &Git<'a>) -> Git<'a> {
         match &self.sifted.folder {
-            Some(folder) => git.with_objects(folder, &[&self.host.objects()]),
+            Some(folder) => git.with_objects(folder, Objects::Host),
             None => git.clone(),
         }
     }
 
-    fn plan(&self, git: &Git, now: &State) -> Result<Plan, Error> {
+    fn plan(&self, git: &Git<'_>, now: &State) -> Result<Plan, Error> {
         let situation = Situation {
             run: &self.run,
             start: &self.start,
@@ -287,7 +299,7 @@ impl<'a> Import<'a> {
     }
 
     /// Finds out which objects come, and packs them.
-    fn objects(&mut self, view: &View, git: &Git, now: &State) -> Result<(), Error> {
+    fn objects(&mut self, view: &View, git: &Git<'a>, now: &State) -> Result<(), Error> {
         let wanted = self.wanted(now)?;
         let files: BTreeSet<ObjectId> = self.index.iter().flat_map(Index::objects).cloned().collect();
         self.kinds = kinds(git, wanted.iter().chain(&files))?;

@@ -58,7 +58,7 @@ impl IndexFile {
         &self,
         new: &Index,
         old: &IndexText,
-        git: &Git,
+        git: &Git<'_>,
         format: Format,
         to: &Path,
     ) -> Result<Vec<u8>, Error> {

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::git::{Git, Input};
+use crate::git::{Git, Input, Objects};
 use crate::object_id::{ObjectId, lines};
 use crate::repository::HostRepository;
 
@@ -32,7 +32,7 @@ pub(crate) struct Sifted {
 /// Tells good tips from bad ones.
 pub(crate) struct Sieve<'a> {
     pub(crate) host: &'a HostRepository,
-    pub(crate) git: &'a Git,
+    pub(crate) git: &'a Git<'a>,
     /// What the host's refs name: what is new is what these do not lead to.
     pub(crate) known: Vec<ObjectId>,
     /// The folder with what the task left.
@@ -45,7 +45,7 @@ pub(crate) struct Sieve<'a> {
 impl<'a> Sieve<'a> {
     pub(crate) fn new(
         host: &'a HostRepository,
-        git: &'a Git,
+        git: &'a Git<'a>,
         known: Vec<ObjectId>,
         quarantine: &Path,
     ) -> Self {
@@ -101,19 +101,18 @@ impl<'a> Sieve<'a> {
         let folder = self.quarantine.join(format!("new-{}", self.attempts));
         make(&folder)?;
         let tips: BTreeSet<&ObjectId> = groups.iter().flatten().collect();
-        let objects = self.host.objects();
         let path = folder.join("new.pack");
         let pack = File::create_new(&path).map_err(Error::files("make", &path))?;
         let wanted = lines("", tips.iter().copied()) + &lines("^", self.known.iter());
         let mut arguments = vec!["pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset"];
         arguments.extend(self.host.is_partial().then_some("--exclude-promisor-objects"));
-        let outside = self.git.with_objects(&self.task, &[&objects]);
+        let outside = self.git.with_objects(&self.task, Objects::Host);
         let packed = outside.run("pack objects", &arguments, Input::Bytes(wanted.as_bytes()), Some(pack))?;
         if !packed.is_success {
             return Ok(Err(packed.message()));
         }
         let pack = File::open(&path).map_err(Error::files("open", &path))?;
-        let inside = self.git.with_objects(&folder, &[&objects]);
+        let inside = self.git.with_objects(&folder, Objects::Host);
         let read = ["index-pack", "--stdin", "--strict", "--fsck-objects"];
         let indexed = inside.run("check objects", &read, Input::File(pack), None)?;
         fs::remove_file(&path).map_err(Error::files("remove", &path))?;
@@ -127,7 +126,7 @@ impl<'a> Sieve<'a> {
 
 /// Whether everything is there that `tips` lead to and the host's refs do not.
 pub(crate) fn is_connected<'a>(
-    git: &Git,
+    git: &Git<'_>,
     host: &HostRepository,
     tips: impl Iterator<Item = &'a ObjectId>,
 ) -> Result<bool, Error> {
@@ -143,7 +142,7 @@ pub(crate) fn is_connected<'a>(
 
 /// What kind of object each of `ids` is; those that are not there are left out.
 pub(crate) fn kinds<'a>(
-    git: &Git,
+    git: &Git<'_>,
     ids: impl Iterator<Item = &'a ObjectId>,
 ) -> Result<BTreeMap<ObjectId, String>, Error> {
     let ids: Vec<&ObjectId> = ids.collect();

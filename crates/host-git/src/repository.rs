@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::{Kind, Tree};
 
 use crate::config::{self, Setting};
-use crate::git::{Git, Input};
+use crate::git::{Git, HERE, Input};
 use crate::index::Index;
 use crate::object_id::Format;
 use crate::ref_name::RefName;
@@ -30,13 +30,41 @@ pub struct HostRepository {
 }
 
 impl HostRepository {
+    /// The repository whose common folder is `tree`, with its main work tree, or the linked one whose folder in `worktrees` has the name
+    /// `linked`. It stays the same one, whoever moves it or puts another one in its place meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open) and [`open_linked`](Self::open_linked).
+    pub fn of(tree: Tree, linked: Option<&OsStr>) -> Result<Self, Error> {
+        let own = linked.map_or_else(PathBuf::new, |name| Path::new("worktrees").join(name));
+        let path = tree.path().to_owned();
+        let unsupported = |problem| Error::Unsupported { path, problem };
+        let is = |path: &Path, kind: Kind| matches!(tree.facts(path), Ok(Some(facts)) if facts.kind == kind);
+        let is_folder = |name: &str| is(Path::new(name), Kind::Folder);
+        if !is_folder("objects") || !is_folder("refs") || !is(&own.join("HEAD"), Kind::File) {
+            return Err(unsupported("is not a repository, or keeps `HEAD`, refs or objects elsewhere"));
+        }
+        let view = View::whole(tree);
+        let Some(settings) = settings_of(&view) else {
+            return Err(unsupported("has a configuration that cannot be read"));
+        };
+        if is_reftable(&settings) {
+            return Err(unsupported("keeps its refs in a reftable, which is not understood yet"));
+        }
+        match format(&settings) {
+            Some(format) => Ok(Self { view, own, settings, format }),
+            None => Err(unsupported("names its objects in a way that is not understood")),
+        }
+    }
+
     /// The repository at `common` (`.git`, `.git/modules/NAME`, a bare one) with its main work tree.
     ///
     /// # Errors
     ///
     /// When it is not a repository, or one that is not understood: with refs in another form than files.
     pub fn open(common: &Path) -> Result<Self, Error> {
-        Self::with(common, PathBuf::new())
+        Self::of(Tree::open(common).map_err(Error::files("open", common))?, None)
     }
 
     /// The same with its linked work tree whose folder in `worktrees` is called `name`.
@@ -45,7 +73,7 @@ impl HostRepository {
     ///
     /// As [`open`](Self::open), and when it has no such work tree.
     pub fn open_linked(common: &Path, name: &OsStr) -> Result<Self, Error> {
-        Self::with(common, Path::new("worktrees").join(name))
+        Self::of(Tree::open(common).map_err(Error::files("open", common))?, Some(name))
     }
 
     /// Makes one in the folder `common`, which must not be there, for what is in `view`: without hooks, refs and objects, and with the
@@ -86,12 +114,14 @@ impl HostRepository {
     ///
     /// When git refuses.
     pub fn set(&self, key: &str, values: &[String]) -> Result<(), Error> {
-        let git = Git::new(&self.git_dir(), &Limits::default());
-        let file = self.common().join("config").display().to_string();
+        let git = self.git(&Limits::default());
+        let file = format!("{HERE}/config");
         let config = |action: &str, value: Option<&str>| {
             let mut arguments = vec!["config", "--file", &file, action, "--", key];
             arguments.extend(value);
-            git.read("write a setting", &arguments, Input::Nothing).map(drop)
+            git.read("write a setting", &arguments, Input::Nothing)
+                .map(drop)
+                .map_err(|error| self.named(error))
         };
         let is_there = settings_of(self.view()).is_some_and(|all| all.iter().any(|it| it.name() == key));
         match values {
@@ -120,38 +150,42 @@ impl HostRepository {
         Some(now.differing(&read(self.view(), OWN_FILE)?.unwrap_or_default()))
     }
 
-    fn with(common: &Path, own: PathBuf) -> Result<Self, Error> {
-        // Git runs in another folder than the caller.
-        let common = &absolute(common).map_err(Error::files("find", common))?;
-        let tree = Tree::open(common).map_err(Error::files("open", common))?;
-        let unsupported = |problem| Error::Unsupported { path: common.to_owned(), problem };
-        let is = |path: &Path, kind: Kind| matches!(tree.facts(path), Ok(Some(facts)) if facts.kind == kind);
-        let is_folder = |name: &str| is(Path::new(name), Kind::Folder);
-        if !is_folder("objects") || !is_folder("refs") || !is(&own.join("HEAD"), Kind::File) {
-            return Err(unsupported("is not a repository, or keeps `HEAD`, refs or objects elsewhere"));
-        }
-        let view = View::whole(tree);
-        let settings =
-            settings_of(&view).ok_or_else(|| unsupported("has a configuration that cannot be read"))?;
-        if is_reftable(&settings) {
-            return Err(unsupported("keeps its refs in a reftable, which is not understood yet"));
-        }
-        let format = format(&settings)
-            .ok_or_else(|| unsupported("names its objects in a way that is not understood"))?;
-        Ok(Self { view, own, settings, format })
-    }
-
-    pub(crate) fn common(&self) -> &Path {
+    /// Where it was when it was opened.
+    pub(crate) fn path(&self) -> &Path {
         self.view.path()
     }
 
-    /// The folder that git is given.
+    /// The path by which this process reaches its common folder.
+    pub(crate) fn reached(&self) -> PathBuf {
+        self.view.tree().reached()
+    }
+
+    /// The same of the folder with the work tree's `HEAD` and index.
     pub(crate) fn git_dir(&self) -> PathBuf {
-        self.common().join(&self.own)
+        self.reached().join(&self.own)
+    }
+
+    pub(crate) fn git(&self, limits: &Limits) -> Git<'_> {
+        Git::new(self.view.tree(), &self.own, limits)
+    }
+
+    /// An error with the repository's path in the place of those by which this process, and git, reach it.
+    pub(crate) fn named(&self, error: Error) -> Error {
+        match error {
+            Error::Files { operation, path, source } => {
+                let inner = path.strip_prefix(self.reached()).map(|inner| self.path().join(inner));
+                Error::Files { operation, path: inner.unwrap_or(path), source }
+            }
+            Error::Git { operation, message } => {
+                Error::Git { operation, message: message.replace(HERE, &self.path().to_string_lossy()) }
+            }
+            Error::Unfinished { source } => Error::Unfinished { source: Box::new(self.named(*source)) },
+            error => error,
+        }
     }
 
     pub(crate) fn objects(&self) -> PathBuf {
-        self.common().join("objects")
+        self.reached().join("objects")
     }
 
     /// The place of a file of the work tree's, in the common folder.

@@ -89,6 +89,10 @@ impl View {
         self.tree.path()
     }
 
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
     /// Whether it says nothing of what the task did not touch.
     pub(crate) fn is_upper(&self) -> bool {
         self.is_upper

@@ -1,6 +1,6 @@
 //! Hosts that go on working while a task does.
 
-use super::bed::{Bed, git, script, snapshot};
+use super::bed::{Bed, files, git, script, snapshot};
 use crate::{HostRepository, Import, Limits, RefOutcome, Snapshot, View};
 use sandbox_files::tree::Tree;
 use std::ffi::OsStr;
@@ -137,6 +137,46 @@ fn a_linked_work_tree_has_its_own_head_and_index() {
     };
     assert_eq!(main_only(&bed.host_says()), main_only(&before));
     assert_eq!(snapshot(&common).head, bed.start.head);
+}
+
+#[test]
+fn repository_that_is_moved_meanwhile_is_the_one_that_was_opened() {
+    let changes = "echo x > c; git add c; git commit -qm c; git tag t; git switch -qc new; git stash -q; echo y > c; git add c; \
+                   git config branch.new.remote origin; git config branch.new.merge refs/heads/new";
+    for linked in [false, true] {
+        let mut bed = Bed::with("sha1", |host| script(host, "git worktree add -q ../linked -b linked"));
+        let common = bed.common();
+        let host = match linked {
+            false => HostRepository::open(&common),
+            true => HostRepository::open_linked(&common, OsStr::new("linked")),
+        };
+        let host = host.unwrap();
+        bed.start = Snapshot::take(&host).unwrap();
+        bed.script(changes);
+        if linked {
+            bed.script("cp .git/index .git/HEAD .git/worktrees/linked; git switch -qf main");
+        }
+        let moved = bed.host().with_file_name("moved");
+        std::fs::rename(bed.host(), &moved).unwrap();
+        let other = bed.host().with_file_name("start");
+        std::os::unix::fs::symlink(&other, bed.host()).unwrap();
+        let before = files(&other.join(".git"));
+
+        let run = "run-4".parse().unwrap();
+        let limits = Limits::default();
+        let import = Import::prepare(&host, &bed.view(), &bed.start, &run, &limits, &bed.quarantine());
+        let report = import.unwrap().commit().unwrap();
+        assert!(report.index && report.head.as_deref() == Some("refs/heads/new"), "{report:?}");
+        host.set("a.b", &["c".to_owned()]).unwrap();
+        assert_eq!(files(&other.join(".git")), before, "something was written to another repository");
+        let (tag, setting) = (git(&moved, "rev-parse t new"), git(&moved, "config a.b"));
+        assert_eq!((tag.as_str(), setting.trim()), (git(&bed.task(), "rev-parse t new").as_str(), "c"));
+        assert_eq!(git(&moved, "config branch.new.merge").trim(), "refs/heads/new", "{report:?}");
+
+        // The control: by its path, the other one is written.
+        HostRepository::open(&common).unwrap().set("a.b", &["c".to_owned()]).unwrap();
+        assert_ne!(files(&other.join(".git")), before);
+    }
 }
 
 #[test]

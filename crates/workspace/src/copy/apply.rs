@@ -146,7 +146,7 @@ fn apply_within(
     journal.advance(Phase::Committing, folder)?;
     stopped(fail_points, FailPoint::Journalled)?;
     let mut came = Vec::new();
-    let import = |_: &Journal| imports.commit(&taken, folder).map(|done| came = done);
+    let import = |_: &Journal| imports.commit(&from.host, &taken, folder).map(|done| came = done);
     finish(journal, folder, import, fail_points)?;
     Ok(Applied { applied, held_back, git: git(came) })
 }

@@ -1,6 +1,7 @@
 //! The part of an apply that repositories are: prepared before anything is written, and committed after the files.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::Tree;
@@ -58,9 +59,10 @@ impl<'a> Imports<'a> {
         self.all.iter().flat_map(of).collect()
     }
 
-    /// Writes all of it, and the settings `taken`; keeps the other settings in `folder`.
+    /// Writes all of it, and the settings `taken`, to repositories of `host` and outside of it; keeps the other settings in `folder`.
     pub(super) fn commit(
         self,
+        host: &Tree,
         taken: &[WaitingSetting],
         folder: &Path,
     ) -> Result<Vec<RepositoryChanges>, Failed> {
@@ -74,13 +76,23 @@ impl<'a> Imports<'a> {
         }
         for setting in taken {
             let path = Path::new(&setting.repository);
-            let set = HostRepository::open(&setting.common);
-            let set = set.and_then(|host| host.set(&setting.key, &setting.new));
-            set.map_err(|error| failed(path, error, true))?;
+            let failed = |error| failed(path, error, true);
+            let tree = reach(host, &setting.common);
+            let tree = tree.map_err(|source| begun(WorkspaceError::new("open", &setting.common, source)))?;
+            let repository = HostRepository::of(tree, None).map_err(failed)?;
+            repository.set(&setting.key, &setting.new).map_err(failed)?;
         }
         let all = git_changes::read(folder).map_err(begun)?;
         git_changes::keep(&git_changes::merged(all, &waiting), taken, folder).map_err(begun)?;
         Ok(done)
+    }
+}
+
+/// The common folder `common` of a repository. In `tree`, no link is followed: a task that works on that itself can make one.
+fn reach(tree: &Tree, common: &Path) -> io::Result<Tree> {
+    match common.strip_prefix(tree.path()) {
+        Ok(inner) => tree.inner(inner),
+        Err(_) => Tree::open(common),
     }
 }
 
@@ -112,7 +124,7 @@ pub(super) fn again(journal: &Journal, folder: &Path) -> Result<Vec<RepositoryCh
     let host = host.map_err(|source| of_phase(WorkspaceError::new("open", &journal.tree, source)))?;
     let opened = known.opened(&host, folder, is_wanted).map_err(of_phase)?;
     let imports = Imports::prepare(&opened, &run(&journal.run), folder).map_err(of_phase)?;
-    imports.commit(&journal.taken(), folder)
+    imports.commit(&host, &journal.taken(), folder)
 }
 
 /// Holds back all of a work tree in which git recorded something that is held back: a merge or a switch changes files, the index and what

@@ -59,9 +59,9 @@ impl Repositories {
         let mut all = Vec::new();
         for (path, (known, is_outside)) in wanted {
             all.extend(if *is_outside {
-                known.open(None, &folder.join(GIT).join(UPPER), Path::new(""))?
+                known.open(|| Tree::open(known.common()), &folder.join(GIT).join(UPPER), Path::new(""))?
             } else {
-                known.open(Some(host), &folder.join(UPPER), path)?
+                known.open(|| host.inner(path), &folder.join(UPPER), path)?
             });
         }
         Ok(all)

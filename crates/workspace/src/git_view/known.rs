@@ -74,10 +74,10 @@ impl Known {
         self.work_tree.as_ref().map(|path| path.0.as_path())
     }
 
-    /// `None` where no task left anything of it. `upper` is the layer that has it at `inner`, and `host` the tree that has it at its path.
+    /// `None` where no task left anything of it. `upper` is the layer that has it at `inner`, and `common` finds it on the host.
     pub(crate) fn open(
         &self,
-        host: Option<&Tree>,
+        common: impl FnOnce() -> io::Result<Tree>,
         upper: &Path,
         inner: &Path,
     ) -> Result<Option<Opened<'_>>, WorkspaceError> {
@@ -91,17 +91,9 @@ impl Known {
         if is_all && tree.list_at_most(inner, 1).is_ok_and(|entries| entries.is_empty()) {
             return Ok(None);
         }
-        // A task that works on the tree itself could have put a link to another one in its place.
-        let identity = |tree: io::Result<Tree>| tree.and_then(|tree| tree.identity());
-        let is_same = host.is_none_or(|host| {
-            identity(host.inner(self.path()))
-                .is_ok_and(|is| identity(Tree::open(self.common())).is_ok_and(|common| common == is))
-        });
-        if !is_same {
-            return Err(self.is_elsewhere());
-        }
+        let common = common().map_err(|_| self.is_elsewhere())?;
         let linked = self.linked.as_ref().map(|path| path.0.as_os_str());
-        let host = open(self.common(), linked).map_err(failed)?;
+        let host = HostRepository::of(common, linked).map_err(failed)?;
         Ok(Some(Opened { known: self, host, view }))
     }
 
@@ -150,15 +142,11 @@ pub(crate) fn is_repository(upper: &Tree, path: &Path) -> bool {
     has_head() && View::in_upper(upper, path).is_ok_and(|view| view.is_some_and(|view| view.is_repository()))
 }
 
-fn open(common: &Path, linked: Option<&OsStr>) -> Result<HostRepository, Error> {
-    match linked {
+fn snapshot(common: &Path, linked: Option<&OsStr>) -> Result<Snapshot, Error> {
+    Snapshot::take(&match linked {
         Some(name) => HostRepository::open_linked(common, name),
         None => HostRepository::open(common),
-    }
-}
-
-fn snapshot(common: &Path, linked: Option<&OsStr>) -> Result<Snapshot, Error> {
-    Snapshot::take(&open(common, linked)?)
+    }?)
 }
 
 /// The repositories in `.git` folders of a tree that has `names`, as far as `has` knows, and the work tree of each. `names` has all that are

@@ -249,19 +249,15 @@ impl View {
         folder: &Path,
         run: &RunName,
     ) -> Result<Option<RepositoryChanges>, WorkspaceError> {
-        let host = Tree::open(&self.tree.0);
-        let host = host.map_err(|source| WorkspaceError::new("open", &self.tree.0, source))?;
-        let is_there = || {
-            let is = host.folder(&self.path.0).and_then(Facts::of);
-            is.is_ok_and(|is| is.stamp.inode == self.inode)
-        };
         let inner = known.path().strip_prefix(&self.path.0).unwrap_or(known.path());
-        let Some(opened) = known.open(Some(&host), &folder.join(UPPER), inner)? else {
+        let common = || {
+            let viewed = Tree::open(&self.tree.0)?.inner(&self.path.0)?;
+            let is_it = Facts::of(viewed.folder(Path::new(""))?)?.stamp.inode == self.inode;
+            if is_it { viewed.inner(inner) } else { Err(io::ErrorKind::NotFound.into()) }
+        };
+        let Some(opened) = known.open(common, &folder.join(UPPER), inner)? else {
             return Ok(None);
         };
-        if !is_there() {
-            return Err(known.is_elsewhere());
-        }
         let import = opened.prepare(run, folder)?;
         let path = self.tree.0.join(known.path());
         let would = RepositoryChanges { path: path.clone(), report: import.report().clone(), waits: false };
