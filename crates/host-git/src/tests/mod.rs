@@ -2,6 +2,7 @@
 
 pub(crate) mod bed;
 mod everyday;
+mod everyday_commands;
 mod hostile;
 mod hosts;
 mod killed;
