@@ -146,11 +146,8 @@ fn repository_that_is_moved_meanwhile_is_the_one_that_was_opened() {
     for linked in [false, true] {
         let mut bed = Bed::with("sha1", |host| script(host, "git worktree add -q ../linked -b linked"));
         let common = bed.common();
-        let host = match linked {
-            false => HostRepository::open(&common),
-            true => HostRepository::open_linked(&common, OsStr::new("linked")),
-        };
-        let host = host.unwrap();
+        let common_folder = Tree::open(&common).unwrap();
+        let host = HostRepository::of(common_folder, linked.then_some(OsStr::new("linked"))).unwrap();
         bed.start = Snapshot::take(&host).unwrap();
         bed.script(changes);
         if linked {
