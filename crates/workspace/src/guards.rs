@@ -23,8 +23,8 @@ use super::role::Role;
 const MOST_GUARDS: usize = 100;
 /// Of these, views of repositories: a task makes as many as it likes for the next one.
 const MOST_VIEWS: usize = 50;
-/// What is mounted over a socket: connecting to it fails.
-const NOTHING: &str = "/dev/null";
+/// What is mounted over a socket, to which connecting then fails, and where git only asks whether something is there.
+pub(super) const NOTHING: &str = "/dev/null";
 
 /// Something that is mounted read-only over itself.
 #[derive(Debug)]

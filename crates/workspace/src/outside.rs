@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use sandbox_files::host_path::{Found, Resolver};
+use sandbox_files::host_path::{Found, Identity, Resolver};
 use sandbox_files::tree::{Kind, Tree};
 
 use super::git_follow::{Pointer, plain, pointer, trimmed};
+use super::guards::NOTHING;
 use super::mount::Mount;
 use super::protection::Protection;
 use super::role::text;
@@ -226,6 +227,27 @@ impl Named<'_> {
     }
 }
 
+/// What lies in the container where the repositories of `mounts` say that the `.git` of their work tree is, if nothing else is there:
+/// `git worktree prune`, and `git gc` with it, forget a work tree that is not where it was, the task's own too.
+pub(super) fn stand_ins(mounts: &[Mount]) -> Vec<Mount> {
+    let Ok(nothing) = std::fs::File::open(NOTHING).and_then(Identity::of) else {
+        return Vec::new();
+    };
+    let places = mounts.iter().filter_map(|mount| {
+        let own = mount.own_part()?;
+        let named = text(&mount.tree().ok()?, &own.join("gitdir"))?;
+        let named = Path::new(OsStr::from_bytes(trimmed(&named)));
+        let place = plain(&Path::new(mount.container_path()).join(own).join(named))?;
+        let is_apart = |other: &Mount| {
+            !place.starts_with(other.container_path())
+                && !Path::new(other.container_path()).starts_with(&place)
+        };
+        mounts.iter().all(is_apart).then_some(())?;
+        Some(Mount::read_only_at(NOTHING, place.to_str()?).of(nothing))
+    });
+    places.collect()
+}
+
 /// The repository that `.git` of `tree` names, where that is a file and names something outside of it.
 fn named_outside(tree: &Path) -> Option<PathBuf> {
     let tree = Tree::open(tree).ok()?;
@@ -304,6 +326,23 @@ mod tests {
         assert_eq!(bed.of("w").unwrap().unwrap().container_path(), "/m/.git", "relative to /workspace");
         let place = OutsideRepository::place(&bed.at("w"), "/workspace");
         assert_eq!(place.as_deref(), Some(Path::new("/m/.git/worktrees/w")));
+    }
+
+    #[test]
+    fn work_tree_that_is_elsewhere_in_the_container_has_a_stand_in_where_its_repository_looks_for_it() {
+        let bed = Bed::new();
+        let repository = bed.of("w").unwrap().unwrap();
+        let places = |tree: Mount, repository: Mount| -> Vec<String> {
+            let stand_ins = stand_ins(&[tree, repository]).into_iter();
+            stand_ins.map(|mount| mount.container_path().to_owned()).collect()
+        };
+        let at = bed.at("w/.git").display().to_string();
+        let elsewhere = || Mount::read_write(bed.at("w"), "/workspace");
+        assert_eq!(places(elsewhere(), repository.mount()), [at.as_str()]);
+        assert_eq!(places(elsewhere(), repository.copied(&bed.at("copy"))), [at.as_str()]);
+        assert_eq!(places(elsewhere(), repository.mount_read_only()), [""; 0]);
+        let same = Mount::read_write(bed.at("w"), bed.at("w").display().to_string());
+        assert_eq!(places(same, repository.mount()), [""; 0]);
     }
 
     #[test]

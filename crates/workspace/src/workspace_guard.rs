@@ -6,6 +6,7 @@ use super::copy::{CopyInUse, WorkspaceCopy, take_outside};
 use super::error::WorkspaceError;
 use super::git_view::{GitChanges, Views, recover};
 use super::mount::Mount;
+use super::outside::stand_ins;
 use super::tampered::TamperedPath;
 use super::watch::Watch;
 
@@ -61,8 +62,10 @@ impl WorkspaceGuard {
                 tree.and_then(taken).transpose()
             });
             let copies = copies.collect::<Result<_, _>>()?;
+            let stand_ins = stand_ins(&mounts);
             let mut views = Views::new(views);
-            let (mounts, watch) = Watch::begin(mounts, quarantine, &mut views)?;
+            let (mut mounts, watch) = Watch::begin(mounts, quarantine, &mut views)?;
+            mounts.extend(stand_ins);
             Ok((mounts, Self { watch, copies, views }))
         })
         .await?

@@ -232,7 +232,7 @@ impl View {
                 }
                 Err(error) => {
                     git.failed.push(FailedImport {
-                        path: self.tree.0.join(known.path()),
+                        path: known.common().to_owned(),
                         problem: chain(&error),
                         kept_in: folder.to_owned(),
                     });
@@ -259,7 +259,7 @@ impl View {
             return Ok(None);
         };
         let import = opened.prepare(run, folder)?;
-        let path = self.tree.0.join(known.path());
+        let path = known.common().to_owned();
         let would = RepositoryChanges { path: path.clone(), report: import.report().clone(), waits: false };
         if would.is_empty() {
             return Ok(None);

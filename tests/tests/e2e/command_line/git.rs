@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::project::{Ended, Project};
 
+mod direct;
 mod withheld;
 
 /// How a command ends.
@@ -99,6 +100,10 @@ struct Bed {
 
 impl Bed {
     fn new(kind: Kind) -> Self {
+        Self::with(kind, Project::new())
+    }
+
+    fn with(kind: Kind, project: Project) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let settings = "[user]\n name = Ann\n email = ann@a.test\n[init]\n defaultBranch = main\n[protocol \"file\"]\n allow = always\n";
         fs::write(home.path().join(".gitconfig"), settings).expect("a file");
@@ -120,7 +125,7 @@ impl Bed {
             if kind.is_guarded() { write } else { String::new() }
         };
         let (one, two) = (guarded(1), guarded(2));
-        let bed = Self { project: Project::new(), work_tree: root.join(work_tree), folder, home };
+        let bed = Self { project, work_tree: root.join(work_tree), folder, home };
         bed.host(
             &root,
             &format!(

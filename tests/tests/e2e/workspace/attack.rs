@@ -17,7 +17,7 @@ pub(super) struct Attack {
     pub(super) task: &'static str,
     /// What the user does on the host later.
     pub(super) host: &'static str,
-    /// What is reported; nothing where the task could not even write it.
+    /// What is reported; nothing where the task could not even write it, or wrote to its view of a repository.
     pub(super) planted: &'static [&'static str],
 }
 
@@ -34,7 +34,7 @@ impl Attack {
     }
 }
 
-/// On a protected mount each attack is refused or undone, reported, and never run.
+/// On a protected mount each attack is refused, or undone and reported, or stays in a view, and is never run.
 pub(super) async fn all_fail(attacks: &[Attack]) {
     let bed = Bed::new().await;
     let mut different: Vec<String> = Vec::new();
@@ -48,11 +48,6 @@ pub(super) async fn all_fail(attacks: &[Attack]) {
         if found != attack.planted {
             different.push(format!("{}: {found:?}: {}", attack.name, ran.stderr));
         }
-        assert!(
-            !ran.stderr.is_empty() || !attack.planted.is_empty(),
-            "{}: neither refused nor reported",
-            attack.name
-        );
         for thing in &ran.result.tampered {
             let is_there = thing.moved_to.as_ref().is_none_or(|to| to.symlink_metadata().is_ok());
             assert!(is_there, "{}: {thing:?}", attack.name);

@@ -91,7 +91,7 @@ const ATTACKS: [Attack; 15] = [
         task: "mkdir e 'e '; cp -r .git/objects .git/refs 'e '; git config -f 'e /config' core.fsmonitor $HOST/evil.sh; \
                printf '../e \\n' > .git/commondir",
         host: "git status",
-        planted: &[".git/commondir"],
+        planted: &[],
     },
     Attack {
         name: "a pointer with a second blank",
@@ -108,7 +108,7 @@ const ATTACKS: [Attack; 15] = [
         before: "true",
         task: "git init -q n; git config -f n/.git/config core.fsmonitor $HOST/evil.sh; mkdir -p .git/logs; mv n .git/logs/n; ln -s .git/logs/n n",
         host: "cd n && git status",
-        planted: &[".git/logs/n/.git/config"],
+        planted: &[],
     },
     Attack {
         name: "a reflog that is a link",
@@ -116,7 +116,7 @@ const ATTACKS: [Attack; 15] = [
         before: "true",
         task: "rm -rf .git/logs; mkdir .git/logs; ln -s $MARKER .git/logs/HEAD; ls nothing",
         host: COMMIT,
-        planted: &[".git/logs/HEAD"],
+        planted: &[],
     },
     Attack {
         name: "a message file that is a link",
@@ -124,7 +124,7 @@ const ATTACKS: [Attack; 15] = [
         before: "true",
         task: "ln -sf $MARKER .git/COMMIT_EDITMSG",
         host: COMMIT,
-        planted: &[".git/COMMIT_EDITMSG"],
+        planted: &[],
     },
     Attack {
         name: "a vendored repository",
@@ -132,7 +132,7 @@ const ATTACKS: [Attack; 15] = [
         before: "git init -q vendor/x",
         task: "cp evil.sh vendor/x/.git/hooks/pre-commit",
         host: "cd vendor/x && git commit -q --allow-empty -m x",
-        planted: &["vendor/x/.git/hooks/pre-commit"],
+        planted: &[],
     },
 ];
 

@@ -1,0 +1,95 @@
+//! What a task did in the repositories of the tree that it works on, when something goes wrong or on at the same time.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdout, Stdio};
+
+use super::*;
+
+/// A run that did what its script says, and goes on when its input ends.
+struct Running {
+    child: Child,
+    _output: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(bed: &Bed, script: &str) -> Self {
+        let script = format!("set -e; {script}; echo ready; cat");
+        let mut command = bed.project.sandbox(&["run", "--workspace", "direct", "--", "bash", "-c", &script]);
+        command.current_dir(&bed.work_tree).env("HOME", bed.home.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the sandbox command");
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("a line");
+        let running = Self { child, _output: output };
+        if line == "ready\n" { running } else { panic!("the task did not begin: {:?}", running.finish()) }
+    }
+
+    fn finish(self) -> Ended {
+        self.child.wait_with_output().expect("our own child").into()
+    }
+}
+
+fn commit(branch: &str) -> String {
+    format!("git switch -qc {branch}; echo {branch} > {branch}.txt; git add .; git commit -qm {branch}")
+}
+
+const NAMES: &str =
+    "git for-each-ref --format='%(refname:short) %(contents:subject)' refs/heads refs/sandbox";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_of_a_run_that_was_killed_come_with_the_next_command() {
+    let bed = Bed::with(Kind::Clone, Project::with_prefix("e2e-git-killed"));
+    let mut running = Running::start(&bed, &commit("task"));
+    running.child.kill().expect("our own child");
+    running.child.wait().expect("our own child");
+    assert!(!bed.host(&bed.work_tree, NAMES).contains("task"), "the control: nothing came yet");
+    let next = bed.run("direct", "git log -1 --format=%s task");
+    assert_eq!((next.code, next.stdout.as_str()), (Some(0), "task\n"), "{next:?}");
+    assert!(next.stderr.contains("what a run that was killed did in repositories"), "{next:?}");
+    assert_eq!(bed.host(&bed.work_tree, "git log -1 --format=%s task; git fsck --strict 2>&1"), "task\n");
+    // Once.
+    let next = bed.sandbox(&["clean"]);
+    assert!(!next.stderr.contains("what a run that was killed"), "{next:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_of_two_runs_in_one_tree_and_of_the_host_all_come() {
+    for kind in [Kind::Clone, Kind::Linked] {
+        let bed = Bed::new(kind);
+        let first = Running::start(&bed, "git branch first; git tag -a -m one one; git notes add -m note");
+        let second = Running::start(&bed, "git branch second; git branch first main~1");
+        bed.host(
+            &bed.work_tree,
+            "git commit -q --allow-empty -m host; git branch host; git repack -qad; git pack-refs --all",
+        );
+        let head = bed.host(&bed.work_tree, "git rev-parse HEAD");
+        for running in [first, second] {
+            let ended = running.finish();
+            assert_eq!(ended.code, Some(0), "{ended:?}");
+        }
+        let names = bed.host(&bed.work_tree, NAMES);
+        for name in ["first two", "second two", "host host"] {
+            assert!(names.lines().any(|line| line == name), "{kind:?}: {name}: {names}");
+        }
+        let kept =
+            names.lines().filter(|line| line.starts_with("sandbox/") && line.ends_with("/heads/first one"));
+        assert_eq!(kept.count(), 1, "{kind:?}: the other one's `first`: {names}");
+        assert_eq!(bed.host(&bed.work_tree, "git rev-parse HEAD host").lines().nth(1), head.lines().next());
+        bed.host(&bed.work_tree, "git rev-parse -q --verify one; git notes show HEAD~1; git fsck --strict");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn import_that_fails_is_an_error_and_made_when_its_cause_is_gone() {
+    let bed = Bed::with(Kind::Clone, Project::with_prefix("e2e-git-failed"));
+    let running = Running::start(&bed, &commit("task"));
+    bed.host(&bed.work_tree, "mv .git ../other; git init -q .");
+    let ended = running.finish();
+    ended.fails(125, "could not be imported");
+    assert!(ended.stderr.contains("is kept in `"), "{ended:?}");
+    bed.host(&bed.work_tree, "rm -r .git; mv ../other .git");
+    let next = bed.sandbox(&["clean"]);
+    assert_eq!(next.code, Some(0), "{next:?}");
+    assert_eq!(bed.host(&bed.work_tree, "git log -1 --format=%s task"), "task\n", "{next:?}");
+}
