@@ -79,12 +79,16 @@ impl OwnFiles {
             // Held until the file is young: see `remove_old`.
             let folder = File::open(&self.folder)?;
             folder.lock_shared()?;
-            if fs::read_to_string(&path).is_ok_and(|there| there == text) {
-                File::open(&path)?.set_modified(SystemTime::now())
-            } else {
-                // Every user of the container reads it.
-                Replacement::shared(0o444).write(&path, text.as_bytes())
+            let is_there = || fs::read_to_string(&path).is_ok_and(|there| there == text);
+            if !is_there() {
+                // One start makes it: to another, which has looked at it already, a second one would be a stranger.
+                folder.lock()?;
+                if !is_there() {
+                    // Every user of the container reads it.
+                    return Replacement::shared(0o444).write(&path, text.as_bytes());
+                }
             }
+            File::open(&path)?.set_modified(SystemTime::now())
         };
         match written() {
             Ok(()) => Ok(path),
@@ -167,6 +171,22 @@ mod tests {
         drop(busy);
         files.remove_old().unwrap();
         assert_eq!(paths.map(|path| path.exists()), [false, true, true]);
+    }
+
+    #[test]
+    fn file_that_several_starts_make_at_once_is_one_file() {
+        use std::os::unix::fs::MetadataExt as _;
+        let state = tempfile::tempdir().unwrap();
+        let files = OwnFiles::new(state.path());
+        for round in 0..50 {
+            let text = format!("{round}\n");
+            let number = || fs::metadata(files.write(&text).unwrap()).unwrap().ino();
+            let numbers: Vec<u64> = std::thread::scope(|scope| {
+                let starts = [(); 4].map(|()| scope.spawn(number));
+                starts.map(|start| start.join().unwrap()).into()
+            });
+            assert!(numbers.iter().all(|it| *it == numbers[0]), "{numbers:?}");
+        }
     }
 
     #[test]
