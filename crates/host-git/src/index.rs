@@ -1,16 +1,19 @@
-//! Git's index: which version of each file the next commit has. The reader began as a copy of `sandbox-workspace`'s.
+//! Git's index: which version of each file the next commit has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sandbox_files::hex;
 use sha2::{Digest as _, Sha256};
 
 use crate::object_id::{Format, ObjectId};
+use crate::view::{Found, View};
 
+/// Some hundred thousand files.
+const LARGEST: u64 = 128 << 20;
 /// What comes before the name of an object: times, numbers, mode, owner and size.
 const STAT: usize = 40;
 /// Bytes of a path: the kernel takes no more.
@@ -21,14 +24,35 @@ const SUBMODULE: u32 = 0o160_000;
 
 /// Mode and object of each path and stage. Times, numbers and flags of files are left out, and what is only meant to be added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Index(BTreeMap<(Vec<u8>, u8), (u32, ObjectId)>);
+pub struct Index(BTreeMap<(Vec<u8>, u8), (u32, ObjectId)>);
 
 impl Index {
+    /// What the file `index` in `view`, the folder of a work tree's `HEAD`, says of the paths that `wanted` names: nothing where there is
+    /// none, and `None` where it is not understood.
+    #[must_use]
+    pub fn of(view: &View, wanted: impl Fn(&Path) -> bool) -> Option<Self> {
+        let text = match view.read(Path::new("index"), LARGEST) {
+            Found::Same | Found::Absent => return Some(Self::default()),
+            Found::Odd(_) => return None,
+            Found::Here(text) => text,
+        };
+        // It does not say itself how long the names of its objects are.
+        let formats = [Format::Sha1, Format::Sha256].into_iter();
+        formats.flat_map(|format| Self::parse_some(&text, format, &wanted)).next()
+    }
+
     /// Reads an index, or says why it is not taken.
     pub(crate) fn parse(text: &[u8], format: Format) -> Result<Self, &'static str> {
+        Self::parse_some(text, format, |_| true)
+    }
+
+    fn parse_some(text: &[u8], format: Format, wanted: impl Fn(&Path) -> bool) -> Result<Self, &'static str> {
         let mut entries = BTreeMap::new();
         let mut is_odd = false;
         Reader { rest: text, format }.walk(|path, entry| {
+            if !wanted(Path::new(OsStr::from_bytes(path))) {
+                return;
+            }
             let id = format.binary(entry.id);
             let before = id.and_then(|id| entries.insert((path.to_vec(), entry.stage), (entry.mode, id)));
             is_odd |= before.is_some();
@@ -42,7 +66,8 @@ impl Index {
     }
 
     /// The paths that `other` has other versions of.
-    pub(crate) fn differing(&self, other: &Self) -> BTreeSet<PathBuf> {
+    #[must_use]
+    pub fn differing(&self, other: &Self) -> BTreeSet<PathBuf> {
         let paths = self.changed(other).into_iter();
         paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
     }
@@ -212,6 +237,10 @@ fn is_good_path(path: &[u8]) -> bool {
 
 /// Whether some file system takes it for `.git`.
 fn is_git_folder(part: &[u8]) -> bool {
+    // No other letter is one of these in lower case. Most names are done with it.
+    if !part.iter().any(|byte| matches!(byte, b'g' | b'G')) {
+        return false;
+    }
     let text = String::from_utf8_lossy(part).to_lowercase();
     let is_ignored = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
     let text: String = text.chars().filter(|c| !is_ignored(*c)).collect();
@@ -221,10 +250,10 @@ fn is_git_folder(part: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::process::Command;
 
     use proptest::prelude::*;
+    use sandbox_files::tree::Tree;
 
     use super::*;
 
@@ -264,6 +293,33 @@ mod tests {
             assert_ne!(summary(), same);
             git(root, &["update-index", "--split-index"]);
             assert!(read().is_err());
+        }
+    }
+
+    #[test]
+    fn index_of_either_format_is_read_for_the_paths_that_are_wanted() {
+        for format in ["sha1", "sha256"] {
+            let folder = tempfile::tempdir().unwrap();
+            let root = folder.path();
+            git(root, &["init", "-q", "--object-format", format]);
+            let view = View::whole(Tree::open(&root.join(".git")).unwrap());
+            let settings = || Index::of(&view, |path| path.starts_with(".vscode"));
+            assert_eq!(settings(), Some(Index::default()), "there is none yet");
+            std::fs::create_dir(root.join(".vscode")).unwrap();
+            for name in ["a", ".vscode/settings.json", ".vscode/tasks.json"] {
+                std::fs::write(root.join(name), name).unwrap();
+            }
+            git(root, &["add", "-A"]);
+            let before = settings().unwrap();
+            assert_eq!(before.0.len(), 2, "{before:?}");
+            for name in ["a", ".vscode/tasks.json"] {
+                std::fs::write(root.join(name), "x").unwrap();
+            }
+            git(root, &["add", "-A"]);
+            let differing = settings().unwrap().differing(&before);
+            assert_eq!(differing, BTreeSet::from([".vscode/tasks.json".into()]));
+            git(root, &["update-index", "--split-index"]);
+            assert_eq!(settings(), None, "a split index");
         }
     }
 
@@ -313,6 +369,14 @@ mod tests {
     fn a_short_index_with_gigabytes_of_paths_is_refused() {
         let long = vec![b'x'; LONGEST_PATH + 1];
         assert_eq!(Index::parse(&index(&[&long]), Format::Sha1), Err("its paths are too long"));
+        let most = MOST_PATHS / LONGEST_PATH;
+        for (count, expected) in [(most, Ok(())), (most + 1, Err("its paths are too long"))] {
+            let mut parts = vec![&b""[..]; count];
+            parts[0] = &long[1..];
+            let text = index(&parts);
+            assert!(text.len() < 2 * 1024 * 1024);
+            assert_eq!(Index::parse_some(&text, Format::Sha1, |_| false).map(drop), expected, "{count}");
+        }
     }
 
     #[test]

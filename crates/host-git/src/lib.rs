@@ -32,6 +32,7 @@ mod tests;
 pub use config::{Setting, settings};
 pub use error::Error;
 pub use import::Import;
+pub use index::Index;
 pub use limits::Limits;
 pub use report::{Left, RefChange, RefOutcome, Report, SettingChange};
 pub use repository::HostRepository;

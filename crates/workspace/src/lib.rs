@@ -9,7 +9,6 @@ pub mod fuzzing;
 mod git_config;
 mod git_follow;
 mod git_identity;
-mod git_index;
 mod git_view;
 mod guards;
 mod host_follow;

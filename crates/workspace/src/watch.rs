@@ -1,17 +1,17 @@
 //! Keeps a protected mount as it was: read-only mounts over what is there, and a comparison after the run.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sandbox_files::tree::{Facts, Kind, Tree};
+use sandbox_host_git::{Index, View};
 
 use super::error::WorkspaceError;
 use super::git_follow::{self, Pointer};
-use super::git_index::{Versions, versions};
 use super::git_view::Views;
 use super::guards::{self, Guard, OtherMount, Over};
 use super::inventory::{Content, Inventory, Leaf, content};
@@ -40,8 +40,8 @@ struct WatchedMount {
     protection: Protection,
     before: Inventory,
     guards: Vec<Guard>,
-    /// Where git's index of this work tree is, and which versions it had of what is guarded.
-    index: Option<(Tree, PathBuf, Versions)>,
+    /// The folder of git's index of this work tree, and what that said of what is guarded.
+    index: Option<(View, Index)>,
     /// When the inventory began: seconds and nanoseconds since 1970.
     begun: (i64, u32),
 }
@@ -92,9 +92,9 @@ impl Watch {
             let (guards, read_only) = guards::guard(&tree, &before, protection, place, &others, views)?;
             over.extend(read_only);
             over.extend(guards::cover(&tree, place, before.sockets.keys())?);
-            let index = index_of(&tree).and_then(|(git, path)| {
-                let recorded = versions(&git, &path, |path| is_below(&guards, path))?;
-                Some((git, path, recorded))
+            let index = git_dir(&tree).and_then(|git_dir| {
+                let recorded = Index::of(&git_dir, |path| is_below(&guards, path))?;
+                Some((git_dir, recorded))
             });
             watched.push(WatchedMount { tree, protection: protection.clone(), before, guards, index, begun });
         }
@@ -296,19 +296,12 @@ impl WatchedMount {
 
     /// What git would have changed if it were not mounted read-only.
     fn not_written(&self) -> Vec<Finding> {
-        let Some((git, index, before)) = &self.index else {
+        let Some((git_dir, before)) = &self.index else {
             return Vec::new();
         };
-        let now = versions(git, index, |path| is_below(&self.guards, path)).unwrap_or_default();
-        let paths: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
-        let is_other = |path: &&PathBuf| now.get(*path) != before.get(*path);
-        paths
-            .into_iter()
-            .filter(is_other)
-            .map(|path| {
-                ((i64::MAX, 0), TamperedPath::left(self.tree.path().join(path), TamperKind::NotWritten))
-            })
-            .collect()
+        let now = Index::of(git_dir, |path| is_below(&self.guards, path)).unwrap_or_default();
+        let left = |path| TamperedPath::left(self.tree.path().join(path), TamperKind::NotWritten);
+        now.differing(before).into_iter().map(|path| ((i64::MAX, 0), left(path))).collect()
     }
 
     /// What is reported and no more.
@@ -336,14 +329,14 @@ impl WatchedMount {
     }
 }
 
-/// Git's index of the work tree `tree`: the folder that it is in, opened, and its path in that.
-fn index_of(tree: &Tree) -> Option<(Tree, PathBuf)> {
+/// The folder with git's index of the work tree `tree`.
+fn git_dir(tree: &Tree) -> Option<View> {
     let folder = match git_follow::repository_of(tree, Path::new(""))? {
-        Pointer::Inside(folder) => return Some((tree.inner(&folder).ok()?, "index".into())),
-        Pointer::Outside(folder) => folder,
+        Pointer::Inside(folder) => tree.inner(&folder),
+        Pointer::Outside(folder) => Tree::open(&folder),
         Pointer::Dangling => return None,
     };
-    Some((Tree::open(&folder).ok()?, "index".into()))
+    folder.ok().map(View::whole)
 }
 
 fn is_below(guards: &[Guard], path: &Path) -> bool {
