@@ -62,10 +62,8 @@ pub(super) struct Rules {
 pub(super) enum Pointer {
     /// A folder of the tree.
     Inside(PathBuf),
-    /// A folder of the host.
+    /// A folder elsewhere, which need not be there.
     Outside(PathBuf),
-    /// A path whose very first folder the host does not have: so are those that git writes in a container.
-    Dangling,
 }
 
 /// Reads what `text`, which git reads from a file in `folder`, names. `prefix` is what it has to begin with.
@@ -75,14 +73,10 @@ pub(super) fn pointer(tree: &Tree, folder: &Path, text: &[u8], prefix: &[u8]) ->
         return None;
     }
     let named = Path::new(OsStr::from_bytes(named));
-    if let Some(inside) = within(tree.path(), folder, named) {
-        return Some(Pointer::Inside(inside));
-    }
-    let path = tree.path().join(folder).join(named);
-    if named.is_absolute() && !exists_at_all(&path) {
-        return Some(Pointer::Dangling);
-    }
-    Some(Pointer::Outside(path))
+    Some(match within(tree.path(), folder, named) {
+        Some(inside) => Pointer::Inside(inside),
+        None => Pointer::Outside(tree.path().join(folder).join(named)),
+    })
 }
 
 /// Without the ends of lines that git ignores in pointers.
@@ -105,16 +99,6 @@ pub(super) fn plain(path: &Path) -> Option<PathBuf> {
         }
     }
     plain.is_absolute().then_some(plain)
-}
-
-/// Whether the host has the first folder of `path`.
-fn exists_at_all(path: &Path) -> bool {
-    path.components()
-        .find_map(|part| match part {
-            Component::Normal(name) => Some(Path::new("/").join(name)),
-            _ => None,
-        })
-        .is_none_or(|first| fs::symlink_metadata(first).is_ok())
 }
 
 /// Where the `.git` of the folder `work_tree` leads.
@@ -217,24 +201,23 @@ fn sources(tree: &Tree, repository: Option<Pointer>) -> Vec<Source> {
         Some(Pointer::Inside(git_dir)) => {
             let common = text(tree, &git_dir.join("commondir"))
                 .and_then(|text| pointer(tree, &git_dir, &text, b""))
-                .and_then(source_at);
+                .map(source_at);
             common.into_iter().chain([Source::Inside(git_dir)]).collect()
         }
         Some(Pointer::Outside(git_dir)) => {
             let common = outside_text(&git_dir.join("commondir"))
                 .and_then(|text| outside_pointer(&git_dir, &text, b""))
-                .and_then(source_at);
+                .map(source_at);
             common.into_iter().chain([Source::Outside(git_dir)]).collect()
         }
-        Some(Pointer::Dangling) | None => Vec::new(),
+        None => Vec::new(),
     }
 }
 
-fn source_at(pointer: Pointer) -> Option<Source> {
+fn source_at(pointer: Pointer) -> Source {
     match pointer {
-        Pointer::Inside(folder) => Some(Source::Inside(folder)),
-        Pointer::Outside(folder) => Some(Source::Outside(folder)),
-        Pointer::Dangling => None,
+        Pointer::Inside(folder) => Source::Inside(folder),
+        Pointer::Outside(folder) => Source::Outside(folder),
     }
 }
 
@@ -476,7 +459,7 @@ mod tests {
             (" gitdir: ../g\n", None),
             ("gitdir: \n", None),
             ("gitdir: ../g\0/../../x\n", None),
-            ("gitdir: /no-such-folder-of-the-host/x\n", Some(Pointer::Dangling)),
+            ("gitdir: /no-such-folder/x\n", Some(Pointer::Outside("/no-such-folder/x".into()))),
             ("gitdir: /tmp/x\n", Some(Pointer::Outside("/tmp/x".into()))),
         ] {
             let found = pointer(&tree, Path::new("sub"), text.as_bytes(), b"gitdir: ");

@@ -257,7 +257,7 @@ fn named_outside(tree: &Path) -> Option<PathBuf> {
     }
     match pointer(&tree, Path::new(""), &text(&tree, git)?, b"gitdir: ") {
         Some(Pointer::Outside(path)) => Some(path),
-        Some(Pointer::Inside(_) | Pointer::Dangling) | None => None,
+        Some(Pointer::Inside(_)) | None => None,
     }
 }
 

@@ -334,7 +334,6 @@ fn git_dir(tree: &Tree) -> Option<View> {
     let folder = match git_follow::repository_of(tree, Path::new(""))? {
         Pointer::Inside(folder) => tree.inner(&folder),
         Pointer::Outside(folder) => Tree::open(&folder),
-        Pointer::Dangling => return None,
     };
     folder.ok().map(View::whole)
 }

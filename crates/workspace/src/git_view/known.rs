@@ -166,7 +166,7 @@ pub(crate) fn find<'a>(
             match is_file.then(target).flatten() {
                 Some(Pointer::Inside(git_dir)) => drop(work_trees.insert(git_dir, folder.to_owned())),
                 None if !is_file => drop(work_trees.insert(path.to_owned(), folder.to_owned())),
-                Some(Pointer::Outside(_) | Pointer::Dangling) | None => {}
+                Some(Pointer::Outside(_)) | None => {}
             }
         }
         let is_head = path.file_name() == Some(OsStr::new("HEAD"));
