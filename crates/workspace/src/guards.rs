@@ -185,7 +185,7 @@ fn by_importance<'a>(before: &'a Inventory, protection: &Protection) -> Vec<&'a 
         .tops
         .iter()
         .filter(|(_, top)| matches!(top.kind, Kind::File | Kind::Folder))
-        .filter(|(_, top)| !matches!(top.role, Role::Steps | Role::Modules | Role::GitFile))
+        .filter(|(_, top)| !matches!(top.role, Role::Modules | Role::GitFile))
         .filter_map(|(path, top)| Some((importance(before, protection, path, top.role)?, path)))
         .collect();
     paths.sort();

@@ -386,8 +386,8 @@ fn role_in_git(folder: &Path, name: &OsStr, kind: Kind) -> Option<Role> {
     match (kind, name.to_str()) {
         // Without a `HEAD` beside them too, which a later run may add.
         (Kind::File, Some("gitdir" | "commondir")) if is_worktree => Some(Role::Pointer),
-        (Kind::File, Some("git-rebase-todo" | "strategy")) if around("rebase-merge") => Some(Role::Steps),
-        (Kind::File, Some("todo")) if around("sequencer") => Some(Role::Steps),
+        (Kind::File, Some("git-rebase-todo" | "strategy")) if around("rebase-merge") => Some(Role::GitFile),
+        (Kind::File, Some("todo")) if around("sequencer") => Some(Role::GitFile),
         (Kind::Link, _) => Some(Role::GitFile),
         // git's own watcher listens here.
         (Kind::Special, name) if name != Some("fsmonitor--daemon.ipc") => Some(Role::GitFile),

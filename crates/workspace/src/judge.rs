@@ -30,11 +30,11 @@ pub(super) fn is_harmless(
             is_of_new_repository()
                 && read(tree, path).is_some_and(|text| is_harmless_configuration(tree, path, &text))
         }
-        Role::Steps | Role::Modules => {
+        Role::GitFile | Role::Modules => {
             read(tree, path).is_some_and(|text| is_harmless_text(leaf.role, path, &text))
         }
         // Wherever a pointer leads: in the folder that has it, the host's git runs what lies at the paths that a configuration names.
-        Role::Pointer | Role::Program | Role::GitFile | Role::Listed => false,
+        Role::Pointer | Role::Program | Role::Listed => false,
     }
 }
 
@@ -53,10 +53,10 @@ fn is_harmless_configuration(tree: &Tree, path: &Path, text: &[u8]) -> bool {
 pub(super) fn is_harmless_text(role: Role, path: &Path, text: &[u8]) -> bool {
     match role {
         Role::Modules => git_config::are_plain_modules(text),
-        Role::Steps if path.file_name() == Some(OsStr::new("strategy")) => {
+        Role::GitFile if path.file_name() == Some(OsStr::new("strategy")) => {
             text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'\n'))
         }
-        Role::Steps => text.split(|byte| *byte == b'\n').all(|line| {
+        Role::GitFile => text.split(|byte| *byte == b'\n').all(|line| {
             let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
             !matches!(words.next(), Some(b"x" | b"exec"))
         }),
@@ -78,7 +78,7 @@ mod tests {
             ("strategy", "ort\n", true),
             ("strategy", "../../evil\n", false),
         ] {
-            assert_eq!(is_harmless_text(Role::Steps, Path::new(name), text.as_bytes()), expected, "{text}");
+            assert_eq!(is_harmless_text(Role::GitFile, Path::new(name), text.as_bytes()), expected, "{text}");
         }
     }
 }

@@ -19,11 +19,10 @@ pub(super) enum Role {
     Pointer,
     /// A program that a configuration of git names.
     Program,
-    /// The steps of a rebase that goes on later, some of which may be commands.
-    Steps,
     /// `.gitmodules`.
     Modules,
-    /// A file of git's own that is a link, pipe or device: git writes through it.
+    /// A file of git's own: the steps of a rebase that goes on later, some of which may be commands, or a link, pipe or device, through
+    /// which git writes.
     GitFile,
     /// A path of the list.
     Listed,

@@ -257,7 +257,7 @@ impl WatchedMount {
             let matters = match leaf.role {
                 Role::Hooks => path.extension() != Some(OsStr::new("sample")),
                 Role::Configuration | Role::Listed | Role::Program => true,
-                Role::Pointer | Role::Steps | Role::Modules | Role::GitFile => false,
+                Role::Pointer | Role::Modules | Role::GitFile => false,
             };
             let top = path.ancestors().find(|part| self.before.tops.contains_key(*part));
             let around = top.and_then(Path::parent).unwrap_or(Path::new(""));

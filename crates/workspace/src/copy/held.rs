@@ -134,7 +134,7 @@ impl Comparison {
                 let inner = folder.join(&name);
                 match (judged.roles.get(&name), kind) {
                     (Some(Role::Hooks), Kind::Folder) if are_samples(&self.host, &inner) => {}
-                    (Some(Role::Steps | Role::Modules | Role::GitFile), _) => {}
+                    (Some(Role::Modules | Role::GitFile), _) => {}
                     (Some(_), _) => return Some(HeldBack::Protected),
                     (None, Kind::Folder) => pending.push(inner),
                     (None, _) => {}
