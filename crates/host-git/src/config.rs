@@ -224,6 +224,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn nothing_that_git_reads_is_refused() {
+        for text in [
+            &b"[core]\n hooksPath = h\\"[..],
+            b"before = any section\n[core]\nhooksPath=h",
+            b"[.odd]\n a = b\n[ \"odd\"]\n[.]\n[core]\nhooksPath=h",
+            b"# \0\n[core]\nhooksPath=h\0 and more",
+        ] {
+            let all = settings(text).unwrap_or_default();
+            let hooks = all.iter().find(|setting| setting.is("core", "hookspath"));
+            assert_eq!(hooks.map(|it| it.value.as_slice()), Some(&b"h"[..]), "{}", text.escape_ascii());
+        }
+    }
+
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text: Vec<u8>) {
