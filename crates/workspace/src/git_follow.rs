@@ -29,14 +29,11 @@ const DATA: [(&str, &str); 6] = [
     ("safe", "directory"),
 ];
 
-/// Where a configuration is.
+/// Where a configuration is. Their order is that in which they are followed, until there are too many.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
-    /// A repository of the tree.
-    Inside(PathBuf),
-    /// A repository elsewhere.
-    Outside(PathBuf),
-    /// The user's own and the machine's.
+    Repository(Pointer),
+    /// The user's own and the machine's, which hold in every work tree: a task may have made many.
     User,
 }
 
@@ -58,7 +55,7 @@ pub(super) struct Rules {
 }
 
 /// What `.git` of a work tree says is its repository.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pointer {
     /// A folder of the tree.
     Inside(PathBuf),
@@ -176,7 +173,7 @@ fn bases(
         }
     }
     for repository in repositories {
-        add(Source::Inside(repository.clone()), root.join(repository));
+        add(Source::Repository(Pointer::Inside(repository.clone())), root.join(repository));
     }
     // The repository that the tree is a part of.
     let above = root.ancestors().skip(1).find(|folder| folder.join(".git").symlink_metadata().is_ok());
@@ -196,29 +193,14 @@ fn bases(
 }
 
 /// The configurations of a repository: its own, and that of the repository whose work tree it is.
-fn sources(tree: &Tree, repository: Option<Pointer>) -> Vec<Source> {
-    match repository {
-        Some(Pointer::Inside(git_dir)) => {
-            let common = text(tree, &git_dir.join("commondir"))
-                .and_then(|text| pointer(tree, &git_dir, &text, b""))
-                .map(source_at);
-            common.into_iter().chain([Source::Inside(git_dir)]).collect()
+fn sources(tree: &Tree, repository: Option<Pointer>) -> impl Iterator<Item = Source> {
+    let common = repository.as_ref().and_then(|repository| match repository {
+        Pointer::Inside(git_dir) => pointer(tree, git_dir, &text(tree, &git_dir.join("commondir"))?, b""),
+        Pointer::Outside(git_dir) => {
+            outside_pointer(git_dir, &outside_text(&git_dir.join("commondir"))?, b"")
         }
-        Some(Pointer::Outside(git_dir)) => {
-            let common = outside_text(&git_dir.join("commondir"))
-                .and_then(|text| outside_pointer(&git_dir, &text, b""))
-                .map(source_at);
-            common.into_iter().chain([Source::Outside(git_dir)]).collect()
-        }
-        None => Vec::new(),
-    }
-}
-
-fn source_at(pointer: Pointer) -> Source {
-    match pointer {
-        Pointer::Inside(folder) => Source::Inside(folder),
-        Pointer::Outside(folder) => Source::Outside(folder),
-    }
+    });
+    common.into_iter().chain(repository).map(Source::Repository)
 }
 
 /// A pointer in a file that lies outside of the tree.
@@ -245,8 +227,8 @@ impl Rules {
     fn read(&mut self, tree: &Tree, source: &Source) {
         let home = home();
         let mut pending: Vec<PathBuf> = match source {
-            Source::Inside(folder) => vec![tree.path().join(folder)],
-            Source::Outside(folder) => vec![folder.clone()],
+            Source::Repository(Pointer::Inside(folder)) => vec![tree.path().join(folder)],
+            Source::Repository(Pointer::Outside(folder)) => vec![folder.clone()],
             Source::User => Vec::new(),
         }
         .into_iter()
