@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use sandbox_files::tree::{Facts, InodeStamp, Kind, Listing, Tree, is_absence};
 
 use super::git_follow::{self, Rules};
+use super::git_view::is_in_git;
 use super::known_files::KnownFile;
 use super::links::follow;
 use super::protection::Protection;
@@ -20,7 +21,7 @@ const LIST_AND_ENTER: u32 = 0o500;
 /// Bytes of protected files that are kept to be restored.
 const MOST_KEPT: u64 = 32 * 1024 * 1024;
 /// Set-user-id and set-group-id.
-const PRIVILEGES: u32 = 0o6000;
+pub(super) const PRIVILEGES: u32 = 0o6000;
 const SET_GROUP_ID: u32 = 0o2000;
 
 /// A protected path.
@@ -325,7 +326,7 @@ pub(super) struct Protected {
 /// Judges the entries of `folder`.
 pub(super) fn protected(protection: &Protection, folder: &Path, entries: &[(OsString, Kind)]) -> Protected {
     let is_repository = protection.has_defaults() && looks_like_repository(folder, entries);
-    let is_gits_own = is_repository || (protection.has_defaults() && Protection::is_gits_own(folder));
+    let is_gits_own = is_repository || (protection.has_defaults() && is_in_git(folder));
     let role = |name: &OsStr, kind: Kind| {
         // Not what every repository may have there, but what the caller knows is there.
         let by_its_path = protection.is_path(&folder.join(name)).then_some(Role::Listed);

@@ -28,11 +28,12 @@ pub(super) fn is_harmless(
         // What the host has already obeys nothing that a task set.
         Role::Configuration => {
             is_of_new_repository()
-                && read(tree, path).is_some_and(|text| is_harmless_configuration(tree, path, &text))
+                && read(tree, path).is_some_and(|text| {
+                    git_config::is_harmless(&text, |named| is_work_tree(tree, folder, named))
+                })
         }
-        Role::GitFile | Role::Modules => {
-            read(tree, path).is_some_and(|text| is_harmless_text(leaf.role, path, &text))
-        }
+        Role::Modules => read(tree, path).is_some_and(|text| git_config::are_plain_modules(&text)),
+        Role::GitFile => read(tree, path).is_some_and(|text| are_harmless_steps(path, &text)),
         // Wherever a pointer leads: in the folder that has it, the host's git runs what lies at the paths that a configuration names.
         Role::Pointer | Role::Program | Role::Listed => false,
     }
@@ -43,25 +44,15 @@ pub(super) fn is_sample(hook: &Path) -> bool {
     hook.extension() == Some(OsStr::new("sample"))
 }
 
-/// Judges the configuration of a new repository at `path` that says `text`.
-fn is_harmless_configuration(tree: &Tree, path: &Path, text: &[u8]) -> bool {
-    let git_dir = path.parent().unwrap_or(Path::new(""));
-    git_config::is_harmless(text, |named| is_work_tree(tree, git_dir, named))
-}
-
-/// Judges what is judged by its text alone.
-pub(super) fn is_harmless_text(role: Role, path: &Path, text: &[u8]) -> bool {
-    match role {
-        Role::Modules => git_config::are_plain_modules(text),
-        Role::GitFile if path.file_name() == Some(OsStr::new("strategy")) => {
-            text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'\n'))
-        }
-        Role::GitFile => text.split(|byte| *byte == b'\n').all(|line| {
-            let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-            !matches!(words.next(), Some(b"x" | b"exec"))
-        }),
-        _ => false,
+/// Judges what git keeps at `path` of a rebase that goes on later.
+fn are_harmless_steps(path: &Path, text: &[u8]) -> bool {
+    if path.file_name() == Some(OsStr::new("strategy")) {
+        return text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'\n'));
     }
+    text.split(|byte| *byte == b'\n').all(|line| {
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        !matches!(words.next(), Some(b"x" | b"exec"))
+    })
 }
 
 #[cfg(test)]
@@ -78,7 +69,7 @@ mod tests {
             ("strategy", "ort\n", true),
             ("strategy", "../../evil\n", false),
         ] {
-            assert_eq!(is_harmless_text(Role::GitFile, Path::new(name), text.as_bytes()), expected, "{text}");
+            assert_eq!(are_harmless_steps(Path::new(name), text.as_bytes()), expected, "{text}");
         }
     }
 }

@@ -70,11 +70,6 @@ impl Protection {
         self
     }
 
-    /// Whether `folder`, relative to the mount, is a part of a repository's own folder.
-    pub(crate) fn is_gits_own(folder: &Path) -> bool {
-        folder.components().any(|part| part.as_os_str() == ".git")
-    }
-
     /// Whether there is nothing to protect.
     #[must_use]
     pub fn is_none(&self) -> bool {

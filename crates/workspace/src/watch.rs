@@ -14,7 +14,7 @@ use super::error::WorkspaceError;
 use super::git_follow::{self, Pointer};
 use super::git_view::Views;
 use super::guards::{self, Guard, OtherMount, Over};
-use super::inventory::{Content, Inventory, Leaf, content};
+use super::inventory::{Content, Inventory, Leaf, PRIVILEGES, content};
 use super::judge;
 use super::mount::Mount;
 use super::protection::Protection;
@@ -24,8 +24,6 @@ use super::tampered::{TamperKind, TamperedPath};
 
 /// The clock that files are stamped with lags behind by a tick of the kernel.
 const TICK: Duration = Duration::from_millis(20);
-/// Set-user-id and set-group-id.
-const PRIVILEGES: u32 = 0o6000;
 
 /// All protected mounts of an execution.
 #[derive(Debug, Default)]
@@ -255,7 +253,7 @@ impl WatchedMount {
         let is_missing = |path: &Path| matches!(self.tree.facts(path), Ok(None));
         let is_gone = |(path, leaf): &(&PathBuf, &Leaf)| {
             let matters = match leaf.role {
-                Role::Hooks => path.extension() != Some(OsStr::new("sample")),
+                Role::Hooks => !judge::is_sample(path),
                 Role::Configuration | Role::Listed | Role::Program => true,
                 Role::Pointer | Role::Modules | Role::GitFile => false,
             };

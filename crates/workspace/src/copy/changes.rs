@@ -12,7 +12,7 @@ use sandbox_host_git::Left;
 use super::super::error::WorkspaceError;
 use super::super::git_view::is_repository;
 use super::super::host_follow::HostFollows;
-use super::super::inventory::{makes_repository, protected};
+use super::super::inventory::{PRIVILEGES, makes_repository, protected};
 use super::super::names::Names;
 use super::super::protection::Protection;
 use super::super::role::text;
@@ -249,7 +249,7 @@ impl Comparison {
             entry: now.kind.into(),
             held_back: held.or_else(|| self.held_with(judge, path, before.as_ref())),
             conflict: self.is_conflict(path, before),
-            privileged: now.kind == Kind::File && now.mode & 0o6000 != 0,
+            privileged: now.kind == Kind::File && now.mode & PRIVILEGES != 0,
             is_repository: false,
             before,
             now: Some(now),

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use sandbox_files::tree::{Facts, Kind, Tree};
 
+use super::super::git_config::are_plain_modules;
 use super::super::inventory::{Protected, content, protected};
 use super::super::judge;
 use super::super::role::{Role, text};
@@ -25,7 +26,7 @@ impl Comparison {
             (Role::Modules, None) => true,
             (Role::Listed, Some(kind)) => self.is_copy_of_the_hosts(judge, path, kind),
             (Role::Modules, Some(Kind::File)) => {
-                text(&self.upper, path).is_some_and(|text| judge::is_harmless_text(role, path, &text))
+                text(&self.upper, path).is_some_and(|text| are_plain_modules(&text))
             }
             _ => false,
         }
@@ -163,8 +164,6 @@ impl Comparison {
 
 fn are_samples(tree: &Tree, hooks: &Path) -> bool {
     tree.list(hooks).is_ok_and(|entries| {
-        entries.iter().all(|(name, kind)| {
-            *kind == Kind::File && Path::new(name).extension().is_some_and(|extension| extension == "sample")
-        })
+        entries.iter().all(|(name, kind)| *kind == Kind::File && judge::is_sample(Path::new(name)))
     })
 }
