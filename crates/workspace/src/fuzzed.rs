@@ -42,7 +42,7 @@ pub fn git_files(data: &[u8]) {
     let before = Inventory::take(&tree, &Protection::default());
     let again = Inventory::take(&tree, &Protection::default());
     assert!(before == again, "the same files are seen in two ways");
-    let now = before.take_again(&tree, &Protection::default());
+    let now = before.take_again(&tree, &Protection::default(), &[]);
     for (path, leaf) in &now.leaves {
         let is_harmless = judge::is_harmless(&tree, &Inventory::default(), &now, path, leaf);
         assert!(

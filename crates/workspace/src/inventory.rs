@@ -16,6 +16,8 @@ use super::role::{Role, text};
 
 /// Package managers unpack here what others wrote, editors' settings included; users do not open or enter it. Repositories still count.
 const PACKAGES: [&str; 4] = ["node_modules", "site-packages", "target", "vendor"];
+/// Where a repository has most of its files. Git makes their names.
+const STORES: [&str; 4] = ["lfs", "logs", "objects", "refs"];
 /// What its owner needs to list a folder, and to open what is in it.
 const LIST_AND_ENTER: u32 = 0o500;
 /// Bytes of protected files that are kept to be restored.
@@ -101,9 +103,10 @@ impl Inventory {
     }
 
     /// Looks through all of `tree` once more. A folder that was closed since is opened for its owner: only who may list it finds what
-    /// is in it, but whoever may enter it opens a file whose name is known.
-    pub(super) fn take_again(&self, tree: &Tree, protection: &Protection) -> Self {
-        Survey::new(tree, protection, Some(self)).finish()
+    /// is in it, but whoever may enter it opens a file whose name is known. What repositories store in the folders `untouched`, which no
+    /// task could write in, is left out.
+    pub(super) fn take_again(&self, tree: &Tree, protection: &Protection, untouched: &[&Path]) -> Self {
+        Survey { untouched, ..Survey::new(tree, protection, Some(self)) }.finish()
     }
 
     /// The Unix sockets of `tree`, and nothing else.
@@ -123,6 +126,8 @@ struct Survey<'a> {
     tree: &'a Tree,
     protection: &'a Protection,
     before: Option<&'a Inventory>,
+    /// Folders of which the task has views, or which are read-only to it.
+    untouched: &'a [&'a Path],
     found: Inventory,
     /// Bytes that may still be kept.
     room: u64,
@@ -130,7 +135,7 @@ struct Survey<'a> {
 
 impl<'a> Survey<'a> {
     fn new(tree: &'a Tree, protection: &'a Protection, before: Option<&'a Inventory>) -> Self {
-        Self { tree, protection, before, found: Inventory::default(), room: MOST_KEPT }
+        Self { tree, protection, before, untouched: &[], found: Inventory::default(), room: MOST_KEPT }
     }
 
     fn finish(mut self) -> Inventory {
@@ -156,6 +161,8 @@ impl<'a> Survey<'a> {
             if judged.is_repository {
                 self.found.repositories.insert(folder.clone());
             }
+            let is_untouched =
+                judged.is_repository && self.untouched.iter().any(|top| folder.starts_with(top));
             for (name, kind) in &listing.entries {
                 let path = folder.join(name);
                 if let Some(&role) = judged.roles.get(name) {
@@ -164,7 +171,9 @@ impl<'a> Survey<'a> {
                     continue;
                 }
                 if *kind == Kind::Folder {
-                    pending.push(path);
+                    if !is_untouched || STORES.iter().all(|store| name != *store) {
+                        pending.push(path);
+                    }
                 } else {
                     let known = around.or_else(|| self.protection.reports(&folder, name));
                     let known = known.filter(|_| !is_in_packages(&folder, name));

@@ -19,7 +19,7 @@ use super::known_files::{KnownFile, Treatment, known_file};
 ///
 /// A folder that the task closed to this user, who could still open what is in it by name, is opened for its owner and looked into; one that
 /// belongs to another user, and so stays closed, is reported itself. What was closed to this user before is not searched, nor are the
-/// objects, references, logs and large files of a `.git`.
+/// objects, references and logs of a repository in which the task could write nothing.
 ///
 /// The default protects, at any depth, the hooks and configuration of git repositories (bare ones and submodules too),
 /// `.envrc`, `.claude/`, `.mcp.json`, `.vscode/`, `.idea/`, `.cursor/`, `.gemini/`, `.devcontainer/`, `.husky/`,

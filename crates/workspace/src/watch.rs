@@ -147,13 +147,13 @@ fn is_under(over: &Over, mount: &Mount) -> bool {
 
 impl WatchedMount {
     fn clean(&self, quarantine: &Quarantine) -> Vec<Finding> {
-        let now = self.before.take_again(&self.tree, &self.protection);
-        let proofs: Vec<&Path> = self
-            .guards
-            .iter()
-            .filter(|guard| guard.is_proof(&self.tree))
-            .map(|guard| guard.path.as_path())
-            .collect();
+        let proofs = || -> Vec<&Path> {
+            let proofs = self.guards.iter().filter(|guard| guard.is_proof(&self.tree));
+            proofs.map(|guard| guard.path.as_path()).collect()
+        };
+        let now = self.before.take_again(&self.tree, &self.protection, &proofs());
+        // Once more: folders that the task closed are open now.
+        let proofs = proofs();
         let is_guarded = |path: &Path| proofs.iter().any(|guard| path.starts_with(guard));
         let mut findings = self.changed(quarantine, &now, is_guarded);
         findings.extend(self.replaced(quarantine));

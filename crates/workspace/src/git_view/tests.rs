@@ -236,6 +236,31 @@ fn repository_that_two_mounts_lead_to_can_be_written_through_one_view_alone() {
 }
 
 #[test]
+fn hook_in_a_viewed_repository_that_has_a_second_name_in_the_tree_is_put_back() {
+    let bed = Bed::new();
+    bed.host("mkdir tools; echo good > tools/hook; ln tools/hook .git/hooks/pre-commit");
+    let (mounts, watch, views) = bed.began("run-1");
+    work(&mounts, &bed.tree(), "echo evil > tools/hook");
+    let tampered = watch.end(|| drop(views.end(true)));
+    assert!(tampered.len() == 1 && tampered[0].restored, "{tampered:?}");
+    assert_eq!(tampered[0].path, bed.tree().join(".git/hooks/pre-commit"));
+    assert_eq!(bed.host("cat .git/hooks/pre-commit"), "good\n");
+}
+
+#[test]
+fn what_the_host_stores_in_a_viewed_repository_meanwhile_is_left_as_it_is() {
+    let bed = Bed::new();
+    let (_, watch, views) = bed.began("run-1");
+    let store = "for of in .git .git/modules/sub inner/.git; do echo x > $of/objects/x; chmod 4755 $of/objects/x; done";
+    bed.host(store);
+    bed.host("mkdir new; echo x > new/x; chmod 4755 new/x");
+    let tampered = watch.end(|| drop(views.end(true)));
+    let paths: Vec<&Path> = tampered.iter().map(|it| it.path_in(Path::new(""))).collect();
+    assert_eq!(paths, [bed.tree().join("new/x")], "the control");
+    assert_eq!(bed.host("stat -c %a .git/objects/x inner/.git/objects/x"), "4755\n4755\n");
+}
+
+#[test]
 fn commits_in_a_linked_work_tree_come_to_the_repository_outside_of_it() {
     let bed = Bed::new();
     bed.host("git worktree add -q ../linked -b linked");
