@@ -24,6 +24,7 @@ mod overlay;
 mod path_text;
 mod protection;
 mod quarantine;
+mod record;
 mod removal;
 mod role;
 mod sparse;

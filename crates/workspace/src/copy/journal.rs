@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use sandbox_files::or_absent;
 use sandbox_files::tree::InodeStamp;
-use sandbox_files::{Replacement, or_absent, read_if_present};
 use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
 use super::super::git_view::WaitingSetting;
 use super::super::path_text::{self, PathText};
+use super::super::record;
 use super::fingerprint::ContentFingerprint;
 use super::keep::Kept;
 
@@ -84,23 +85,15 @@ pub(super) fn exists(folder: &Path) -> bool {
 impl Journal {
     pub(super) fn read(folder: &Path) -> Result<Option<Self>, WorkspaceError> {
         let path = folder.join(NAME);
-        let read = read_if_present(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
-        let Some(text) = read else { return Ok(None) };
-        let journal: Self = serde_json::from_slice(&text)
-            .map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))?;
-        if journal.version != VERSION {
+        let journal: Option<Self> = record::read(&path)?;
+        if journal.as_ref().is_some_and(|journal| journal.version != VERSION) {
             return Err(WorkspaceError::unreadable(&path, "another version of this program wrote it"));
         }
-        Ok(Some(journal))
+        Ok(journal)
     }
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), WorkspaceError> {
-        let path = folder.join(NAME);
-        let replacement = Replacement::private().durable();
-        serde_json::to_vec(self)
-            .map_err(Into::into)
-            .and_then(|text| replacement.write(&path, &text))
-            .map_err(|source| WorkspaceError::new("write", &path, source))
+        record::write_durably(&folder.join(NAME), self)
     }
 
     pub(super) fn advance(&mut self, phase: Phase, folder: &Path) -> Result<(), WorkspaceError> {

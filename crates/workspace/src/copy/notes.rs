@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use sandbox_files::{FileLock, Replacement, or_absent, read_if_present};
+use sandbox_files::{FileLock, or_absent};
 use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
@@ -13,6 +13,7 @@ use super::super::git_view::git_changes;
 use super::super::names::Names;
 use super::super::overlay::{self, UPPER, WORK};
 use super::super::path_text::{self, PathText};
+use super::super::record;
 use super::super::trash;
 use super::keep::{self, Kept};
 use super::places::GIT;
@@ -120,24 +121,17 @@ pub(super) fn note_beginning(
 }
 
 pub(super) fn write_begun(begun: &Begun, folder: &Path) -> Result<(), WorkspaceError> {
-    let path = folder.join(BEGUN);
-    serde_json::to_vec(begun)
-        .map_err(Into::into)
-        .and_then(|text| Replacement::private().write(&path, &text))
-        .map_err(|source| WorkspaceError::new("write", &path, source))
+    record::write(&folder.join(BEGUN), begun)
 }
 
 pub(super) fn read_begun(folder: &Path) -> Result<Option<Begun>, WorkspaceError> {
     let path = folder.join(BEGUN);
-    let read = read_if_present(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
-    let Some(text) = read else { return Ok(None) };
-    let begun: Begun = serde_json::from_slice(&text)
-        .map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))?;
-    if begun.version != VERSION {
+    let begun: Option<Begun> = record::read(&path)?;
+    if begun.as_ref().is_some_and(|begun| begun.version != VERSION) {
         return Err(WorkspaceError::unreadable(
             &path,
             "another version of this program wrote it; apply or discard the copy with that, or remove its folder",
         ));
     }
-    Ok(Some(begun))
+    Ok(begun)
 }

@@ -9,13 +9,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::Tree;
-use sandbox_files::{Replacement, read_if_present};
 use sandbox_host_git::{Error, HostRepository, Import, Limits, Snapshot, View};
 
 use super::super::error::WorkspaceError;
 use super::super::git_view::{Known, Opened, any_run, find};
 use super::super::names::Names;
 use super::super::overlay::UPPER;
+use super::super::record;
 use super::super::trash;
 use super::places::GIT;
 
@@ -72,34 +72,24 @@ impl Repositories {
 /// of, what it was when that began still counts.
 pub(super) fn note(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     let host = Tree::open(tree).map_err(|source| WorkspaceError::new("open", tree, source))?;
-    let before = read(folder)?;
     let names = Names::read(folder)?;
     let paths = names.iter().map(|name| Path::new(OsStr::from_bytes(name)));
-    let mut all = Vec::new();
-    for (path, work_tree) in find(&host, paths, |path| names.contains(path)) {
-        if let Some(known) = before.iter().find(|known| known.path() == path)
-            && folder.join(UPPER).join(&path).symlink_metadata().is_ok()
-        {
-            all.push(known.clone());
-            continue;
-        }
-        match Known::of(tree, path.clone(), work_tree) {
-            Ok(known) => all.push(known),
-            Err(source) if path == Path::new(".git") => {
-                return Err(WorkspaceError::repository("make a view of", &path, source));
-            }
-            Err(error) => {
-                tracing::warn!(path = %path.display().to_string().escape_debug(), %error, "what the task does in this repository will not come: it is not understood");
-            }
-        }
-    }
-    write(&all, folder)
+    let mut found = find(&host, paths, |path| names.contains(path));
+    let mut all = read(folder)?;
+    all.retain(|known| {
+        let is_used = folder.join(UPPER).join(known.path()).symlink_metadata().is_ok();
+        is_used && found.iter().any(|(path, _)| path == known.path())
+    });
+    found.retain(|(path, _)| all.iter().all(|known| known.path() != path));
+    all.extend(Known::all(tree, found, Path::new(".git"))?);
+    record::write(&folder.join(NAME), &all)
 }
 
 /// The same of the repository at `common`, outside of the tree, in the folder for its view. `linked` is the work tree's own folder in it.
 pub(super) fn note_outside(common: &Path, linked: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     let failed = |source| WorkspaceError::repository("make a view of", common, source);
-    write(&[Known::outside(common, linked, OUTSIDE.into()).map_err(failed)?], folder)
+    let known = Known::outside(common, linked, OUTSIDE.into()).map_err(failed)?;
+    record::write(&folder.join(NAME), &[known])
 }
 
 /// Makes a repository in `folder`, that of the copy, of what a task made at `path` of its upper layer `upper`: its commits, without settings
@@ -119,18 +109,7 @@ pub(super) fn make(upper: &Tree, path: &Path, folder: &Path) -> Result<Tree, Wor
 }
 
 fn read(folder: &Path) -> Result<Vec<Known>, WorkspaceError> {
-    let path = folder.join(NAME);
-    let text = read_if_present(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
-    let Some(text) = text else { return Ok(Vec::new()) };
-    serde_json::from_slice(&text).map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))
-}
-
-fn write(all: &[Known], folder: &Path) -> Result<(), WorkspaceError> {
-    let path = folder.join(NAME);
-    serde_json::to_vec(all)
-        .map_err(Into::into)
-        .and_then(|text| Replacement::private().write(&path, &text))
-        .map_err(|source| WorkspaceError::new("write", &path, source))
+    Ok(record::read(&folder.join(NAME))?.unwrap_or_default())
 }
 
 /// Removes what is noted here.

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox_files::{Replacement, or_absent, read_if_present};
+use sandbox_files::or_absent;
 use sandbox_host_git::{Left, Report};
 use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
 use super::super::path_text::PathText;
+use super::super::record;
 use super::super::tampered::path_text;
 
 const NAME: &str = "settings.json";
@@ -126,11 +127,7 @@ impl WaitingSetting {
 
 /// Those that wait in `folder`.
 pub(crate) fn read(folder: &Path) -> Result<Vec<WaitingSetting>, WorkspaceError> {
-    let path = folder.join(NAME);
-    let text = read_if_present(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
-    let Some(text) = text else { return Ok(Vec::new()) };
-    let kept: Vec<(PathText, WaitingSetting)> = serde_json::from_slice(&text)
-        .map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))?;
+    let kept: Vec<(PathText, WaitingSetting)> = record::read(&folder.join(NAME))?.unwrap_or_default();
     Ok(kept.into_iter().map(|(common, setting)| WaitingSetting { common: common.0, ..setting }).collect())
 }
 
@@ -153,10 +150,7 @@ pub(crate) fn keep(
         return or_absent(std::fs::remove_file(&path))
             .map_err(|source| WorkspaceError::new("remove", &path, source));
     }
-    serde_json::to_vec(&left)
-        .map_err(Into::into)
-        .and_then(|text| Replacement::private().durable().write(&path, &text))
-        .map_err(|source| WorkspaceError::new("write", &path, source))
+    record::write_durably(&path, &left)
 }
 
 /// Whether some wait in `folder`.

@@ -41,8 +41,25 @@ pub(crate) struct Opened<'a> {
 }
 
 impl Known {
+    /// What the repositories `found` of `tree` are: `main`, which has to be understood, and others, of which nothing comes that are not.
+    pub(crate) fn all(tree: &Path, found: Vec<Found>, main: &Path) -> Result<Vec<Self>, WorkspaceError> {
+        let mut all = Vec::new();
+        for (path, work_tree) in found {
+            match Self::of(tree, path.clone(), work_tree) {
+                Ok(known) => all.push(known),
+                Err(source) if path == main => {
+                    return Err(WorkspaceError::repository("make a view of", &path, source));
+                }
+                Err(error) => {
+                    tracing::warn!(path = %path.display().to_string().escape_debug(), %error, "what the task does in this repository will not come: it is not understood");
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// What the repository at `path` of `tree` is, whose work tree is the folder `work_tree` of that.
-    pub(crate) fn of(tree: &Path, path: PathBuf, work_tree: Option<PathBuf>) -> Result<Self, Error> {
+    fn of(tree: &Path, path: PathBuf, work_tree: Option<PathBuf>) -> Result<Self, Error> {
         let common = tree.join(&path);
         let snapshot = snapshot(&common, None)?;
         let (path, common) = (PathText(path), PathText(common));

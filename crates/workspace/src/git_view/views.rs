@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_files::host_path::Identity;
 use sandbox_files::tree::{Facts, Tree};
-use sandbox_files::{FileLock, Replacement, create_folder, read_if_present};
+use sandbox_files::{FileLock, create_folder};
 use sandbox_host_git::RunName;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,7 @@ use super::super::error::WorkspaceError;
 use super::super::mount::Mount;
 use super::super::overlay::{self, UPPER};
 use super::super::path_text::PathText;
+use super::super::record;
 use super::super::trash;
 use super::git_changes::{FailedImport, GitChanges, RepositoryChanges};
 use super::known::{Found, Known, run};
@@ -80,18 +81,7 @@ impl Views {
         let (identity, inode) = (Identity::of(&held)?, Facts::of(&held)?.stamp.inode);
         let root = tree.path();
         let view = |views: &mut Self| {
-            let mut known = Vec::new();
-            for (inner, work_tree) in found {
-                match Known::of(root, inner.clone(), work_tree) {
-                    Ok(it) => known.push(it),
-                    Err(source) if inner == path => {
-                        return Err(WorkspaceError::repository("make a view of", &inner, source));
-                    }
-                    Err(error) => {
-                        tracing::warn!(path = %inner.display().to_string().escape_debug(), %error, "what the task does in this repository will not come: it is not understood");
-                    }
-                }
-            }
+            let mut known = Known::all(root, found, path)?;
             known.sort_by(|one, other| one.path().cmp(other.path()));
             let (tree, path) = (PathText(root.to_owned()), PathText(path.to_owned()));
             views.make(&View { version: VERSION, tree, path, inode, known })
@@ -196,23 +186,15 @@ impl View {
     /// `None` where there is none.
     fn read(folder: &Path) -> Result<Option<Self>, WorkspaceError> {
         let path = folder.join(RECORD);
-        let text = read_if_present(&path).map_err(|source| WorkspaceError::new("read", &path, source))?;
-        let Some(text) = text else { return Ok(None) };
-        let view: Self = serde_json::from_slice(&text)
-            .map_err(|error| WorkspaceError::unreadable(&path, error.to_string()))?;
-        if view.version != VERSION {
+        let view: Option<Self> = record::read(&path)?;
+        if view.as_ref().is_some_and(|view| view.version != VERSION) {
             return Err(WorkspaceError::unreadable(&path, "another version of this program wrote it"));
         }
-        Ok(Some(view))
+        Ok(view)
     }
 
     fn write(&self, folder: &Path) -> Result<(), WorkspaceError> {
-        let path = folder.join(RECORD);
-        // A start does not wait for the disk: a view of which the record was lost is reported.
-        serde_json::to_vec(self)
-            .map_err(Into::into)
-            .and_then(|text| Replacement::private().write(&path, &text))
-            .map_err(|source| WorkspaceError::new("write", &path, source))
+        record::write(&folder.join(RECORD), self)
     }
 
     /// Imports what is kept in `folder`, each repository once; returns whether all of it came.
