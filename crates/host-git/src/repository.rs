@@ -262,6 +262,5 @@ pub(crate) fn is_reftable(settings: &[Setting]) -> bool {
 
 /// The value of `section.key` that counts.
 fn last<'a>(settings: &'a [Setting], section: &str, key: &str) -> Option<&'a [u8]> {
-    let is_it = |it: &&Setting| it.subsection.is_none() && it.section == section && it.key == key;
-    settings.iter().rfind(is_it).map(|it| it.value.as_slice())
+    settings.iter().rfind(|it| it.is(section, key)).map(|it| it.value.as_slice())
 }
