@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use sandbox_files::hex;
+use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
 use crate::object_id::{Format, ObjectId};
@@ -70,6 +71,17 @@ impl Index {
     pub fn differing(&self, other: &Self) -> BTreeSet<PathBuf> {
         let paths = self.changed(other).into_iter();
         paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
+    }
+
+    /// Whether it records `content` of the file `path`, as it is: no filter of the host's is asked for what it would make of that.
+    #[must_use]
+    pub fn records(&self, path: &Path, content: &[u8]) -> bool {
+        let head = format!("blob {}\0", content.len());
+        let is_of = |id: &ObjectId| match id.as_str().len() {
+            40 => hex(&Sha1::new().chain_update(&head).chain_update(content).finalize()) == id.as_str(),
+            _ => hex(&Sha256::new().chain_update(&head).chain_update(content).finalize()) == id.as_str(),
+        };
+        self.0.get(&(path.as_os_str().as_bytes().to_vec(), 0)).is_some_and(|(_, id)| is_of(id))
     }
 
     fn changed<'a>(&'a self, before: &'a Self) -> BTreeSet<&'a [u8]> {
@@ -291,6 +303,9 @@ mod tests {
             git(root, &["update-index", "--no-skip-worktree", "a"]);
             git(root, &["add", "-A"]);
             assert_ne!(summary(), same);
+            let index = read().unwrap();
+            assert!(index.records(Path::new("a"), b"b") && !index.records(Path::new("a"), b"a"));
+            assert!(!index.records(Path::new("c"), b"b"));
             git(root, &["update-index", "--split-index"]);
             assert!(read().is_err());
         }

@@ -24,7 +24,7 @@ const MOST_GUARDS: usize = 100;
 /// Of these, views of repositories: a task makes as many as it likes for the next one.
 const MOST_VIEWS: usize = 50;
 /// What is mounted over a socket, to which connecting then fails, and where git only asks whether something is there.
-pub(super) const NOTHING: &str = "/dev/null";
+const NOTHING: &str = "/dev/null";
 
 /// Something that is mounted read-only over itself.
 #[derive(Debug)]
@@ -150,14 +150,12 @@ pub(super) fn cover<'a>(
     sockets: impl Iterator<Item = &'a PathBuf>,
 ) -> Result<Vec<Over>, WorkspaceError> {
     let mut covers = Vec::new();
-    let nothing = identity(Path::new(NOTHING));
     for socket in sockets {
         let target = target(tree, container_path, socket)?;
-        match nothing {
-            Some(nothing) if covers.len() < MOST_GUARDS => covers.push(Over {
-                mount: Mount::read_only_at(NOTHING, target).of(nothing),
-                hides: tree.path().join(socket),
-            }),
+        match nothing_at(&target) {
+            Some(mount) if covers.len() < MOST_GUARDS => {
+                covers.push(Over { mount, hides: tree.path().join(socket) });
+            }
             _ => tracing::warn!(
                 socket = %socket.display().to_string().escape_debug(),
                 "the task can connect to this socket: it cannot be covered"
@@ -236,6 +234,11 @@ fn other_places(tree: &Tree, path: &Path, others: &[OtherMount]) -> Vec<Option<(
         }
     }
     places
+}
+
+/// What is mounted at `target` so that nothing can be done there.
+pub(super) fn nothing_at(target: &str) -> Option<Mount> {
+    Some(Mount::read_only_at(NOTHING, target).of(identity(Path::new(NOTHING))?))
 }
 
 fn identity(path: &Path) -> Option<Identity> {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use sandbox_files::host_path::{Found, Identity, Resolver};
+use sandbox_files::host_path::{Found, Resolver};
 use sandbox_files::tree::{Kind, Tree};
 
 use super::git_follow::{Pointer, plain, pointer, trimmed};
-use super::guards::NOTHING;
+use super::guards;
 use super::mount::Mount;
 use super::protection::Protection;
 use super::role::text;
@@ -230,9 +230,6 @@ impl Named<'_> {
 /// What lies in the container where the repositories of `mounts` say that the `.git` of their work tree is, if nothing else is there:
 /// `git worktree prune`, and `git gc` with it, forget a work tree that is not where it was, the task's own too.
 pub(super) fn stand_ins(mounts: &[Mount]) -> Vec<Mount> {
-    let Ok(nothing) = std::fs::File::open(NOTHING).and_then(Identity::of) else {
-        return Vec::new();
-    };
     let places = mounts.iter().filter_map(|mount| {
         let own = mount.own_part()?;
         let named = text(&mount.tree().ok()?, &own.join("gitdir"))?;
@@ -243,7 +240,7 @@ pub(super) fn stand_ins(mounts: &[Mount]) -> Vec<Mount> {
                 && !Path::new(other.container_path()).starts_with(&place)
         };
         mounts.iter().all(is_apart).then_some(())?;
-        Some(Mount::read_only_at(NOTHING, place.to_str()?).of(nothing))
+        guards::nothing_at(place.to_str()?)
     });
     places.collect()
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +24,9 @@ use super::tampered::{TamperKind, TamperedPath};
 
 /// The clock that files are stamped with lags behind by a tick of the kernel.
 const TICK: Duration = Duration::from_millis(20);
+
+/// Bytes of a protected file that are compared with what git recorded of it.
+const MOST_READ: u64 = 32 << 20;
 
 /// All protected mounts of an execution.
 #[derive(Debug, Default)]
@@ -298,8 +301,15 @@ impl WatchedMount {
             return Vec::new();
         };
         let now = Index::of(git_dir, |path| is_below(&self.guards, path)).unwrap_or_default();
+        // Such as one that was only added.
+        let is_there = |path: &Path| {
+            let mut content = Vec::new();
+            let read = self.tree.file(path).and_then(|file| file.take(MOST_READ).read_to_end(&mut content));
+            read.is_ok() && now.records(path, &content)
+        };
         let left = |path| TamperedPath::left(self.tree.path().join(path), TamperKind::NotWritten);
-        now.differing(before).into_iter().map(|path| ((i64::MAX, 0), left(path))).collect()
+        let differing = now.differing(before).into_iter().filter(|path| !is_there(path));
+        differing.map(|path| ((i64::MAX, 0), left(path))).collect()
     }
 
     /// What is reported and no more.

@@ -1,4 +1,4 @@
-//! What a task did in the repositories of the tree that it works on, when something goes wrong or on at the same time.
+//! What a task did in the repositories of the tree that it works on, when something goes wrong or on at the same time, or is new.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
@@ -92,4 +92,33 @@ async fn import_that_fails_is_an_error_and_made_when_its_cause_is_gone() {
     let next = bed.sandbox(&["clean"]);
     assert_eq!(next.code, Some(0), "{next:?}");
     assert_eq!(bed.host(&bed.work_tree, "git log -1 --format=%s task"), "task\n", "{next:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_commit_of_a_project_takes_its_settings_in() {
+    for mode in ["direct", "copy"] {
+        let project = Project::new();
+        let home = tempfile::tempdir().expect("a folder");
+        let git = |arguments: &[&str]| {
+            let mut command = Command::new("git");
+            let done = command.args(arguments).current_dir(project.path()).env("HOME", home.path()).output();
+            String::from_utf8_lossy(&done.expect("git").stdout).into_owned()
+        };
+        git(&["init", "-q", "-b", "main"]);
+        let script = "git -c user.name=T -c user.email=t@a.test commit -qm first; git status --porcelain";
+        let ended = project.output(&[
+            "run",
+            "--workspace",
+            mode,
+            "--",
+            "bash",
+            "-ec",
+            &format!("git add -A; {script}"),
+        ]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{mode}: {ended:?}");
+        project.output(&["apply"]);
+        assert_eq!(git(&["log", "--format=%s"]), "first\n", "{mode}: {ended:?}");
+        assert_eq!(git(&["status", "--porcelain"]), "", "{mode}: {ended:?}");
+        assert!(git(&["ls-files"]).contains(".sandbox/sandbox.yaml"), "{mode}: {ended:?}");
+    }
 }
