@@ -24,6 +24,9 @@ pub enum Error {
         /// What it said.
         message: String,
     },
+    /// Git makes another index of a task's entries. It stays behind.
+    #[error("git makes another index of the task's entries")]
+    OddIndex,
     /// What the task left is larger than the caller allows.
     #[error("the task's repository has more than {limit} {what}")]
     TooMuch {

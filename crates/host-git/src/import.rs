@@ -116,7 +116,7 @@ impl<'a> Import<'a> {
         self.commit_with(&mut |_| true).map_err(|error| host.named(error))
     }
 
-    pub(crate) fn commit_with(self, points: FailPoints<'_>) -> Result<Report, Error> {
+    pub(crate) fn commit_with(mut self, points: FailPoints<'_>) -> Result<Report, Error> {
         let git = self.git();
         let index = IndexFile::of(&self.host.git_dir(), &self.run);
         index.clean()?;
@@ -139,6 +139,11 @@ impl<'a> Import<'a> {
                 return Err(error);
             }
             index.clean()?;
+            if matches!(error, Error::OddIndex) && !has_begun {
+                self.index = None;
+                self.task.index = Part::Bad("git makes another one of its entries");
+                continue;
+            }
             // A part that was written is found to be there by the next plan.
             let may_be_moved = matches!(error, Error::Git { .. } | Error::Moving { .. });
             if may_be_moved && attempt < ATTEMPTS && self.has_moved(&now)? {

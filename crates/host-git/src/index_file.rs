@@ -72,12 +72,10 @@ impl IndexFile {
         let message = |why: &str| Error::Git { operation: "write an index", message: why.to_owned() };
         let changes = new.changes_from(&old.parse(format).map_err(message)?, format);
         let arguments = ["update-index", "-z", "--index-info"];
-        git.with_index(to).read("write an index", &arguments, Input::Bytes(&changes))?;
+        let written = git.with_index(to).run("write an index", &arguments, Input::Bytes(&changes), None)?;
         let text = fs::read(to).map_err(Error::files("read", to))?;
-        if Index::parse(&text, format).as_ref() == Ok(new) {
-            return Ok(text);
-        }
-        Err(message("it makes another index of the task's entries"))
+        let is_it = written.is_success && Index::parse(&text, format).as_ref() == Ok(new);
+        if is_it { Ok(text) } else { Err(Error::OddIndex) }
     }
 
     /// Locks the index with `text` to take its place, if it still is what `expected` says. `None` where it is not.

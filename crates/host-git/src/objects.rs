@@ -105,6 +105,8 @@ impl<'a> Sieve<'a> {
         let pack = File::create_new(&path).map_err(Error::files("make", &path))?;
         let wanted = lines("", tips.iter().copied()) + &lines("^", self.known.iter());
         let mut arguments = vec!["pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset"];
+        // What the host finds in another repository stays there: the next task would see it here.
+        arguments.push("--local");
         arguments.extend(self.host.is_partial().then_some("--exclude-promisor-objects"));
         let outside = self.git.with_objects(&self.task, Objects::Host);
         let packed = outside.run("pack objects", &arguments, Input::Bytes(wanted.as_bytes()), Some(pack))?;

@@ -45,6 +45,10 @@ impl HostRepository {
         if !is_folder("objects") || !is_folder("refs") || !is(&own.join("HEAD"), Kind::File) {
             return Err(unsupported("is not a repository, or keeps `HEAD`, refs or objects elsewhere"));
         }
+        if let Some(link) = link(&tree, &own) {
+            let path = tree.path().join(link);
+            return Err(Error::Unsupported { path, problem: "has a link, or a device, where git writes" });
+        }
         let view = View::whole(tree);
         let Some(settings) = settings_of(&view) else {
             return Err(unsupported("has a configuration that cannot be read"));
@@ -235,6 +239,39 @@ impl HostRepository {
         let bisected = read("BISECT_START").and_then(|text| RefName::branch(&text));
         [head, bisected].into_iter().chain(rebased).flatten().collect()
     }
+}
+
+/// What git would write through: a task that has made a repository can have put a link to anything in it.
+fn link(tree: &Tree, own: &Path) -> Option<PathBuf> {
+    let mut folders: Vec<PathBuf> =
+        ["refs", "logs", "objects/info", "objects/pack"].map(PathBuf::from).into();
+    let is_odd = |path: &Path| matches!(tree.facts(path), Ok(Some(facts)) if !matches!(facts.kind, Kind::File | Kind::Folder));
+    let mut shallow = vec![Path::new(""), Path::new("objects"), own];
+    shallow.extend(own.parent().filter(|folder| !folder.as_os_str().is_empty()));
+    for folder in shallow {
+        for (name, kind) in tree.list(folder).unwrap_or_default() {
+            let is_hooks = folder.as_os_str().is_empty() && name == "hooks";
+            if matches!(kind, Kind::Link | Kind::Special) && !is_hooks && name != "fsmonitor--daemon.ipc" {
+                return Some(folder.join(name));
+            }
+        }
+    }
+    folders.extend(
+        ["refs", "logs"].map(|name| own.join(name)).into_iter().filter(|_| !own.as_os_str().is_empty()),
+    );
+    while let Some(folder) = folders.pop() {
+        if is_odd(&folder) {
+            return Some(folder);
+        }
+        for (name, kind) in tree.list(&folder).unwrap_or_default() {
+            match kind {
+                Kind::File => {}
+                Kind::Folder => folders.push(folder.join(name)),
+                Kind::Link | Kind::Special => return Some(folder.join(name)),
+            }
+        }
+    }
+    None
 }
 
 fn settings_of(view: &View) -> Option<Vec<Setting>> {

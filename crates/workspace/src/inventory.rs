@@ -398,6 +398,10 @@ fn role_in_git(folder: &Path, name: &OsStr, kind: Kind) -> Option<Role> {
         (Kind::File, Some("gitdir" | "commondir")) if is_worktree => Some(Role::Pointer),
         (Kind::File, Some("git-rebase-todo" | "strategy")) if around("rebase-merge") => Some(Role::GitFile),
         (Kind::File, Some("todo")) if around("sequencer") => Some(Role::GitFile),
+        // The host's git finds objects of any repository there, and an import would be taken for one that has them.
+        (Kind::File, Some("alternates" | "http-alternates")) if folder.ends_with("objects/info") => {
+            Some(Role::Pointer)
+        }
         (Kind::Link, _) => Some(Role::GitFile),
         // git's own watcher listens here.
         (Kind::Special, name) if name != Some("fsmonitor--daemon.ipc") => Some(Role::GitFile),
