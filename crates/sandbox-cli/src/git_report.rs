@@ -98,7 +98,7 @@ pub(crate) fn report_imported(git: &GitChanges, root: &Path, printer: Printer) {
         );
         let kept_in = sanitize_name(&failed.kept_in.display().to_string());
         printer.failure(&Failure::new(text).with_hint(format!(
-            "all of it is kept in `{kept_in}`; the next run and `sandbox clean` try it again"
+            "all of it is kept in `{kept_in}`; the next run and `sandbox clean` try it again, until you remove that folder"
         )));
     }
 }

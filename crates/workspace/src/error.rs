@@ -58,6 +58,19 @@ pub enum WorkspaceError {
         /// Why.
         source: Box<sandbox_host_git::Error>,
     },
+    /// There are more repositories than a task can have views of, or read-only.
+    #[error(
+        "`{}` has {count} git repositories, and a task can be given {most}: mount a folder of it that has fewer, or work on a copy",
+        sanitized(tree)
+    )]
+    TooManyRepositories {
+        /// The work tree.
+        tree: PathBuf,
+        /// How many it has.
+        count: usize,
+        /// How many it may have.
+        most: usize,
+    },
     /// No task changed this setting of git, or it was taken before. Nothing was applied.
     #[error("no setting `{}` waits", key.escape_debug())]
     NoSetting {

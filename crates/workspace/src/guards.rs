@@ -21,8 +21,10 @@ use super::role::Role;
 
 /// An engine mounts each one by one; what is beyond is compared after the run.
 const MOST_GUARDS: usize = 100;
-/// Of these, views of repositories: a task makes as many as it likes for the next one.
+/// Views of repositories: a task makes as many as it likes for the next one. What is beyond is mounted read-only.
 const MOST_VIEWS: usize = 50;
+/// Repositories in one tree. With more of them, a task could write in some.
+const MOST_REPOSITORIES: usize = 500;
 /// What is mounted over a socket, to which connecting then fails, and where git only asks whether something is there.
 const NOTHING: &str = "/dev/null";
 
@@ -69,7 +71,7 @@ impl OtherMount {
 ///
 /// # Errors
 ///
-/// When a guard is at a path that the engine cannot be given.
+/// When a guard is at a path that the engine cannot be given, or there are too many repositories.
 pub(super) fn guard(
     tree: &Tree,
     before: &Inventory,
@@ -79,17 +81,35 @@ pub(super) fn guard(
     views: &mut Views,
 ) -> Result<(Vec<Guard>, Vec<Over>), WorkspaceError> {
     let (mut guards, mut mounts, mut beyond) = (Vec::new(), Vec::new(), 0);
-    for (path, found) in repositories(tree, before) {
-        if guards.len() >= MOST_VIEWS {
-            beyond += 1;
-            continue;
-        }
+    let repositories = repositories(tree, before);
+    if repositories.len() > MOST_REPOSITORIES {
+        let count = repositories.len();
+        return Err(WorkspaceError::TooManyRepositories {
+            tree: tree.path().to_owned(),
+            count,
+            most: MOST_REPOSITORIES,
+        });
+    }
+    if let Some((first, _)) = repositories.get(MOST_VIEWS) {
+        tracing::warn!(
+            first = %tree.path().join(first).display().to_string().escape_debug(),
+            "the task can write nothing in {} of {} repositories: it has views of the {MOST_VIEWS} nearest to the top",
+            repositories.len() - MOST_VIEWS, repositories.len()
+        );
+    }
+    views.look_around();
+    for (path, found) in repositories {
         let target = target(tree, container_path, &path)?;
         let Ok(mut guard) = Guard::open(tree, &path) else {
             continue;
         };
-        let Ok(mount) = views.over(tree, &path, found, &target) else {
-            continue;
+        let mount = if guards.len() < MOST_VIEWS {
+            let Ok(mount) = views.over(tree, &path, found, &target) else {
+                continue;
+            };
+            mount
+        } else {
+            Mount::read_only_at(tree.path().join(&path), target).of(guard.identity)
         };
         mounts.push(Over { mount, hides: tree.path().join(&path) });
         guard.elsewhere(tree, others, &mut mounts);
@@ -100,7 +120,7 @@ pub(super) fn guard(
         if viewed.iter().any(|view| path.starts_with(view)) {
             continue;
         }
-        if mounts.len() >= MOST_GUARDS {
+        if mounts.len() >= MOST_GUARDS + viewed.len() {
             beyond += 1;
             continue;
         }

@@ -60,6 +60,7 @@ impl Watch {
         for mount in mounts.iter_mut().filter(|mount| mount.is_guarded() && mount.copy_dir().is_none()) {
             if let Some(own) = mount.own_part() {
                 let failed = |source| WorkspaceError::new("look through", mount.host_path(), source);
+                views.look_around();
                 *mount = views.instead_of(mount, own).map_err(failed)?;
             }
         }

@@ -64,7 +64,13 @@ impl WorkspaceGuard {
             let copies = copies.collect::<Result<_, _>>()?;
             let stand_ins = stand_ins(&mounts);
             let mut views = Views::new(views);
+            let trees = mounts.iter().filter(|mount| !mount.read_only() && mount.copy_dir().is_none());
+            let trees: Vec<PathBuf> =
+                trees.filter_map(|mount| Some(mount.tree().ok()?.path().to_owned())).collect();
             let (mut mounts, watch) = Watch::begin(mounts, quarantine, &mut views)?;
+            if !watch.is_empty() && !trees.is_empty() {
+                views.announce(trees)?;
+            }
             mounts.extend(stand_ins);
             Ok((mounts, Self { watch, copies, views }))
         })

@@ -222,6 +222,39 @@ fn repository_of_which_no_view_can_be_made_is_read_only() {
 }
 
 #[test]
+fn repository_that_another_run_can_write_is_read_only_until_that_ends() {
+    let bed = Bed::new();
+    let is_view = |mounts: &[Mount], place: &str| {
+        let mount = mounts.iter().find(|mount| mount.container_path() == place).unwrap();
+        assert_ne!(mount.copy_dir().is_some(), mount.read_only());
+        mount.copy_dir().is_some()
+    };
+    let (_, watch, mut first) = bed.began("run-1");
+    first.announce(vec![bed.tree()]).unwrap();
+    bed.host("git init -q -b main new; git -C new commit -q --allow-empty -m new; mv inner gone; git clone -q gone inner");
+    let (mounts, ..) = bed.began("run-2");
+    assert!(is_view(&mounts, "/workspace/.git"), "both have a view of it");
+    assert!(!is_view(&mounts, "/workspace/new/.git") && !is_view(&mounts, "/workspace/inner/.git"));
+    watch.end(|| drop(first.end(true)));
+    let (mounts, ..) = bed.began("run-3");
+    assert!(is_view(&mounts, "/workspace/new/.git") && is_view(&mounts, "/workspace/inner/.git"));
+}
+
+#[test]
+fn repositories_beyond_the_views_are_read_only_and_too_many_refuse_the_run() {
+    let bed = Bed::new();
+    bed.host("for n in $(seq 60); do mkdir -p deep/$n; git init -q deep/$n; done");
+    let (mounts, ..) = bed.began("run-1");
+    let of_git = || mounts.iter().filter(|mount| mount.container_path().ends_with("/.git"));
+    assert_eq!(of_git().filter(|mount| mount.copy_dir().is_some()).count(), 50);
+    assert!(of_git().count() == 62 && of_git().all(|mount| mount.copy_dir().is_some() || mount.read_only()));
+    bed.host("cd deep; for n in $(seq 100 600); do cp -r 1 $n; done");
+    let mount = Mount::read_write(bed.tree(), "/workspace").protected(Protection::default());
+    let error = Watch::begin(vec![mount], bed.at("quarantine"), &mut Views::new(None)).unwrap_err();
+    assert!(error.to_string().contains("563 git repositories"), "{error}");
+}
+
+#[test]
 fn repository_that_two_mounts_lead_to_can_be_written_through_one_view_alone() {
     let bed = Bed::new();
     let again = Mount::read_write(bed.tree(), "/again").protected(Protection::default());

@@ -3,6 +3,7 @@
 //! An execution has a folder of its own for them, which is locked as long as it lives. What one leaves whose program was killed is found
 //! by [`recover`].
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs;
 use std::io;
@@ -27,6 +28,8 @@ use super::known::{Found, Known, run};
 const RECORD: &str = "view.json";
 /// Held as long as the execution lives.
 const LOCK: &str = "lock";
+/// Where the execution can write: it is there before a task starts, and when all its views are.
+const TREES: &str = "trees.json";
 /// What this program writes and understands.
 const VERSION: u32 = 1;
 
@@ -40,6 +43,16 @@ pub(crate) struct Views {
     of: Vec<PathBuf>,
     /// What the task sees already, in a view or read-only.
     seen: Vec<Identity>,
+    others: Vec<Other>,
+}
+
+/// Another execution that lives.
+#[derive(Debug)]
+struct Other {
+    /// Where it can write.
+    trees: Vec<PathText>,
+    /// Folders of repositories, with their numbers, in whose place it has views.
+    views: BTreeSet<(PathBuf, u64)>,
 }
 
 /// A view of the folder of a repository, which may have others in it.
@@ -60,12 +73,36 @@ struct View {
 impl Views {
     /// Views that are kept in `folder`, which need not be there yet; none without one.
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
-        Self { folder, lock: None, of: Vec::new(), seen: Vec::new() }
+        Self { folder, lock: None, of: Vec::new(), seen: Vec::new(), others: Vec::new() }
     }
 
-    /// Whether there are none.
+    /// Whether no other execution has to know of this one.
     pub(crate) fn is_empty(&self) -> bool {
-        self.of.is_empty()
+        self.lock.is_none()
+    }
+
+    /// Finds out which other executions live. To be called when it is known which repositories there are: whichever of them one made, it had
+    /// said before where it can write.
+    pub(crate) fn look_around(&mut self) {
+        let all = self.folder.as_deref().and_then(Path::parent).map(folders).unwrap_or_default();
+        let others = all.iter().filter(|folder| Some(*folder) != self.folder.as_ref());
+        self.others = others.filter_map(|folder| Other::living(folder)).collect();
+    }
+
+    /// Says where the task will be able to write, before it starts.
+    pub(crate) fn announce(&mut self, trees: Vec<PathBuf>) -> Result<(), WorkspaceError> {
+        let Some(all) = self.folder.clone() else { return Ok(()) };
+        self.lock(&all)?;
+        record::write(&all.join(TREES), &trees.into_iter().map(PathText).collect::<Vec<_>>())
+    }
+
+    /// Makes their folder, which is this execution's as long as that lives.
+    fn lock(&mut self, all: &Path) -> Result<(), WorkspaceError> {
+        if self.lock.is_none() {
+            create_folder(all, 0o700).map_err(|source| WorkspaceError::new("make", all, source))?;
+            self.lock = Some(lock(all)?.ok_or_else(|| WorkspaceError::Busy { tree: all.to_owned() })?);
+        }
+        Ok(())
     }
 
     /// What is mounted at `place` over the folder `path` of `tree`, in which the repositories `found` are, each with its work tree: a view,
@@ -86,7 +123,7 @@ impl Views {
             let (tree, path) = (PathText(root.to_owned()), PathText(path.to_owned()));
             views.make(&View { version: VERSION, tree, path, inode, known })
         };
-        Ok(self.mount(&root.join(path), place, identity, view))
+        Ok(self.mount(&root.join(path), place, (identity, inode), view))
     }
 
     /// What is mounted in the place of `mount`, which is a repository outside of the work tree whose own folder in it is `own`.
@@ -99,7 +136,7 @@ impl Views {
             let (tree, path) = (PathText(common.to_owned()), PathText(PathBuf::new()));
             views.make(&View { version: VERSION, tree, path, inode, known })
         };
-        let made = self.mount(common, mount.container_path(), identity, view);
+        let made = self.mount(common, mount.container_path(), (identity, inode), view);
         Ok(made.protected(mount.protection().cloned().unwrap_or_default()))
     }
 
@@ -107,7 +144,7 @@ impl Views {
         &mut self,
         folder: &Path,
         place: &str,
-        identity: Identity,
+        (identity, inode): (Identity, u64),
         view: impl FnOnce(&mut Self) -> Result<PathBuf, WorkspaceError>,
     ) -> Mount {
         let read_only = || Mount::read_only_at(folder, place).of(identity);
@@ -115,6 +152,14 @@ impl Views {
             return read_only();
         }
         self.seen.push(identity);
+        // It could lead the import elsewhere.
+        if self.others.iter().any(|other| other.can_write(folder, inode)) {
+            tracing::warn!(
+                repository = %folder.display().to_string().escape_debug(),
+                "the task can write nothing in this repository: another run that began before it was there can change it"
+            );
+            return read_only();
+        }
         match view(self) {
             Ok(kept_in) => Mount::copy_on_write(folder, place, kept_in),
             Err(error) => {
@@ -134,16 +179,13 @@ impl Views {
         let refused = |problem: &'static str| {
             WorkspaceError::new("make a view of", &lower, io::Error::new(io::ErrorKind::Unsupported, problem))
         };
-        let Some(all) = &self.folder else {
+        let Some(all) = self.folder.clone() else {
             return Err(refused("the engine makes none"));
         };
-        if ![all, &lower].into_iter().all(|path| overlay::can_name(path)) {
+        if ![&all, &lower].into_iter().all(|path| overlay::can_name(path)) {
             return Err(refused("its path, or that of the state folder, has a `:`, `,`, `\\` or `\"` in it"));
         }
-        if self.lock.is_none() {
-            create_folder(all, 0o700).map_err(|source| WorkspaceError::new("make", all, source))?;
-            self.lock = Some(lock(all)?.ok_or_else(|| WorkspaceError::Busy { tree: lower.clone() })?);
-        }
+        self.lock(&all)?;
         let folder = all.join(self.seen.len().to_string());
         create_folder(&folder, 0o700).map_err(|source| WorkspaceError::new("make", &folder, source))?;
         overlay::make(&lower, &folder)?;
@@ -179,6 +221,26 @@ impl Views {
 
     fn are_unused(&self) -> bool {
         self.folder.as_deref().is_none_or(|folder| folders(folder).iter().all(|view| is_unused(view)))
+    }
+}
+
+impl Other {
+    /// `None` where the one whose folder this is has not begun, or is no more.
+    fn living(folder: &Path) -> Option<Self> {
+        let path = folder.join(TREES);
+        let trees = record::read(&path).unwrap_or_else(|_| Some(vec![PathText(PathBuf::from("/"))]))?;
+        if !matches!(lock(folder), Ok(None)) {
+            return None;
+        }
+        let views = folders(folder).into_iter().filter_map(|view| View::read(&view).ok()?);
+        let views = views.map(|view| (view.tree.0.join(&view.path.0), view.inode)).collect();
+        // Else it ended meanwhile, and took its views with it.
+        path.exists().then_some(Self { trees, views })
+    }
+
+    fn can_write(&self, folder: &Path, inode: u64) -> bool {
+        let is_in_tree = self.trees.iter().any(|tree| folder.starts_with(&tree.0));
+        is_in_tree && !self.views.iter().any(|(view, number)| view == folder && *number == inode)
     }
 }
 
@@ -262,7 +324,8 @@ pub(crate) fn recover(folder: &Path) -> GitChanges {
     let mut git = GitChanges::default();
     for views in folders(folder) {
         // Else it is just being made, or gone.
-        if !folders(&views).iter().any(|view| view.join(RECORD).exists() || !is_unused(view)) {
+        let has_views = || folders(&views).iter().any(|view| view.join(RECORD).exists() || !is_unused(view));
+        if !views.join(TREES).exists() && !has_views() {
             continue;
         }
         match lock(&views) {

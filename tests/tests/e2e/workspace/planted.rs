@@ -118,6 +118,14 @@ const ATTACKS: [Attack; 14] = [
         planted: &[".envrc"],
     },
     Attack {
+        name: "objects of another repository",
+        init: "",
+        before: "true",
+        task: "git init -q n; echo /srv/secret/.git/objects > n/.git/objects/info/alternates",
+        host: "cat n/.git/objects/info/alternates && ./evil.sh",
+        planted: &["n/.git/objects/info/alternates"],
+    },
+    Attack {
         name: "an agent's settings",
         init: "",
         before: "true",
