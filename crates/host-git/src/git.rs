@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -148,6 +149,8 @@ impl<'a> Git<'a> {
     fn command(&self) -> Command {
         let mut git = Command::new("git");
         // What is open, not what has its path by now.
+        // Who kills this program with all that it started leaves git to end, and no lock of it behind.
+        git.process_group(0);
         git.env_clear().current_dir(self.common.reached());
         if let Some(path) = std::env::var_os("PATH") {
             git.env("PATH", path);

@@ -8,12 +8,12 @@ use sandbox_files::or_absent;
 
 use crate::commit::{Writer, lost};
 use crate::fail_point::{FailPoint, FailPoints, is_stop, stopped};
-use crate::git::{Git, Objects};
+use crate::git::{Git, Input, Objects};
 use crate::harvest::harvest;
 use crate::index::{self, Index, digest_of_none};
 use crate::index_file::IndexFile;
 use crate::left;
-use crate::object_id::ObjectId;
+use crate::object_id::{ObjectId, lines};
 use crate::objects::{Group, Sieve, Sifted, is_connected, kinds};
 use crate::pack_file;
 use crate::plan::{Next, Plan, Situation};
@@ -77,6 +77,7 @@ impl<'a> Import<'a> {
     ) -> Result<Self, Error> {
         let quarantine = &absolute(quarantine).map_err(Error::files("find", quarantine))?;
         clear(quarantine)?;
+        pack_file::release(&host.objects(), run)?;
         let mut import = Self {
             host,
             start: start.clone(),
@@ -116,7 +117,22 @@ impl<'a> Import<'a> {
         self.commit_with(&mut |_| true).map_err(|error| host.named(error))
     }
 
-    pub(crate) fn commit_with(mut self, points: FailPoints<'_>) -> Result<Report, Error> {
+    pub(crate) fn commit_with(self, points: FailPoints<'_>) -> Result<Report, Error> {
+        let (objects, run, quarantine) = (self.host.objects(), self.run.clone(), self.quarantine.clone());
+        let report = match self.written(points) {
+            // As if this process were killed.
+            Err(error) if is_stop(&error) => return Err(error),
+            written => {
+                pack_file::release(&objects, &run)?;
+                written?
+            }
+        };
+        clear(&quarantine)?;
+        or_absent(fs::remove_dir(&quarantine)).map_err(Error::files("remove", &quarantine))?;
+        Ok(report)
+    }
+
+    fn written(mut self, points: FailPoints<'_>) -> Result<Report, Error> {
         let git = self.git();
         let index = IndexFile::of(&self.host.git_dir(), &self.run);
         index.clean()?;
@@ -125,13 +141,13 @@ impl<'a> Import<'a> {
         }
         stopped(points, FailPoint::Packed)?;
         let (mut attempt, mut is_begun) = (0, false);
-        let report = loop {
+        loop {
             attempt += 1;
             let now = self.now()?;
             let plan = self.plan(&git, &now)?;
             let mut has_begun = false;
             let error = match self.write(plan, &now, &git, &index, (&mut has_begun, points)) {
-                Ok(Some(report)) => break report,
+                Ok(Some(report)) => return Ok(report),
                 Ok(None) => Error::Moving { attempts: attempt },
                 Err(error) => error,
             };
@@ -153,10 +169,7 @@ impl<'a> Import<'a> {
             } else {
                 return Err(error);
             }
-        };
-        clear(&self.quarantine)?;
-        or_absent(fs::remove_dir(&self.quarantine)).map_err(Error::files("remove", &self.quarantine))?;
-        Ok(report)
+        }
     }
 
     /// Writes what was planned; `None` where the index was changed or is locked.
@@ -318,11 +331,21 @@ impl<'a> Import<'a> {
         }
         let table = now.refs.table();
         let known: BTreeSet<ObjectId> = table.values().filter_map(RefValue::object).cloned().collect();
+        // Where the host lacks one, git would refuse everything.
+        let there = kinds(git, known.iter())?;
+        let known: BTreeSet<ObjectId> = known.into_iter().filter(|id| there.contains_key(id)).collect();
         let mut sieve = Sieve::new(self.host, git, known.into_iter().collect(), &self.quarantine);
         harvest(view, self.host, git, &sieve.task, &self.limits, &mut self.left)?;
         let mut groups: Vec<Group> = wanted.iter().map(|id| vec![id.clone()]).collect();
         groups.extend((!missing.is_empty()).then_some(missing));
         self.sifted = sieve.sift(&groups)?;
+        if !self.sifted.bad.is_empty() {
+            // What the host lacks itself is not the task's fault: everything is kept until that is repaired.
+            let known = lines("", sieve.known.iter());
+            let mut arguments = vec!["rev-list", "--stdin", "--quiet"];
+            arguments.extend(self.host.is_partial().then_some("--exclude-promisor-objects"));
+            git.read("follow the commits of the host", &arguments, Input::Bytes(known.as_bytes()))?;
+        }
         self.kinds = kinds(&self.with_new(git), wanted.iter().chain(&files))?;
         Ok(())
     }

@@ -138,7 +138,8 @@ pub(crate) fn is_connected<'a>(
     }
     let mut arguments = vec!["rev-list", "--objects", "--stdin", "--quiet"];
     arguments.extend(host.is_partial().then_some("--exclude-promisor-objects"));
-    arguments.extend(["--not", "--all"]);
+    // In this order: of what is asked for nothing may be missing, and what a ref of the host's names may.
+    arguments.extend(["--not", "--ignore-missing", "--all"]);
     Ok(git.run("follow commits", &arguments, Input::Bytes(wanted.as_bytes()), None)?.is_success)
 }
 

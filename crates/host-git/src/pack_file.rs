@@ -1,7 +1,7 @@
 //! The one pack of new objects, moved to where the host's git finds it.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,10 @@ use sandbox_files::or_absent;
 use crate::fail_point::{FailPoint, FailPoints, stopped};
 use crate::{Error, RunName};
 
-/// Git finds a pack by its index, so that comes last.
+/// Git finds a pack by its index, so that comes last. One with a `.keep` beside it is not removed by a repack, which would find that no ref
+/// names anything in it yet.
 const ORDER: [&str; 3] = ["pack", "rev", "idx"];
+const KEEP: &str = "keep";
 
 /// Copies the pack of the folder `from` to the host's folder of objects. What is there already stays.
 pub(crate) fn bring(from: &Path, objects: &Path, run: &RunName, points: FailPoints<'_>) -> Result<(), Error> {
@@ -23,6 +25,13 @@ pub(crate) fn bring(from: &Path, objects: &Path, run: &RunName, points: FailPoin
     // By this name git knows what nobody needs, and removes it some day.
     let new = folder.join(format!("tmp_sandbox-{run}"));
     or_absent(fs::remove_file(&new)).map_err(Error::files("remove", &new))?;
+    let keep = pack.with_extension(KEEP);
+    let keep = folder.join(keep.file_name().unwrap_or_default());
+    match File::create_new(&keep).and_then(|mut file| file.write_all(mark(run).as_bytes())) {
+        // Somebody keeps it for other reasons.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made.map_err(Error::files("write", &keep))?,
+    }
     for extension in ORDER {
         let source = pack.with_extension(extension);
         let Some(name) = source.file_name() else { continue };
@@ -35,6 +44,25 @@ pub(crate) fn bring(from: &Path, objects: &Path, run: &RunName, points: FailPoin
         fs::rename(&new, &target).map_err(Error::files("write", &target))?;
     }
     File::open(&folder).and_then(|folder| folder.sync_all()).map_err(Error::files("write", &folder))
+}
+
+/// Leaves what was brought for `run` to the host's git, once refs name it, or nothing ever will.
+pub(crate) fn release(objects: &Path, run: &RunName) -> Result<(), Error> {
+    let folder = objects.join("pack");
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_keep = path.extension().is_some_and(|extension| extension == KEEP);
+        let is_short = || entry.metadata().is_ok_and(|facts| facts.is_file() && facts.len() < 1024);
+        if is_keep && is_short() && fs::read(&path).is_ok_and(|text| text == mark(run).as_bytes()) {
+            or_absent(fs::remove_file(&path)).map_err(Error::files("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+/// What a `.keep` of ours says.
+fn mark(run: &RunName) -> String {
+    format!("sandbox: import of {run}\n")
 }
 
 /// The pack in `folder`, unless nothing is in it.

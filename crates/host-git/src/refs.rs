@@ -65,9 +65,11 @@ pub(crate) struct Refs {
 pub(crate) type Odd = Vec<(PathBuf, &'static str)>;
 
 impl Refs {
-    /// Reads those of `view`. What an upper layer says nothing of is as in `base`.
+    /// Reads those of `view`. What an upper layer says nothing of is as in `base`, but for what `host` packed meanwhile: where there is
+    /// no loose ref any more, an upper layer does not say that the task packed it too.
     pub(crate) fn read(
         view: &View,
+        host: &View,
         base: &Self,
         format: Format,
         file_bytes: u64,
@@ -81,12 +83,21 @@ impl Refs {
             Found::Same => {}
             Found::Absent | Found::Odd(_) => reader.odd(root.to_owned(), "it is not a folder")?,
         }
-        reader.keep(&base.loose);
+        let kept = reader.keep(&base.loose);
         let packed = Path::new("packed-refs");
         match view.read(packed, file_bytes) {
             Found::Same => reader.refs.packed.clone_from(&base.packed),
             Found::Absent => {}
-            Found::Here(text) => reader.packed(&text)?,
+            Found::Here(text) => {
+                reader.packed(&text)?;
+                for name in kept {
+                    let value = reader.refs.packed.get(name);
+                    let is_packed_anew = value.is_some() && value != base.packed.get(name);
+                    if is_packed_anew && matches!(host.open(Path::new(name.as_str())), Found::Absent) {
+                        reader.refs.loose.remove(name);
+                    }
+                }
+            }
             // Without it, refs would seem to be deleted.
             Found::Odd(why) => {
                 reader.odd.push((packed.to_owned(), why));
@@ -134,8 +145,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What is as it was at the start. What something odd took the place of was not deleted by git.
-    fn keep(&mut self, base: &Table) {
+    /// What is as it was at the start. What something odd took the place of was not deleted by git. Returns what was untouched.
+    fn keep<'a>(&mut self, base: &'a Table) -> Vec<&'a RefName> {
+        let mut kept = Vec::new();
         let odd: BTreeSet<&Path> = self.odd.iter().map(|(path, _)| path.as_path()).collect();
         for (name, value) in base {
             let path = Path::new(name.as_str());
@@ -144,8 +156,10 @@ impl Reader<'_> {
                 && (is_untouched || path.ancestors().any(|folder| odd.contains(folder)))
             {
                 self.refs.loose.insert(name.clone(), value.clone());
+                kept.extend(is_untouched.then_some(name));
             }
         }
+        kept
     }
 
     fn one(&mut self, path: PathBuf) -> Result<(), Error> {
@@ -222,7 +236,7 @@ mod tests {
     const OTHER: &str = "1123456789abcdef0123456789abcdef01234567";
 
     fn read(view: &View, base: &Refs) -> (Refs, Odd) {
-        Refs::read(view, base, Format::Sha1, 1 << 20, 100).unwrap()
+        Refs::read(view, view, base, Format::Sha1, 1 << 20, 100).unwrap()
     }
 
     fn names(table: &Table) -> Vec<&str> {
@@ -293,7 +307,7 @@ mod tests {
         let lines: Vec<String> = (0..101).map(|number| format!("{ID} refs/heads/{number}\n")).collect();
         fs::write(folder.path().join("packed-refs"), lines.concat()).unwrap();
         let view = View::whole(Tree::open(folder.path()).unwrap());
-        let read = Refs::read(&view, &Refs::default(), Format::Sha1, 1 << 20, 100);
+        let read = Refs::read(&view, &view, &Refs::default(), Format::Sha1, 1 << 20, 100);
         assert!(matches!(read, Err(Error::TooMuch { what: "refs", .. })));
     }
 

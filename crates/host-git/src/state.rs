@@ -143,7 +143,7 @@ impl State {
                 None => Part::Bad("git itself cannot read it"),
             },
         };
-        let (refs, odd) = Refs::read(view, &start.refs, format, limits.file_bytes, limits.refs)?;
+        let (refs, odd) = Refs::read(view, host.view(), &start.refs, format, limits.file_bytes, limits.refs)?;
         let stash = stashes(view, &start.stash, &refs.table(), format);
         let own = host.own("");
         Ok(Self {

@@ -122,6 +122,8 @@ impl Bed {
         let text = git(&self.host(), "fsck --strict --no-dangling");
         assert!(text.trim().is_empty(), "{text}");
         assert!(!self.quarantine().exists());
+        let pack = files(&self.common().join("objects"));
+        assert!(!pack.keys().any(|path| path.extension().is_some_and(|it| it == "keep")), "{pack:?}");
     }
 
     /// What git says of the host's repository.

@@ -295,3 +295,43 @@ fn what_git_recorded_is_what_the_index_has_other_versions_of() {
     std::fs::write(bed.task().join(".git/index"), "no index").unwrap();
     assert_eq!(recorded(), None);
 }
+
+#[test]
+fn commits_come_whatever_the_host_lacks_or_are_kept() {
+    let missing = "1234567890123456789012345678901234567890";
+    let bed = Bed::new();
+    bed.script("echo x > c; git add c; git commit -qm c");
+    std::fs::write(bed.common().join("refs/heads/broken"), missing).unwrap();
+    bed.import_with(&mut |_| true).unwrap();
+    assert_eq!(bed.git("rev-parse main"), git(&bed.task(), "rev-parse main").trim());
+
+    // A commit of the host whose parent is gone, which git finds only as it walks.
+    let bed = Bed::new();
+    bed.script("echo x > c; git add c; git commit -qm c; git branch new");
+    script(
+        &bed.host(),
+        "git switch -qc torn; git commit -q --allow-empty -m gone; git commit -q --allow-empty -m torn; git switch -q main
+         rm -f .git/objects/$(git rev-parse torn~1 | sed 's,..,&/,')",
+    );
+    let error = bed.import_with(&mut |_| true).unwrap_err().to_string();
+    assert!(error.contains("follow the commits of the host"), "{error}");
+}
+
+#[test]
+fn repack_of_the_host_meanwhile_leaves_what_was_brought() {
+    for repack in ["git repack -qad", "git gc -q --prune=now"] {
+        let bed = Bed::new();
+        bed.script("echo x > c; git add c; git commit -qm c; git branch new");
+        let mut done = 0;
+        bed.import_with(&mut |point| {
+            if point == crate::fail_point::FailPoint::Packed {
+                script(&bed.host(), repack);
+                done += 1;
+            }
+            true
+        })
+        .unwrap();
+        bed.check();
+        assert!(done == 1 && bed.git("rev-parse new") == git(&bed.task(), "rev-parse new").trim());
+    }
+}

@@ -222,6 +222,22 @@ fn repository_of_which_no_view_can_be_made_is_read_only() {
 }
 
 #[test]
+fn commits_on_a_branch_that_host_and_task_packed_come() {
+    for host in ["git pack-refs --all", "git gc -q --prune=now"] {
+        let bed = Bed::new();
+        // Outside of the task's mounts.
+        let host = format!("nsenter -t $PPID -m sh -ec 'cd {}; {host}'", bed.tree().display());
+        let task =
+            "git switch -q side; git commit -q --allow-empty -m two; git switch -q main; git pack-refs --all";
+        let git = bed.executed("run-1", &format!("{host}; {task}; {host}; git gc -q"));
+        assert_eq!(bed.host("git log -1 --format=%s side"), "two\n", "{git:?}");
+        // What only the host did is not taken for the task's.
+        let git = bed.executed("run-2", &format!("{host}; git pack-refs --all"));
+        assert!(git.is_empty(), "{git:?}");
+    }
+}
+
+#[test]
 fn repository_that_another_run_can_write_is_read_only_until_that_ends() {
     let bed = Bed::new();
     let is_view = |mounts: &[Mount], place: &str| {

@@ -322,6 +322,11 @@ impl View {
 /// gone. Blocks.
 pub(crate) fn recover(folder: &Path) -> GitChanges {
     let mut git = GitChanges::default();
+    if folder.exists()
+        && let Err(error) = trash::empty(folder)
+    {
+        tracing::warn!(%error, "views of repositories that are no longer needed cannot be removed");
+    }
     for views in folders(folder) {
         // Else it is just being made, or gone.
         let has_views = || folders(&views).iter().any(|view| view.join(RECORD).exists() || !is_unused(view));
