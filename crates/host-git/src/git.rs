@@ -1,6 +1,7 @@
 //! The host's git: in an environment of ours, without the user's configuration, within limits.
 #![expect(clippy::disallowed_methods, reason = "git is what this crate is about; no engine is involved")]
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -16,7 +17,7 @@ use sandbox_files::tree::Tree;
 use crate::{Error, Limits};
 
 /// Holds for every git, whatever the repository's configuration says: it runs nothing and asks nobody.
-const ALWAYS: [&str; 15] = [
+const ALWAYS: [&str; 16] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.logAllRefUpdates=true",
@@ -30,6 +31,8 @@ const ALWAYS: [&str; 15] = [
     "maintenance.auto=false",
     "protocol.allow=never",
     "advice.objectNameWarning=false",
+    // Since a file of grafts is named below, six lines about it would precede every message.
+    "advice.graftFileDeprecated=false",
     "trace2.normalTarget=0",
     // It belongs to this user, or the caller would not have named it.
     "safe.directory=*",
@@ -152,7 +155,8 @@ impl<'a> Git<'a> {
         // Who kills this program with all that it started leaves git to end, and no lock of it behind.
         git.process_group(0);
         git.env_clear().current_dir(self.common.reached());
-        if let Some(path) = std::env::var_os("PATH") {
+        // Without one, the system's own folders are searched.
+        if let Some(path) = std::env::var_os("PATH").and_then(|path| absolute_entries(&path)) {
             git.env("PATH", path);
         }
         for (name, value) in [
@@ -162,6 +166,8 @@ impl<'a> Git<'a> {
             ("GIT_CONFIG_GLOBAL", "/dev/null"),
             ("GIT_ATTR_NOSYSTEM", "1"),
             ("GIT_TERMINAL_PROMPT", "0"),
+            // The only protocol that may be used, which there is not: a repository's `protocol.ext.allow` says more than `protocol.allow`.
+            ("GIT_ALLOW_PROTOCOL", "none"),
             ("GIT_NO_REPLACE_OBJECTS", "1"),
             ("GIT_NO_LAZY_FETCH", "1"),
             ("GIT_OPTIONAL_LOCKS", "0"),
@@ -247,6 +253,13 @@ impl Said {
     }
 }
 
+/// The folders of a `PATH` that are the same ones wherever a program begins: git begins in a folder where a task can have put another `git`.
+fn absolute_entries(path: &OsStr) -> Option<OsString> {
+    let entries: Vec<PathBuf> = std::env::split_paths(path).filter(|entry| entry.is_absolute()).collect();
+    // To the system, an empty text would be the folder that the program begins in.
+    if entries.is_empty() { None } else { std::env::join_paths(entries).ok() }
+}
+
 /// Kills the process where nobody says in time that it has ended.
 fn end_in_time(pid: Option<Pid>, left: Duration, ended: &mpsc::Receiver<()>) {
     if let (Err(mpsc::RecvTimeoutError::Timeout), Some(pid)) = (ended.recv_timeout(left), pid) {
@@ -284,6 +297,46 @@ mod tests {
             settings.lines().all(|line| line.starts_with("command") || line.starts_with("local")),
             "{settings}"
         );
+    }
+
+    #[test]
+    fn programs_are_searched_in_folders_with_a_full_path_only() {
+        for (path, expected) in [
+            ("/usr/bin:/bin", Some("/usr/bin:/bin")),
+            (".:/usr/bin", Some("/usr/bin")),
+            ("/usr/bin::/bin:", Some("/usr/bin:/bin")),
+            ("bin:../x:/bin", Some("/bin")),
+            (".", None),
+            (":", None),
+            ("", None),
+        ] {
+            assert_eq!(absolute_entries(OsStr::new(path)).as_deref(), expected.map(OsStr::new), "{path}");
+        }
+    }
+
+    #[test]
+    fn no_protocol_is_allowed_whatever_the_repository_says() {
+        let (folder, bare) = bare();
+        crate::tests::bed::git(folder.path(), "config protocol.ext.allow always");
+        let git = Git::new(&bare, Path::new(""), &Limits::default());
+        let ran = folder.path().join("ran");
+        let said =
+            git.run("list", &["ls-remote", &format!("ext::touch {}", ran.display())], Input::Nothing, None);
+        let said = said.unwrap();
+        assert!(!said.is_success && !ran.exists());
+        assert!(said.message().contains("not allowed"), "{}", said.message());
+    }
+
+    #[test]
+    fn what_git_says_is_not_preceded_by_advice() {
+        let (folder, bare) = bare();
+        crate::tests::bed::script(
+            folder.path(),
+            "git update-ref HEAD $(git commit-tree -m x $(git mktree </dev/null))",
+        );
+        let git = Git::new(&bare, Path::new(""), &Limits::default());
+        let said = git.run("follow", &["rev-list", "HEAD", &"1".repeat(40)], Input::Nothing, None).unwrap();
+        assert!(!said.is_success && !said.message().contains("graft"), "{}", said.message());
     }
 
     #[test]
