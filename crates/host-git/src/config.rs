@@ -38,27 +38,44 @@ impl Setting {
 /// refuse it.
 #[must_use]
 pub fn settings(text: &[u8]) -> Option<Vec<Setting>> {
+    settings_within(text, usize::MAX, usize::MAX).ok()
+}
+
+/// Why settings are not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Git would refuse them.
+    Broken,
+    TooMany,
+}
+
+/// The same of no more than `most` settings, with no more than `names` bytes of subsections in all: each setting below one head repeats its name.
+pub(crate) fn settings_within(text: &[u8], most: usize, names: usize) -> Result<Vec<Setting>, Refusal> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut reader = Reader { bytes: text.iter().peekable() };
     let mut settings = Vec::new();
+    let mut room = names;
     // What precedes the first section is in none.
     let mut head = (String::new(), None);
     while let Some(byte) = reader.next() {
         match byte {
             byte if is_blank(byte) => {}
             b'#' | b';' => reader.skip_line(),
-            b'[' => head = reader.head()?,
+            b'[' => head = reader.head().ok_or(Refusal::Broken)?,
             byte if byte.is_ascii_alphabetic() => {
-                let (section, subsection) = head.clone();
-                let (key, mut value) = reader.setting(byte)?;
+                let (section, subsection): &(String, Option<Vec<u8>>) = &head;
+                let length = section.len() + subsection.as_ref().map_or(0, Vec::len);
+                room = room.checked_sub(length).filter(|_| settings.len() < most).ok_or(Refusal::TooMany)?;
+                let (section, subsection) = (section.clone(), subsection.clone());
+                let (key, mut value) = reader.setting(byte).ok_or(Refusal::Broken)?;
                 let end = value.iter().position(|byte| *byte == 0);
                 value.truncate(end.unwrap_or(value.len()));
                 settings.push(Setting { section, subsection, key, value });
             }
-            _ => return None,
+            _ => return Err(Refusal::Broken),
         }
     }
-    Some(settings)
+    Ok(settings)
 }
 
 /// The bytes that are left.
@@ -222,6 +239,15 @@ mod tests {
         for refused in ["[]\na = b", "[core]\nhooksPath = \"h\\", "[core \"a\\", "[core"] {
             assert_eq!(settings(refused.as_bytes()), None, "{refused}");
         }
+    }
+
+    #[test]
+    fn no_more_settings_are_read_than_may_be() {
+        let text = b"[a \"0123456789\"]\nb\nc\n";
+        assert_eq!(settings_within(text, 2, 22).unwrap().len(), 2);
+        assert_eq!(settings_within(text, 1, 22), Err(Refusal::TooMany));
+        assert_eq!(settings_within(text, 2, 21), Err(Refusal::TooMany));
+        assert_eq!(settings_within(b"[a", 2, 21), Err(Refusal::Broken));
     }
 
     #[test]

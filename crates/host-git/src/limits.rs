@@ -13,8 +13,12 @@ pub struct Limits {
     pub refs: u64,
     /// Refs that the task changed.
     pub changed_refs: u64,
-    /// Bytes of a file that is read as a whole: `packed-refs`, the index, configuration.
+    /// Bytes of a file that is read as a whole: `packed-refs`, the index.
     pub file_bytes: u64,
+    /// Bytes of the configuration.
+    pub config_bytes: u64,
+    /// Settings in it.
+    pub settings: usize,
     /// Bytes of memory of each git.
     pub memory: u64,
     /// For all that is done before something is written.
@@ -29,6 +33,8 @@ impl Default for Limits {
             refs: 1_000_000,
             changed_refs: 10_000,
             file_bytes: 64 << 20,
+            config_bytes: 1 << 20,
+            settings: 10_000,
             memory: 4 << 30,
             time: Duration::from_mins(10),
         }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::{Refusal, Setting};
 use crate::index::Index;
 use crate::object_id::{Format, ObjectId};
 use crate::operation::Operation;
@@ -103,7 +104,13 @@ impl<T> Part<T> {
 impl State {
     /// What the host's repository says now; its index only if that is asked for.
     pub(crate) fn of_host(host: &HostRepository, with_index: bool) -> Result<Self, Error> {
-        let limits = Limits { refs: u64::MAX, file_bytes: OWN_FILE, ..Limits::default() };
+        let limits = Limits {
+            refs: u64::MAX,
+            file_bytes: OWN_FILE,
+            config_bytes: OWN_FILE,
+            settings: usize::MAX,
+            ..Limits::default()
+        };
         let mut state = Self::read(host.view(), host, &Snapshot::empty(host.format()), &limits)?;
         if with_index {
             state.index = index(&host.view().read(&host.own("index"), OWN_FILE), host.format());
@@ -134,13 +141,17 @@ impl State {
             Found::Same => Part::Same,
             Found::Absent => Part::Here(Settings::default()),
             Found::Odd(why) => Part::Bad(why),
-            Found::Here(text) => match config::settings(&text) {
-                Some(settings) if is_reftable(&settings) => {
+            Found::Here(text) => match of_config(&text, limits) {
+                Ok(settings) if is_reftable(&settings) => {
                     let problem = "keeps its refs in a reftable now, which is not understood yet";
                     return Err(Error::Unsupported { path: view.path().to_owned(), problem });
                 }
-                Some(settings) => Part::Here(Settings::of(&settings)),
-                None => Part::Bad("git itself cannot read it"),
+                Ok(settings) => Part::Here(Settings::of(&settings)),
+                // The host's own may be as large as this, and is in a copy too.
+                Err(_) if host.view().read(Path::new("config"), limits.file_bytes) == Found::Here(text) => {
+                    Part::Same
+                }
+                Err(why) => Part::Bad(why),
             },
         };
         let (refs, odd) = Refs::read(view, host.view(), &start.refs, format, limits.file_bytes, limits.refs)?;
@@ -165,6 +176,19 @@ pub(crate) fn commit<'a>(head: Option<&'a RefValue>, table: &'a Table) -> Option
         RefValue::Object(id) => Some(id),
         RefValue::Symbolic(name) => table.get(name)?.object(),
     }
+}
+
+/// The settings in `text`, or why they are not read.
+fn of_config(text: &[u8], limits: &Limits) -> Result<Vec<Setting>, &'static str> {
+    if text.len() as u64 > limits.config_bytes {
+        return Err("it is too large");
+    }
+    // Names that are repeated take memory that their file does not.
+    let names = usize::try_from(limits.config_bytes.saturating_mul(8)).unwrap_or(usize::MAX);
+    config::settings_within(text, limits.settings, names).map_err(|refusal| match refusal {
+        Refusal::Broken => "git itself cannot read it",
+        Refusal::TooMany => "it has too many settings",
+    })
 }
 
 fn head(found: &Found<Vec<u8>>, format: Format) -> Part<RefValue> {

@@ -9,6 +9,9 @@ use crate::printer::{Printer, sanitize_name};
 
 /// Lines that are printed of what stays behind; `sandbox diff` has all.
 const LISTED: usize = 100;
+/// Characters of a value, and values of one setting, that are printed: a task can have written any number.
+const VALUE: usize = 200;
+const VALUES: usize = 20;
 /// Digits of the name of an object.
 const SHORT: usize = 10;
 
@@ -175,11 +178,37 @@ fn setting(key: &str, old: &[String], new: &[String]) -> String {
 }
 
 fn values(values: &[String]) -> String {
-    let quoted =
-        |value: &String| sanitize_name(&format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")));
+    let quoted = |value: &String| {
+        let (shown, more) = match value.char_indices().nth(VALUE) {
+            Some((end, _)) => (value.get(..end).unwrap_or(value), "…"),
+            None => (value.as_str(), ""),
+        };
+        let shown = shown.replace('\\', "\\\\").replace('"', "\\\"");
+        // Behind the quotes it is no part of the value.
+        sanitize_name(&format!("\"{shown}\"")) + more
+    };
     if values.is_empty() {
-        "unset".to_owned()
-    } else {
-        values.iter().map(quoted).collect::<Vec<_>>().join(", ")
+        return "unset".to_owned();
+    }
+    let text = values.iter().take(VALUES).map(quoted).collect::<Vec<_>>().join(", ");
+    match values.len().saturating_sub(VALUES) {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_a_setting_are_cut() {
+        let list = |value: &str, count: usize| values(&vec![value.to_owned(); count]);
+        assert_eq!(list("a\"b", 1), "\"a\\\"b\"");
+        assert_eq!(list(&"ä".repeat(200), 1), format!("\"{}\"", "ä".repeat(200)));
+        assert_eq!(list(&"ä".repeat(201), 1), format!("\"{}\"…", "ä".repeat(200)));
+        assert!(!list("x", 20).contains("more"));
+        assert!(list("x", 23).ends_with("\"x\" and 3 more"));
+        assert_eq!(list("x", 0), "unset");
     }
 }

@@ -519,6 +519,29 @@ fn objects_of_another_repository_of_the_hosts_are_not_copied() {
 }
 
 #[test]
+fn a_configuration_of_a_task_that_is_too_large_stays_behind() {
+    for (text, why) in [
+        (format!("[a]\n{}", "#".repeat(1 << 20)), "it is too large"),
+        (format!("[a]\n{}", "b\n".repeat(10_001)), "it has too many settings"),
+        (format!("[a \"{}\"]\n{}", "n".repeat(1 << 19), "b\n".repeat(1000)), "it has too many settings"),
+    ] {
+        let report = unchanged_after(|git| write(git, "config", text.as_bytes()), false, why);
+        let left: Vec<(&str, &str)> =
+            report.left.iter().map(|left| (left.path.as_str(), left.why.as_str())).collect();
+        assert_eq!(left, [("config", why)], "{report:?}");
+    }
+    // The host's own counts as before, also in a copy.
+    let bed = Bed::with("sha1", |host| {
+        let path = host.join(".git/config");
+        let text = fs::read_to_string(&path).unwrap() + &"# x\n".repeat(1 << 19);
+        fs::write(path, text).unwrap();
+    });
+    bed.script("git commit -q --allow-empty -m x");
+    let report = bed.import();
+    assert!(report.left.is_empty() && report.refs.len() == 1, "{report:?}");
+}
+
+#[test]
 fn nothing_that_a_task_or_the_host_configured_runs() {
     let bed = Bed::with("sha1", |host| {
         for name in
