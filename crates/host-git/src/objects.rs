@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use sandbox_files::or_absent;
+
 use crate::Error;
 use crate::git::{Git, Input, Objects};
 use crate::object_id::{ObjectId, lines};
@@ -27,6 +29,13 @@ pub(crate) struct Sifted {
     pub(crate) folder: Option<PathBuf>,
     /// Why others do not come.
     pub(crate) bad: BTreeMap<ObjectId, String>,
+}
+
+impl Sifted {
+    /// Forgets the pack of one part: there is another one.
+    fn drop_folder(&mut self) -> Result<(), Error> {
+        self.folder.take().map_or(Ok(()), |folder| drop_all(&folder))
+    }
 }
 
 /// Tells good tips from bad ones.
@@ -59,10 +68,10 @@ impl<'a> Sieve<'a> {
         let good = self.good(groups, &mut sifted)?;
         // The last pack is of one part of them only.
         if !sifted.bad.is_empty() && !good.is_empty() {
+            sifted.drop_folder()?;
             match self.attempt(&good)? {
                 Ok(folder) => sifted.folder = Some(folder),
                 Err(why) => {
-                    sifted.folder = None;
                     sifted.bad.extend(good.into_iter().flatten().map(|id| (id, why.clone())));
                 }
             }
@@ -77,6 +86,7 @@ impl<'a> Sieve<'a> {
         let why = if self.attempts < ATTEMPTS {
             match self.attempt(groups)? {
                 Ok(folder) => {
+                    sifted.drop_folder()?;
                     sifted.folder = Some(folder);
                     return Ok(groups.to_vec());
                 }
@@ -99,7 +109,19 @@ impl<'a> Sieve<'a> {
     fn attempt(&mut self, groups: &[Group]) -> Result<Result<PathBuf, String>, Error> {
         self.attempts += 1;
         let folder = self.quarantine.join(format!("new-{}", self.attempts));
-        make(&folder)?;
+        let tried = self.attempt_in(&folder, groups);
+        if !matches!(tried, Ok(Ok(()))) {
+            // Each can be as large as everything that the task left.
+            let dropped = drop_all(&folder);
+            if tried.is_ok() {
+                dropped?;
+            }
+        }
+        Ok(tried?.map(|()| folder))
+    }
+
+    fn attempt_in(&self, folder: &Path, groups: &[Group]) -> Result<Result<(), String>, Error> {
+        make(folder)?;
         let tips: BTreeSet<&ObjectId> = groups.iter().flatten().collect();
         let path = folder.join("new.pack");
         let pack = File::create_new(&path).map_err(Error::files("make", &path))?;
@@ -114,7 +136,7 @@ impl<'a> Sieve<'a> {
             return Ok(Err(packed.message()));
         }
         let pack = File::open(&path).map_err(Error::files("open", &path))?;
-        let inside = self.git.with_objects(&folder, Objects::Host);
+        let inside = self.git.with_objects(folder, Objects::Host);
         let read = ["index-pack", "--stdin", "--strict", "--fsck-objects"];
         let indexed = inside.run("check objects", &read, Input::File(pack), None)?;
         fs::remove_file(&path).map_err(Error::files("remove", &path))?;
@@ -122,7 +144,7 @@ impl<'a> Sieve<'a> {
             return Ok(Err(indexed.message()));
         }
         let is_whole = is_connected(&inside, self.host, tips.iter().copied())?;
-        Ok(if is_whole { Ok(folder) } else { Err(LOST.to_owned()) })
+        Ok(if is_whole { Ok(()) } else { Err(LOST.to_owned()) })
     }
 }
 
@@ -159,6 +181,10 @@ pub(crate) fn kinds<'a>(
     // Of one that is missing, its name and that.
     let known = ids.into_iter().zip(kinds.lines()).filter(|(_, kind)| !kind.contains(' '));
     Ok(known.map(|(id, kind)| (id.clone(), kind.to_owned())).collect())
+}
+
+fn drop_all(folder: &Path) -> Result<(), Error> {
+    or_absent(fs::remove_dir_all(folder)).map_err(Error::files("remove", folder))
 }
 
 /// A folder of objects.

@@ -268,6 +268,35 @@ fn objects_that_are_not_what_their_name_says_do_not_come() {
 }
 
 #[test]
+fn attempts_that_failed_leave_nothing_in_the_quarantine() {
+    let bed = Bed::new();
+    let git = bed.task().join(".git");
+    for number in 0..8 {
+        let blob = made(&git, "blob", format!("{number}").as_bytes());
+        // Every other one is refused.
+        let name = if number % 2 == 0 { "good" } else { ".." };
+        let id = made(&git, "tree", &tree(&[("100644", name, &blob)]));
+        let id = commit(&git, &id);
+        write(&git, &format!("refs/heads/{number}"), format!("{id}\n").as_bytes());
+    }
+    let left = || {
+        let mut names: Vec<String> = fs::read_dir(bed.quarantine())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.retain(|name| name.starts_with("new-"));
+        names
+    };
+    bed.prepare_and(|import| {
+        assert_eq!(left().len(), 1, "{:?}", left());
+        import.commit().unwrap();
+    })
+    .unwrap();
+    bed.check();
+    assert_eq!(bed.git("for-each-ref --format=%(refname:short) refs/heads").lines().count(), 2 + 4);
+}
+
+#[test]
 fn an_objects_folder_that_is_a_link_is_not_followed() {
     let report = unchanged_after(
         |git| {
