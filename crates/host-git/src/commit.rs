@@ -12,8 +12,9 @@ use crate::object_id::{ObjectId, lines};
 use crate::operation::{MESSAGE_FILE, Operation};
 use crate::plan::{Plan, Update};
 use crate::refs::RefValue;
-use crate::repository::HostRepository;
+use crate::repository::{HostRepository, OWN_FILE};
 use crate::stash::{self, Stash};
+use crate::view::Found;
 use crate::{Error, RunName};
 
 /// Files that git removes when an operation ends.
@@ -24,6 +25,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) host: &'a HostRepository,
     pub(crate) git: &'a Git<'a>,
     pub(crate) run: &'a RunName,
+    /// The stashes that the host had at the start.
+    pub(crate) known: &'a [Stash],
     /// A folder of ours.
     pub(crate) quarantine: &'a Path,
 }
@@ -118,7 +121,13 @@ impl Writer<'_> {
     fn stashes(&self, stashes: &[Stash]) -> Result<(), Error> {
         let folder = self.host.reached().join("logs/refs");
         fs::create_dir_all(&folder).map_err(Error::files("make", &folder))?;
-        write(&folder.join("stash"), stash::text(stashes, self.host.format()).as_bytes())
+        let log = match self.host.view().read(Path::new("logs/refs/stash"), OWN_FILE) {
+            Found::Here(text) => text,
+            Found::Same | Found::Absent | Found::Odd(_) => Vec::new(),
+        };
+        let (known, format) = (self.known.iter().map(|stash| &stash.id).collect(), self.host.format());
+        let own = stash::own(&log, &known, format);
+        write(&folder.join("stash"), &stash::text(stashes, &own, format))
     }
 }
 

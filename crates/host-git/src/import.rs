@@ -186,7 +186,8 @@ impl<'a> Import<'a> {
             let message = "objects that it needs were removed meanwhile".to_owned();
             return Err(Error::Git { operation: "follow commits", message });
         }
-        let writer = Writer { host: self.host, git, run: &self.run, quarantine: &self.quarantine };
+        let known = &self.start.stash;
+        let writer = Writer { host: self.host, git, run: &self.run, known, quarantine: &self.quarantine };
         let format = self.host.format();
         let built = match (&self.index, &now.index) {
             (Some(new), Part::Here(old)) if plan.index => {

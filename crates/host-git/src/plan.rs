@@ -10,7 +10,7 @@ use crate::ref_name::{RefName, Space};
 use crate::refs::{RefValue, Table};
 use crate::report::{RefChange, RefOutcome, Report};
 use crate::settings::{Context, Settings};
-use crate::stash::Stash;
+use crate::stash::{self, Stash};
 use crate::state::{Part, Snapshot, State, commit};
 
 /// What holds of a task's and the host's repository when something is planned.
@@ -252,6 +252,15 @@ impl Planner<'_> {
         if let Some(why) = bad {
             return self.record(&name, RefOutcome::Stayed { why });
         }
+        if !self.it.host.has_all_stashes || !self.it.task.has_all_stashes {
+            // What is written would be without the others.
+            let why = format!("there are more stashes than the {} that are imported", stash::MOST);
+            let outcome = match task.first().filter(|stash| !ids(host).contains(&stash.id)) {
+                Some(Stash { id, .. }) => self.keep(&name.with(&format!("/{}", short(id))), id, &why),
+                None => RefOutcome::Stayed { why },
+            };
+            return self.record(&name, outcome);
+        }
         let (old, new) =
             (host.first().map(|stash| stash.id.clone()), task.first().map(|stash| stash.id.clone()));
         // Where both have the same stash on top, this is an import that goes on.
@@ -268,7 +277,10 @@ impl Planner<'_> {
             });
             self.plan.losses.extend(losses);
             self.plan.report.stashes = Some(task.len());
-            self.plan.stashes = Some(task.clone());
+            // Of what the host had, the task does not say when it was and what it is called.
+            let known = |stash: &Stash| start.iter().find(|known| known.id == stash.id);
+            let stashes = task.iter().map(|stash| known(stash).unwrap_or(stash).clone());
+            self.plan.stashes = Some(stashes.collect());
             return self.record(&name, RefOutcome::Came);
         }
         let own = task.iter().filter(|stash| !ids(host).contains(&stash.id));

@@ -57,6 +57,8 @@ pub(crate) struct State {
     pub(crate) head: Part<RefValue>,
     pub(crate) index: Part<IndexText>,
     pub(crate) stash: Vec<Stash>,
+    /// Whether these are all stashes that there are.
+    pub(crate) has_all_stashes: bool,
     pub(crate) operation: Part<Option<Operation>>,
     pub(crate) settings: Part<Settings>,
 }
@@ -155,7 +157,7 @@ impl State {
             },
         };
         let (refs, odd) = Refs::read(view, host.view(), &start.refs, format, limits.file_bytes, limits.refs)?;
-        let stash = stashes(view, &start.stash, &refs.table(), format);
+        let (stash, has_all_stashes) = stashes(view, &start.stash, &refs.table(), format);
         let own = host.own("");
         Ok(Self {
             head: head(&read(&host.own("HEAD")), format),
@@ -165,6 +167,7 @@ impl State {
             refs,
             odd,
             stash,
+            has_all_stashes,
             settings,
         })
     }
@@ -219,16 +222,23 @@ fn index(found: &Found<Vec<u8>>, format: Format) -> Part<IndexText> {
     }
 }
 
-fn stashes(view: &View, base: &[Stash], table: &Table, format: Format) -> Vec<Stash> {
+/// The stashes, and whether these are all.
+fn stashes(view: &View, base: &[Stash], table: &Table, format: Format) -> (Vec<Stash>, bool) {
     let newest = RefName::parse(b"refs/stash").and_then(|name| table.get(&name)?.object());
     let Some(newest) = newest else {
-        return Vec::new();
+        return (Vec::new(), true);
     };
-    let log = match view.read(Path::new("logs/refs/stash"), 1 << 20) {
-        Found::Same => base.to_vec(),
+    let (log, is_whole) = match view.read(Path::new("logs/refs/stash"), 1 << 20) {
+        Found::Same => (base.to_vec(), true),
         Found::Here(text) => stash::parse(&text, format),
-        Found::Absent | Found::Odd(_) => Vec::new(),
+        Found::Absent => (Vec::new(), true),
+        Found::Odd(_) => (Vec::new(), false),
     };
     // The ref counts; a log that ends elsewhere is not its log.
-    if log.first().is_some_and(|stash| stash.id == *newest) { log } else { vec![Stash::bare(newest.clone())] }
+    if log.first().is_some_and(|stash| stash.id == *newest) {
+        (log, is_whole)
+    } else {
+        let is_whole = is_whole && log.is_empty();
+        (vec![Stash::bare(newest.clone())], is_whole)
+    }
 }

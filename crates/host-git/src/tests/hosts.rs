@@ -43,6 +43,48 @@ fn a_stash_of_both_is_kept_by_another_name() {
 }
 
 #[test]
+fn a_host_with_more_stashes_than_are_imported_keeps_all_of_them() {
+    let log = |bed: &Bed| std::fs::read_to_string(bed.common().join("logs/refs/stash")).unwrap();
+    let many = |count: usize, message: &str| {
+        let message = message.to_owned();
+        Bed::with("sha1", move |host| {
+            script(host, "echo h > b; git stash -q");
+            let path = host.join(".git/logs/refs/stash");
+            let line = std::fs::read_to_string(&path).unwrap().replace("WIP", &message);
+            std::fs::write(path, line.repeat(count)).unwrap();
+        })
+    };
+    for (count, message) in [(1000, "WIP"), (1001, "WIP"), (2, &*"x".repeat(1 << 20))] {
+        for is_upper in [false, true] {
+            let mut bed = many(count, message);
+            bed.is_upper = is_upper;
+            let (before, newest) = (log(&bed), bed.git("rev-parse stash"));
+            bed.script("echo t > a; git stash -q");
+            let report = bed.import();
+            assert!(log(&bed) == before, "{count}: {report:?}");
+            assert_eq!(bed.git("rev-parse stash"), newest);
+            let kept = bed.git("for-each-ref --format=%(objectname) refs/sandbox/run-1/stash");
+            assert_eq!(kept, git(&bed.task(), "rev-parse stash").trim(), "{report:?}");
+            bed.import();
+            assert!(log(&bed) == before, "the same once more");
+        }
+    }
+}
+
+#[test]
+fn what_a_task_says_of_the_hosts_own_stashes_does_not_come() {
+    let bed = Bed::with("sha1", |host| script(host, "echo h > b; git stash push -q -m mine"));
+    let path = bed.task().join(".git/logs/refs/stash");
+    let before = std::fs::read_to_string(bed.common().join("logs/refs/stash")).unwrap();
+    std::fs::write(&path, before.replace("mine", "evil").replace("A <a@x>", "E <e@x>")).unwrap();
+    bed.script("echo t > a; git stash push -q -m theirs");
+    bed.import();
+    let after = std::fs::read_to_string(bed.common().join("logs/refs/stash")).unwrap();
+    assert!(after.starts_with(&before), "{after}");
+    assert_eq!(bed.git("stash list --format=%gs"), "On main: theirs\nOn main: mine");
+}
+
+#[test]
 fn a_host_that_works_between_prepare_and_commit_loses_nothing() {
     for (between, is_taken) in [
         ("git pack-refs --all --prune", true),
