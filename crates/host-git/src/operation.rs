@@ -42,6 +42,14 @@ impl Kind {
 /// The file with the message of the commit that ends it.
 pub(crate) const MESSAGE_FILE: &str = "MERGE_MSG";
 
+/// What shows that something else goes on, which an operation of a task's would break into.
+const OTHERS: [&str; 3] = ["REVERT_HEAD", "rebase-merge", "rebase-apply"];
+
+/// Which of them the work tree has whose folder in `view` is `own`.
+pub(crate) fn other(view: &View, own: &Path) -> Option<&'static str> {
+    OTHERS.into_iter().find(|name| !matches!(view.open(&own.join(name)), Found::Absent))
+}
+
 impl Operation {
     /// What goes on in the work tree whose folder in `view` is `own`. What an upper layer says nothing of is as in `base`.
     pub(crate) fn read(

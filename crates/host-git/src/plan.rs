@@ -445,6 +445,8 @@ impl Planner<'_> {
             None
         } else if host != Some(&self.it.start.operation) {
             Some(MOVED.to_owned())
+        } else if let Some(other) = self.it.host.other_operation.filter(|_| wanted.is_some()) {
+            Some(format!("the host is in the middle of something else, of which it has `{other}`"))
         } else if !self.is_at_commit() || self.plan.report.left.iter().any(|left| left.path == "index") {
             Some("`HEAD` and the index do not come as the task has them".to_owned())
         } else {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Refusal, Setting};
 use crate::index::Index;
 use crate::object_id::{Format, ObjectId};
-use crate::operation::Operation;
+use crate::operation::{self, Operation};
 use crate::ref_name::{RefName, Space};
 use crate::refs::{Odd, RefValue, Refs, Table};
 use crate::repository::{HostRepository, OWN_FILE, is_reftable};
@@ -60,6 +60,8 @@ pub(crate) struct State {
     /// Whether these are all stashes that there are.
     pub(crate) has_all_stashes: bool,
     pub(crate) operation: Part<Option<Operation>>,
+    /// The file of an operation that is not imported.
+    pub(crate) other_operation: Option<&'static str>,
     pub(crate) settings: Part<Settings>,
 }
 
@@ -164,6 +166,7 @@ impl State {
             index: Part::Same,
             operation: Operation::read(view, &own, start.operation.as_ref(), format)
                 .map_or_else(Part::Bad, Part::Here),
+            other_operation: operation::other(view, &own),
             refs,
             odd,
             stash,

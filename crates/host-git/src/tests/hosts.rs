@@ -141,6 +141,40 @@ fn a_host_that_commits_while_it_is_written_is_planned_for_anew() {
 }
 
 #[test]
+fn a_host_that_reverts_or_rebases_is_not_given_a_merge_besides() {
+    let merges = "git switch -q side; echo y > a; git commit -qam y; git switch -q main\n-git merge side";
+    for (host, file) in [("-git revert HEAD~1", "REVERT_HEAD"), ("-git rebase side", "rebase-merge")] {
+        let bed = Bed::with("sha1", |host| {
+            script(host, "git switch -qc work; echo 1 > a; git commit -qam 1; echo 2 > a; git commit -qam 2");
+            script(host, "git switch -q side; echo z > a; git commit -qam z; git switch -q main");
+        });
+        bed.script(merges);
+        script(&bed.host(), &format!("git reset -q --hard work\n{host}"));
+        let start = snapshot(&bed.common());
+        let message = bed.common().join("MERGE_MSG");
+        assert!(bed.common().join(file).exists(), "{file}");
+        std::fs::write(&message, "the host's\n").unwrap();
+        let report = bed.import_with(&mut |_| true).unwrap();
+        assert!(report.operation.is_none(), "{report:?}");
+        assert!(report.left.iter().any(|left| left.path == "MERGE_HEAD"), "{report:?}");
+        assert_eq!(std::fs::read_to_string(&message).unwrap(), "the host's\n");
+        assert!(!bed.common().join("MERGE_HEAD").exists());
+        assert_eq!(snapshot(&bed.common()).head, start.head);
+    }
+    // Also where nothing else of the host's has changed.
+    let bed = Bed::new();
+    bed.script(merges);
+    std::fs::write(bed.common().join("REVERT_HEAD"), bed.git("rev-parse main")).unwrap();
+    std::fs::write(bed.common().join("MERGE_MSG"), "the host's\n").unwrap();
+    let report = bed.import_with(&mut |_| true).unwrap();
+    assert!(
+        report.left.iter().any(|left| left.path == "MERGE_HEAD" && left.why.contains("REVERT_HEAD")),
+        "{report:?}"
+    );
+    assert_eq!(std::fs::read_to_string(bed.common().join("MERGE_MSG")).unwrap(), "the host's\n");
+}
+
+#[test]
 fn a_branch_that_another_work_tree_is_at_is_not_moved() {
     let bed = Bed::with("sha1", |host| script(host, "git worktree add -q ../linked side"));
     bed.script("git commit -q --allow-empty -m x; git branch -f side main 2>/dev/null || git update-ref refs/heads/side main");
