@@ -87,6 +87,7 @@ fn judge(name: &str, new: &[Vec<u8>], context: &Context<'_>) -> Result<(), &'sta
     };
     let branch = RefName::branch(branch.as_bytes()).ok_or("its branch has no name that git accepts")?;
     let value = match new {
+        [] if (context.is_branch)(&branch) => return Err("its branch is still there"),
         [] => return Ok(()),
         [value] => str::from_utf8(value).map_err(|_| "it is not text")?,
         _ => return Err("it has several values"),
@@ -94,11 +95,13 @@ fn judge(name: &str, new: &[Vec<u8>], context: &Context<'_>) -> Result<(), &'sta
     if !(context.is_branch)(&branch) {
         return Err("there is no such branch");
     }
+    // Of a branch that was there, the next push and pull would go elsewhere than before.
+    let is_free = (context.is_new)(&branch) || context.host.values(name).is_empty();
     match key {
+        "remote" if !is_free => Err("its branch has another remote already"),
         "remote" if value == "." || context.host.has_remote(value) && !value.starts_with('-') => Ok(()),
         "remote" => Err("the host has no such remote"),
         _ => match RefName::parse(value.as_bytes()) {
-            // Of a branch that was there, the next push and pull would go to another one than before.
             Some(merge) if merge == branch || merge.short_branch().is_some() && (context.is_new)(&branch) => {
                 Ok(())
             }
@@ -124,9 +127,14 @@ mod tests {
     const HOST: &str = "[core]\n bare = false\n[remote \"origin\"]\n url = x\n[branch \"main\"]\n remote = origin\n merge = refs/heads/main\n";
 
     fn check(now: &str, expected: &[(&str, bool)]) {
+        check_with(HOST, now, expected);
+    }
+
+    fn check_with(host: &str, now: &str, expected: &[(&str, bool)]) {
         let of = |text: &str| Settings::of(&config::settings(text.as_bytes()).unwrap());
-        let host = of(HOST);
-        let is_branch = |name: &RefName| ["refs/heads/main", "refs/heads/new"].contains(&name.as_str());
+        let host = of(host);
+        let branches = ["refs/heads/main", "refs/heads/old", "refs/heads/new"];
+        let is_branch = |name: &RefName| branches.contains(&name.as_str());
         let is_new = |name: &RefName| name.as_str() == "refs/heads/new";
         let digests = host.digests();
         let context = Context { at_start: &digests, host: &host, is_branch: &is_branch, is_new: &is_new };
@@ -168,9 +176,15 @@ mod tests {
         check(&HOST.replace("refs/heads/main", "refs/heads/evil"), &[("branch.main.merge", false)]);
         check(&HOST.replace(" url = x", " url = ext::sh"), &[("remote.origin.url", false)]);
         check(&with("[branch \"main\"]\n remote = origin\n"), &[("branch.main.remote", false)]);
+        check(&HOST.replace("remote = origin", "remote = ."), &[("branch.main.remote", false)]);
         check(
             "[core]\n bare = false\n[remote \"origin\"]\n url = x\n",
-            &[("branch.main.merge", true), ("branch.main.remote", true)],
+            &[("branch.main.merge", false), ("branch.main.remote", false)],
         );
+        // A branch that was there without a remote gets one.
+        check(&with("[branch \"old\"]\n remote = origin\n"), &[("branch.old.remote", true)]);
+        // A branch that is gone takes its settings along.
+        let gone = format!("{HOST}[branch \"gone\"]\n remote = origin\n merge = refs/heads/gone\n");
+        check_with(&gone, HOST, &[("branch.gone.merge", true), ("branch.gone.remote", true)]);
     }
 }
