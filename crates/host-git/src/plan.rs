@@ -155,6 +155,9 @@ impl Planner<'_> {
         if now == wanted {
             return RefOutcome::Came;
         }
+        if let Some(why) = self.trap(name).filter(|_| wanted.is_some()) {
+            return stayed(why);
+        }
         let is_moved = now.as_ref() != self.at_start.get(name);
         let old = match now {
             Some(RefValue::Symbolic(_)) => return stayed("it is another ref's name on the host"),
@@ -185,6 +188,11 @@ impl Planner<'_> {
             Some(id) => self.keep(name, &id, why),
             None => stayed(why),
         }
+    }
+
+    /// Why a ref of this name stays behind that the host does not have.
+    fn trap(&self, name: &RefName) -> Option<&'static str> {
+        name.trap().filter(|_| self.it.host.refs.get(name).is_none())
     }
 
     fn update(&mut self, name: &RefName, old: Option<ObjectId>, new: Option<ObjectId>, is_always: bool) {
@@ -312,6 +320,8 @@ impl Planner<'_> {
                 RefValue::Symbolic(name) if self.it.elsewhere.contains(name) => {
                     Some("another work tree of the host is at this branch".to_owned())
                 }
+                // Of one without commits, there is no ref.
+                RefValue::Symbolic(name) if let Some(why) = self.trap(name) => Some(why.to_owned()),
                 RefValue::Symbolic(name) if self.plan.end.get(name) != self.task.get(name) => {
                     Some("its branch does not come as the task has it".to_owned())
                 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 /// Bytes of a name: each part is a file.
 const LONGEST: usize = 1000;
@@ -38,6 +39,22 @@ impl RefName {
             && !text.contains("@{")
             && !text.ends_with('.');
         is_good.then(|| Self(text.into()))
+    }
+
+    /// Why a task cannot make a ref of this name, though git could. The host may have such names.
+    pub(crate) fn trap(&self) -> Option<&'static str> {
+        use GeneralCategory::{Format, LineSeparator, ParagraphSeparator};
+        let is_invisible =
+            |c: char| matches!(c.general_category(), Format | LineSeparator | ParagraphSeparator);
+        if self.0.contains(['$', '`']) {
+            Some(
+                "its name has a `$` or a backtick, which the prompts of some shells run; `git branch -m` gives it another one",
+            )
+        } else if self.0.contains(is_invisible) {
+            Some("its name has characters that nobody sees; `git branch -m` gives it another one")
+        } else {
+            None
+        }
     }
 
     /// The branch that is called `short`.
@@ -142,6 +159,29 @@ mod tests {
         }
         assert!(RefName::parse(b"refs/heads/\xff").is_none());
         assert!(RefName::parse(format!("refs/heads/{}", "a/".repeat(600)).as_bytes()).is_none());
+    }
+
+    #[test]
+    fn names_that_are_run_or_not_seen_are_traps() {
+        for (name, expected) in [
+            ("main", false),
+            ("größe/日本", false),
+            ("a;b|c&d'e", false),
+            ("$(id)", true),
+            ("a`id`", true),
+            ("ma\u{200b}in", true),
+            ("\u{202e}niam", true),
+            ("a\u{2066}", true),
+            ("a\u{2060}", true),
+            ("a\u{feff}", true),
+            ("a\u{2028}", true),
+            ("a\u{2029}", true),
+            ("a\u{ad}", true),
+            ("a\u{e0041}", true),
+        ] {
+            let name = RefName::branch(name.as_bytes()).unwrap();
+            assert_eq!(name.trap().is_some(), expected, "{name:?}");
+        }
     }
 
     #[test]

@@ -548,6 +548,39 @@ fn objects_of_another_repository_of_the_hosts_are_not_copied() {
 }
 
 #[test]
+fn new_names_that_a_prompt_would_run_or_nobody_sees_stay_behind() {
+    let names = ["$(touch${IFS}ran)", "a`ran`", "ma\u{200b}in"];
+    for name in names {
+        for head in [false, true] {
+            let report = unchanged_after(
+                |git| {
+                    if !head {
+                        let id = fs::read(git.join("refs/heads/main")).unwrap();
+                        write(git, &format!("refs/heads/{name}"), &id);
+                        write(git, &format!("refs/tags/{name}"), &id);
+                    }
+                    // Where there is no such branch, it is one without commits.
+                    write(git, "HEAD", format!("ref: refs/heads/{name}\n").as_bytes());
+                },
+                false,
+                name,
+            );
+            assert!(report.left.iter().any(|left| left.path == "HEAD"), "{name}: {report:?}");
+            assert_eq!(report.refs.len(), if head { 0 } else { 2 }, "{name}: {report:?}");
+        }
+    }
+    // What the host has stays usable.
+    let bed = Bed::with("sha1", |host| {
+        for name in names {
+            script(host, &format!("git branch '{name}'"));
+        }
+    });
+    bed.script("git switch -q '$(touch${IFS}ran)'; git commit -q --allow-empty -m x; git branch -D 'a`ran`'");
+    bed.import();
+    assert_eq!(bed.host_says(), bed.task_says());
+}
+
+#[test]
 fn a_configuration_of_a_task_that_is_too_large_stays_behind() {
     for (text, why) in [
         (format!("[a]\n{}", "#".repeat(1 << 20)), "it is too large"),
