@@ -1,5 +1,6 @@
 //! The host's index, in whose place a new one is put under git's own lock.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -71,11 +72,16 @@ impl IndexFile {
         }
         let message = |why: &str| Error::Git { operation: "write an index", message: why.to_owned() };
         let changes = new.changes_from(&old.parse(format).map_err(message)?, format);
-        let arguments = ["update-index", "-z", "--index-info"];
-        let written = git.with_index(to).run("write an index", &arguments, Input::Bytes(&changes), None)?;
+        let git = git.with_index(to);
+        let hidden = tagged(&git, b'S')?;
+        let arguments = [AS_THEY_ARE[0], AS_THEY_ARE[1], "update-index", "-z", "--index-info"];
+        let written = git.run("write an index", &arguments, Input::Bytes(&changes), None)?;
+        if !written.is_success {
+            return Err(Error::OddIndex);
+        }
+        keep_hidden(&git, &hidden, to)?;
         let text = fs::read(to).map_err(Error::files("read", to))?;
-        let is_it = written.is_success && Index::parse(&text, format).as_ref() == Ok(new);
-        if is_it { Ok(text) } else { Err(Error::OddIndex) }
+        if Index::parse(&text, format).as_ref() == Ok(new) { Ok(text) } else { Err(Error::OddIndex) }
     }
 
     /// Locks the index with `text` to take its place, if it still is what `expected` says. `None` where it is not.
@@ -124,6 +130,34 @@ impl IndexFile {
         file.set_permissions(Permissions::from_mode(mode))?;
         file.sync_all()
     }
+}
+
+/// Git would take the flag from files that it finds where it looks, which is not the work tree.
+const AS_THEY_ARE: [&str; 2] = ["-c", "sparse.expectFilesOutsideOfPatterns=true"];
+
+/// The paths that `git ls-files -t` gives this tag.
+fn tagged(git: &Git<'_>, tag: u8) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let arguments = [AS_THEY_ARE[0], AS_THEY_ARE[1], "ls-files", "-t", "-z"];
+    let list = git.read("list an index", &arguments, Input::Nothing)?;
+    let paths = list.split(|byte| *byte == 0).filter_map(|line| line.strip_prefix(&[tag, b' ']));
+    Ok(paths.map(<[u8]>::to_vec).collect())
+}
+
+/// Sets the flag again with which git leaves a file of the work tree alone: a new entry has none, and the file would seem to be deleted.
+fn keep_hidden(git: &Git<'_>, hidden: &BTreeSet<Vec<u8>>, index: &Path) -> Result<(), Error> {
+    if hidden.is_empty() {
+        return Ok(());
+    }
+    let bare = tagged(git, b'H')?;
+    let lost: Vec<&[u8]> = hidden.intersection(&bare).flat_map(|path| [path, &b"\0"[..]]).collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    // It asks for a folder that is there, and looks at nothing in it.
+    let folder = format!("--work-tree={}", index.parent().unwrap_or(index).display());
+    let arguments =
+        [AS_THEY_ARE[0], AS_THEY_ARE[1], &folder, "update-index", "-z", "--skip-worktree", "--stdin"];
+    git.read("keep flags of an index", &arguments, Input::Bytes(&lost.concat())).map(drop)
 }
 
 fn remove(path: &Path) -> Result<(), Error> {

@@ -280,6 +280,22 @@ fn the_hosts_own_knowledge_of_files_is_kept() {
 }
 
 #[test]
+fn files_that_the_host_hides_from_git_stay_hidden() {
+    for format in ["sha1", "sha256"] {
+        let bed = Bed::with(format, |host| {
+            script(host, "echo x > config; echo x > d; git add config d; git commit -qm more");
+            script(host, "git sparse-checkout set --no-cone /a /d; git update-index --skip-worktree d");
+        });
+        assert_eq!(bed.git("ls-files -t"), "H a\nS b\nS config\nS d");
+        bed.script("git sparse-checkout disable; for name in a b config; do echo new > $name; done; git commit -qam new; git rm -qf d; git commit -qm d");
+        bed.import_with(&mut |_| true).unwrap();
+        assert_eq!(bed.git("ls-files -t"), "H a\nS b\nS config");
+        assert_eq!(bed.git("ls-files -s"), git(&bed.task(), "ls-files -s").trim_end());
+        assert_eq!(bed.git("status --porcelain b config"), "");
+    }
+}
+
+#[test]
 fn repositories_that_are_not_understood_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     git(folder.path(), "init -q --ref-format=reftable table");
