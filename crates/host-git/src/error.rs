@@ -55,6 +55,12 @@ pub enum Error {
         /// Why.
         source: Box<Self>,
     },
+    /// Another git locks the index.
+    #[error("`{}` is there: another git is at work, or one was killed; remove it then", path.display())]
+    Locked {
+        /// The file that locks it.
+        path: PathBuf,
+    },
     /// The host changed the same things again and again.
     #[error("the repository was changed {attempts} times while the import was written")]
     Moving {

@@ -161,7 +161,8 @@ impl<'a> Import<'a> {
                 continue;
             }
             // A part that was written is found to be there by the next plan.
-            let may_be_moved = matches!(error, Error::Git { .. } | Error::Moving { .. });
+            let may_be_moved =
+                matches!(error, Error::Git { .. } | Error::Moving { .. } | Error::Locked { .. });
             if may_be_moved && attempt < ATTEMPTS && self.has_moved(&now)? {
                 is_begun |= has_begun;
             } else if is_begun || has_begun {
@@ -172,7 +173,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Writes what was planned; `None` where the index was changed or is locked.
+    /// Writes what was planned; `None` where the index was changed.
     fn write(
         &self,
         plan: Plan,
@@ -204,7 +205,14 @@ impl<'a> Import<'a> {
                     text.map_or(Ok(digest_of_none()), |text| index::digest(text, format)).as_ref()
                         == Ok(digest)
                 };
-                let Some(locked) = file.lock(&text, is_expected, points)? else {
+                let locked = file.lock(&text, is_expected, points).map_err(|error| match error {
+                    // By the name that its owner knows.
+                    Error::Locked { .. } => {
+                        Error::Locked { path: self.host.path().join(self.host.own("index.lock")) }
+                    }
+                    error => error,
+                });
+                let Some(locked) = locked? else {
                     return Ok(None);
                 };
                 Some(locked)

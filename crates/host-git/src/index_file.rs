@@ -104,7 +104,11 @@ impl IndexFile {
             let is_busy = error.kind() == io::ErrorKind::AlreadyExists;
             if !is_busy || waits == 0 {
                 remove(&self.own)?;
-                return if is_busy { Ok(None) } else { Err(Error::files("lock", &self.lock)(error)) };
+                return Err(if is_busy {
+                    Error::Locked { path: self.lock.clone() }
+                } else {
+                    Error::files("lock", &self.lock)(error)
+                });
             }
             waits -= 1;
             // tidy: sleep: nothing tells when another program removes its lock.

@@ -84,7 +84,8 @@ fn a_lock_of_somebody_else_is_respected() {
     bed.script("echo x > c; git add c");
     std::fs::write(bed.common().join("index.lock"), "").unwrap();
     let error = bed.import_with(&mut |_| true).unwrap_err();
-    assert!(matches!(error, Error::Moving { .. }), "{error}");
+    assert!(matches!(&error, Error::Locked { path } if *path == bed.common().join("index.lock")), "{error}");
+    assert!(error.to_string().contains("remove it"), "{error}");
     assert!(bed.common().join("index.lock").exists());
     std::fs::remove_file(bed.common().join("index.lock")).unwrap();
     bed.import();
