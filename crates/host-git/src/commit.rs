@@ -138,8 +138,11 @@ pub(crate) fn lost(git: &Git<'_>, plan: &Plan) -> Result<BTreeSet<ObjectId>, Err
     }
     let mut wanted = lines("", plan.losses.iter().map(|loss| &loss.id));
     wanted += &lines("^", plan.end.values().filter_map(RefValue::object));
-    let found =
-        git.read("look for what is lost", &["rev-list", "--ignore-missing", "--stdin"], Input::Bytes(wanted.as_bytes()))?;
+    let found = git.read(
+        "look for what is lost",
+        &["rev-list", "--ignore-missing", "--stdin"],
+        Input::Bytes(wanted.as_bytes()),
+    )?;
     let found: BTreeSet<&[u8]> = found.split(|byte| *byte == b'\n').collect();
     let is_lost = |id: &ObjectId| found.contains(id.as_str().as_bytes());
     Ok(plan.losses.iter().map(|loss| loss.id.clone()).filter(is_lost).collect())

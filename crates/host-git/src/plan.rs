@@ -252,7 +252,9 @@ impl Planner<'_> {
     fn stashes(&mut self) {
         let (start, host, task) = (&self.it.start.stash, &self.it.host.stash, &self.it.task.stash);
         let ids = |stashes: &[Stash]| stashes.iter().map(|stash| stash.id.clone()).collect::<Vec<_>>();
-        if ids(task) == ids(start) || ids(task) == ids(host) {
+        // An import that was killed before it wrote the list of them has the newest one only.
+        let is_listed = host.first().is_none_or(|first| *first != Stash::bare(first.id.clone()));
+        if ids(task) == ids(start) || (ids(task) == ids(host) && is_listed) {
             return;
         }
         let Some(name) = RefName::parse(b"refs/stash") else { return };

@@ -88,7 +88,7 @@ impl HostRepository {
     /// When it cannot be made, or `view` has none that is understood.
     pub fn create(common: &Path, view: &View, is_bare: bool) -> Result<Self, Error> {
         let failed = || Error::files("make", common);
-        let format = match view.read(Path::new("config"), OWN_FILE) {
+        let format = match view.read(Path::new("config"), Limits::default().config_bytes) {
             Found::Here(text) => format(&config::settings(&text).unwrap_or_default()),
             _ => Some(Format::Sha1),
         };

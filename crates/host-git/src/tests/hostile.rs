@@ -8,7 +8,7 @@ use std::path::Path;
 use sha1::{Digest as _, Sha1};
 
 use super::bed::{Bed, files, git, script};
-use crate::{Error, HostRepository, Limits, Report};
+use crate::{Error, Limits, Report};
 
 /// What an attacker does to the folder of a view.
 type Attack = fn(&Path);
@@ -106,7 +106,7 @@ const NOTHING_COMES: [(&str, Attack); 20] = [
     }),
 ];
 
-fn write(git: &Path, name: &str, text: &[u8]) {
+pub(super) fn write(git: &Path, name: &str, text: &[u8]) {
     let path = git.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
@@ -118,7 +118,7 @@ fn replace_by_link(git: &Path, name: &str, target: &str) {
 }
 
 /// Writes a loose object under the name of its content.
-fn made(git: &Path, kind: &str, content: &[u8]) -> String {
+pub(super) fn made(git: &Path, kind: &str, content: &[u8]) -> String {
     let text = [format!("{kind} {}\0", content.len()).as_bytes(), content].concat();
     let id = sandbox_files::hex(&Sha1::digest(&text));
     loose(git, &id, &text);
@@ -488,63 +488,6 @@ fn index_that_git_makes_another_one_of_stays_behind_and_the_rest_comes() {
     assert!(!report.index && report.left.iter().any(|left| left.path == "index"), "{report:?}");
     assert_eq!(git(&bed.host(), "ls-files -s"), before);
     assert_eq!(bed.git("rev-parse new"), git(&bed.task(), "rev-parse new").trim());
-}
-
-#[test]
-fn repository_with_links_where_git_writes_is_refused() {
-    for (name, is_folder) in [
-        ("logs/HEAD", false),
-        ("logs", true),
-        ("refs/heads/l", true),
-        ("refs/heads/l/deep", true),
-        ("objects/pack", true),
-        ("objects/ab", true),
-        ("index", false),
-        ("packed-refs", false),
-        ("config", false),
-        ("MERGE_MSG", false),
-        ("worktrees", true),
-    ] {
-        let bed = Bed::new();
-        let path = bed.common().join(name);
-        let _ = fs::remove_dir_all(&path);
-        let _ = fs::remove_file(&path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let target = bed.host().with_file_name("target");
-        if is_folder {
-            fs::create_dir(&target).unwrap()
-        } else {
-            fs::write(&target, "").unwrap()
-        }
-        symlink(&target, &path).unwrap();
-        let error = HostRepository::open(&bed.common()).unwrap_err().to_string();
-        assert!(error.contains("has a link") && error.contains(name), "{error}");
-    }
-    // The control: hooks, which an import never runs.
-    let bed = Bed::new();
-    symlink("/nonexistent", bed.common().join("hooks/x")).unwrap();
-    HostRepository::open(&bed.common()).unwrap();
-}
-
-#[test]
-fn objects_of_another_repository_of_the_hosts_are_not_copied() {
-    let bed = Bed::new();
-    let secret = bed.host().with_file_name("secret");
-    fs::create_dir(&secret).unwrap();
-    git(&secret, "init -q");
-    script(&secret, "echo secret > key; git add key; git commit -qm secret");
-    let id = git(&secret, "rev-parse HEAD").trim().to_owned();
-    let alternates = bed.common().join("objects/info/alternates");
-    fs::write(&alternates, format!("{}\n", secret.join(".git/objects").display())).unwrap();
-    let commit = format!(
-        "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nparent {id}\nauthor A <a> 1 +0000\ncommitter A <a> 1 +0000\n\nx\n"
-    );
-    let grab = made(&bed.task().join(".git"), "commit", commit.as_bytes());
-    write(&bed.task().join(".git"), "refs/heads/grab", format!("{grab}\n").as_bytes());
-    bed.import_with(&mut |_| true).unwrap();
-    fs::remove_file(alternates).unwrap();
-    script(&bed.host(), &format!("-git cat-file -e {id} && touch has"));
-    assert!(!bed.host().join("has").exists(), "the secret was copied");
 }
 
 #[test]

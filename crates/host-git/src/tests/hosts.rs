@@ -1,9 +1,12 @@
 //! Hosts that go on working while a task does.
 
 use super::bed::{Bed, files, git, script, snapshot};
+use super::hostile::{made, write};
 use crate::{HostRepository, Import, Limits, RefOutcome, Snapshot, View};
 use sandbox_files::tree::Tree;
 use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 #[test]
@@ -44,14 +47,14 @@ fn a_stash_of_both_is_kept_by_another_name() {
 
 #[test]
 fn a_host_with_more_stashes_than_are_imported_keeps_all_of_them() {
-    let log = |bed: &Bed| std::fs::read_to_string(bed.common().join("logs/refs/stash")).unwrap();
+    let log = |bed: &Bed| fs::read_to_string(bed.common().join("logs/refs/stash")).unwrap();
     let many = |count: usize, message: &str| {
         let message = message.to_owned();
         Bed::with("sha1", move |host| {
             script(host, "echo h > b; git stash -q");
             let path = host.join(".git/logs/refs/stash");
-            let line = std::fs::read_to_string(&path).unwrap().replace("WIP", &message);
-            std::fs::write(path, line.repeat(count)).unwrap();
+            let line = fs::read_to_string(&path).unwrap().replace("WIP", &message);
+            fs::write(path, line.repeat(count)).unwrap();
         })
     };
     for (count, message) in [(1000, "WIP"), (1001, "WIP"), (2, &*"x".repeat(1 << 20))] {
@@ -75,11 +78,11 @@ fn a_host_with_more_stashes_than_are_imported_keeps_all_of_them() {
 fn what_a_task_says_of_the_hosts_own_stashes_does_not_come() {
     let bed = Bed::with("sha1", |host| script(host, "echo h > b; git stash push -q -m mine"));
     let path = bed.task().join(".git/logs/refs/stash");
-    let before = std::fs::read_to_string(bed.common().join("logs/refs/stash")).unwrap();
-    std::fs::write(&path, before.replace("mine", "evil").replace("A <a@x>", "E <e@x>")).unwrap();
+    let before = fs::read_to_string(bed.common().join("logs/refs/stash")).unwrap();
+    fs::write(&path, before.replace("mine", "evil").replace("A <a@x>", "E <e@x>")).unwrap();
     bed.script("echo t > a; git stash push -q -m theirs");
     bed.import();
-    let after = std::fs::read_to_string(bed.common().join("logs/refs/stash")).unwrap();
+    let after = fs::read_to_string(bed.common().join("logs/refs/stash")).unwrap();
     assert!(after.starts_with(&before), "{after}");
     assert_eq!(bed.git("stash list --format=%gs"), "On main: theirs\nOn main: mine");
 }
@@ -153,25 +156,25 @@ fn a_host_that_reverts_or_rebases_is_not_given_a_merge_besides() {
         let start = snapshot(&bed.common());
         let message = bed.common().join("MERGE_MSG");
         assert!(bed.common().join(file).exists(), "{file}");
-        std::fs::write(&message, "the host's\n").unwrap();
+        fs::write(&message, "the host's\n").unwrap();
         let report = bed.import_with(&mut |_| true).unwrap();
         assert!(report.operation.is_none(), "{report:?}");
         assert!(report.left.iter().any(|left| left.path == "MERGE_HEAD"), "{report:?}");
-        assert_eq!(std::fs::read_to_string(&message).unwrap(), "the host's\n");
+        assert_eq!(fs::read_to_string(&message).unwrap(), "the host's\n");
         assert!(!bed.common().join("MERGE_HEAD").exists());
         assert_eq!(snapshot(&bed.common()).head, start.head);
     }
     // Also where nothing else of the host's has changed.
     let bed = Bed::new();
     bed.script(merges);
-    std::fs::write(bed.common().join("REVERT_HEAD"), bed.git("rev-parse main")).unwrap();
-    std::fs::write(bed.common().join("MERGE_MSG"), "the host's\n").unwrap();
+    fs::write(bed.common().join("REVERT_HEAD"), bed.git("rev-parse main")).unwrap();
+    fs::write(bed.common().join("MERGE_MSG"), "the host's\n").unwrap();
     let report = bed.import_with(&mut |_| true).unwrap();
     assert!(
         report.left.iter().any(|left| left.path == "MERGE_HEAD" && left.why.contains("REVERT_HEAD")),
         "{report:?}"
     );
-    assert_eq!(std::fs::read_to_string(bed.common().join("MERGE_MSG")).unwrap(), "the host's\n");
+    assert_eq!(fs::read_to_string(bed.common().join("MERGE_MSG")).unwrap(), "the host's\n");
 }
 
 #[test]
@@ -230,9 +233,9 @@ fn repository_that_is_moved_meanwhile_is_the_one_that_was_opened() {
             bed.script("cp .git/index .git/HEAD .git/worktrees/linked; git switch -qf main");
         }
         let moved = bed.host().with_file_name("moved");
-        std::fs::rename(bed.host(), &moved).unwrap();
+        fs::rename(bed.host(), &moved).unwrap();
         let other = bed.host().with_file_name("start");
-        std::os::unix::fs::symlink(&other, bed.host()).unwrap();
+        symlink(&other, bed.host()).unwrap();
         let before = files(&other.join(".git"));
 
         let run = "run-4".parse().unwrap();
@@ -284,7 +287,7 @@ fn files_that_the_host_hides_from_git_stay_hidden() {
     for format in ["sha1", "sha256"] {
         let bed = Bed::with(format, |host| {
             script(host, "echo x > config; echo x > d; git add config d; git commit -qm more");
-            script(host, "git sparse-checkout set --no-cone /a /d; git update-index --skip-worktree d");
+            script(host, "git sparse-checkout set --no-cone /a");
         });
         assert_eq!(bed.git("ls-files -t"), "H a\nS b\nS config\nS d");
         bed.script("git sparse-checkout disable; for name in a b config; do echo new > $name; done; git commit -qam new; git rm -qf d; git commit -qm d");
@@ -293,6 +296,12 @@ fn files_that_the_host_hides_from_git_stay_hidden() {
         assert_eq!(bed.git("ls-files -s"), git(&bed.task(), "ls-files -s").trim_end());
         assert_eq!(bed.git("status --porcelain b config"), "");
     }
+    // Edits of the host's own that it hides from git.
+    let bed = Bed::with("sha1", |host| script(host, "git update-index --skip-worktree b; echo own > b"));
+    bed.script("git update-index --no-skip-worktree b; echo new > b; git commit -qam new");
+    bed.import_with(&mut |_| true).unwrap();
+    assert_eq!(bed.git("ls-files -t"), "H a\nS b");
+    assert_eq!(bed.git("status --porcelain b"), "");
 }
 
 #[test]
@@ -316,7 +325,7 @@ fn a_repository_is_made_anew_of_its_commits_and_none_of_its_settings() {
         );
         let view = View::whole(Tree::open(&bed.task().join(".git")).unwrap());
         let place = bed.task().join("../made");
-        std::fs::create_dir(&place).unwrap();
+        fs::create_dir(&place).unwrap();
         let made = HostRepository::create(&place.join(".git"), &view, false).unwrap();
         let start = Snapshot::take(&made).unwrap();
         let run = "run-4".parse().unwrap();
@@ -355,12 +364,12 @@ fn a_setting_has_exactly_the_values_that_it_is_given() {
 fn what_lies_in_a_folder_that_hides_the_hosts_is_all_of_a_repository() {
     let folder = tempfile::tempdir().unwrap();
     let at = |path: &str| folder.path().join(path);
-    std::fs::create_dir_all(at("sub/.git/refs")).unwrap();
-    std::fs::write(at("file"), "").unwrap();
+    fs::create_dir_all(at("sub/.git/refs")).unwrap();
+    fs::write(at("file"), "").unwrap();
     let upper = Tree::open(folder.path()).unwrap();
     let is_upper = || View::in_upper(&upper, Path::new("sub/.git")).unwrap().unwrap().is_upper();
     let note = |path: &str, name: &str, value: &[u8]| {
-        let open = std::fs::File::open(at(path)).unwrap();
+        let open = fs::File::open(at(path)).unwrap();
         rustix::fs::fsetxattr(&open, name, value, rustix::fs::XattrFlags::empty()).unwrap();
     };
     assert!(is_upper());
@@ -384,16 +393,16 @@ fn what_git_recorded_is_what_the_index_has_other_versions_of() {
     assert_eq!(recorded(), Some(vec![]));
     bed.script("echo x > c; git add c; git rm -q b; echo x > a");
     assert_eq!(recorded(), Some(vec!["b".to_owned(), "c".to_owned()]));
-    std::fs::write(bed.task().join(".git/index"), "no index").unwrap();
+    fs::write(bed.task().join(".git/index"), "no index").unwrap();
     assert_eq!(recorded(), None);
 }
 
 #[test]
-fn commits_come_whatever_the_host_lacks_or_are_kept() {
+fn commits_come_whatever_the_host_lacks() {
     let missing = "1234567890123456789012345678901234567890";
     let bed = Bed::new();
     bed.script("echo x > c; git add c; git commit -qm c");
-    std::fs::write(bed.common().join("refs/heads/broken"), missing).unwrap();
+    fs::write(bed.common().join("refs/heads/broken"), missing).unwrap();
     bed.import_with(&mut |_| true).unwrap();
     assert_eq!(bed.git("rev-parse main"), git(&bed.task(), "rev-parse main").trim());
 
@@ -405,8 +414,8 @@ fn commits_come_whatever_the_host_lacks_or_are_kept() {
         "git switch -qc torn; git commit -q --allow-empty -m gone; git commit -q --allow-empty -m torn; git switch -q main
          rm -f .git/objects/$(git rev-parse torn~1 | sed 's,..,&/,')",
     );
-    let error = bed.import_with(&mut |_| true).unwrap_err().to_string();
-    assert!(error.contains("follow the commits of the host"), "{error}");
+    bed.import_with(&mut |_| true).unwrap();
+    assert_eq!(bed.git("rev-parse main new"), git(&bed.task(), "rev-parse main new").trim());
 }
 
 #[test]
@@ -426,4 +435,61 @@ fn repack_of_the_host_meanwhile_leaves_what_was_brought() {
         bed.check();
         assert!(done == 1 && bed.git("rev-parse new") == git(&bed.task(), "rev-parse new").trim());
     }
+}
+
+#[test]
+fn repository_with_links_where_git_writes_is_refused() {
+    for (name, is_folder) in [
+        ("logs/HEAD", false),
+        ("logs", true),
+        ("refs/heads/l", true),
+        ("refs/heads/l/deep", true),
+        ("objects/pack", true),
+        ("objects/ab", true),
+        ("index", false),
+        ("packed-refs", false),
+        ("config", false),
+        ("MERGE_MSG", false),
+        ("worktrees", true),
+    ] {
+        let bed = Bed::new();
+        let path = bed.common().join(name);
+        let _ = fs::remove_dir_all(&path);
+        let _ = fs::remove_file(&path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let target = bed.host().with_file_name("target");
+        if is_folder {
+            fs::create_dir(&target).unwrap();
+        } else {
+            fs::write(&target, "").unwrap();
+        }
+        symlink(&target, &path).unwrap();
+        let error = HostRepository::open(&bed.common()).unwrap_err().to_string();
+        assert!(error.contains("has a link") && error.contains(name), "{error}");
+    }
+    // The control: hooks, which an import never runs.
+    let bed = Bed::new();
+    symlink("/nonexistent", bed.common().join("hooks/x")).unwrap();
+    HostRepository::open(&bed.common()).unwrap();
+}
+
+#[test]
+fn objects_of_another_repository_of_the_hosts_are_not_copied() {
+    let bed = Bed::new();
+    let secret = bed.host().with_file_name("secret");
+    fs::create_dir(&secret).unwrap();
+    git(&secret, "init -q");
+    script(&secret, "echo secret > key; git add key; git commit -qm secret");
+    let id = git(&secret, "rev-parse HEAD").trim().to_owned();
+    let alternates = bed.common().join("objects/info/alternates");
+    fs::write(&alternates, format!("{}\n", secret.join(".git/objects").display())).unwrap();
+    let tree = git(&bed.task(), "rev-parse HEAD^{tree}");
+    let who = "A <a@x> 1 +0000";
+    let commit = format!("tree {tree}parent {id}\nauthor {who}\ncommitter {who}\n\nx\n");
+    let grab = made(&bed.task().join(".git"), "commit", commit.as_bytes());
+    write(&bed.task().join(".git"), "refs/heads/grab", format!("{grab}\n").as_bytes());
+    bed.import_with(&mut |_| true).unwrap();
+    fs::remove_file(alternates).unwrap();
+    script(&bed.host(), &format!("-git cat-file -e {id} && touch has"));
+    assert!(!bed.host().join("has").exists(), "the secret was copied");
 }

@@ -91,3 +91,14 @@ fn a_lock_of_somebody_else_is_respected() {
     bed.import();
     assert_eq!(bed.host_says(), bed.task_says());
 }
+
+#[test]
+fn first_stash_of_a_host_is_listed_after_an_import_that_was_killed() {
+    let bed = Bed::new();
+    bed.script("echo s > a; git stash -q");
+    let killed = bed.import_with(&mut |point| point != crate::fail_point::FailPoint::Symbolic);
+    killed.unwrap_err();
+    assert_eq!(bed.git("stash list"), "", "the control");
+    bed.import();
+    assert_eq!(bed.host_says(), bed.task_says());
+}
