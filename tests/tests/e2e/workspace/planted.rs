@@ -10,7 +10,7 @@ use sandbox::workspace::Protection;
 use super::attack::{self, Attack};
 use super::tree::{Tree, planted};
 
-const ATTACKS: [Attack; 14] = [
+const ATTACKS: [Attack; 15] = [
     Attack {
         name: "a hook",
         init: "",
