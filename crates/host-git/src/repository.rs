@@ -29,6 +29,26 @@ pub struct HostRepository {
     format: Format,
 }
 
+/// What an import, and git for it, writes in a common folder and in that of a work tree. Others, such as `rr-cache`, may be links of the host's.
+const WRITTEN: [&str; 16] = [
+    "AUTO_MERGE",
+    "CHERRY_PICK_HEAD",
+    "COMMIT_EDITMSG",
+    "HEAD",
+    "MERGE_HEAD",
+    "MERGE_MODE",
+    "MERGE_MSG",
+    "ORIG_HEAD",
+    "config",
+    "index",
+    "logs",
+    "objects",
+    "packed-refs",
+    "refs",
+    "shallow",
+    "worktrees",
+];
+
 impl HostRepository {
     /// The repository whose common folder is `tree`, with its main work tree, or the linked one whose folder in `worktrees` has the name
     /// `linked`. It stays the same one, whoever moves it or puts another one in its place meanwhile.
@@ -246,12 +266,10 @@ fn link(tree: &Tree, own: &Path) -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> =
         ["refs", "logs", "objects/info", "objects/pack"].map(PathBuf::from).into();
     let is_odd = |path: &Path| matches!(tree.facts(path), Ok(Some(facts)) if !matches!(facts.kind, Kind::File | Kind::Folder));
-    let mut shallow = vec![Path::new(""), Path::new("objects"), own];
-    shallow.extend(own.parent().filter(|folder| !folder.as_os_str().is_empty()));
-    for folder in shallow {
+    for folder in [Path::new(""), Path::new("objects"), own] {
         for (name, kind) in tree.list(folder).unwrap_or_default() {
-            let is_hooks = folder.as_os_str().is_empty() && name == "hooks";
-            if matches!(kind, Kind::Link | Kind::Special) && !is_hooks && name != "fsmonitor--daemon.ipc" {
+            let is_written = folder.ends_with("objects") || WRITTEN.iter().any(|written| name == *written);
+            if is_written && matches!(kind, Kind::Link | Kind::Special) {
                 return Some(folder.join(name));
             }
         }

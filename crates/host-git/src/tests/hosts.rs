@@ -467,9 +467,11 @@ fn repository_with_links_where_git_writes_is_refused() {
         let error = HostRepository::open(&bed.common()).unwrap_err().to_string();
         assert!(error.contains("has a link") && error.contains(name), "{error}");
     }
-    // The control: hooks, which an import never runs.
+    // The control: what an import never writes.
     let bed = Bed::new();
-    symlink("/nonexistent", bed.common().join("hooks/x")).unwrap();
+    for name in ["hooks/x", "rr-cache", "lfs"] {
+        symlink("/nonexistent", bed.common().join(name)).unwrap();
+    }
     HostRepository::open(&bed.common()).unwrap();
 }
 
