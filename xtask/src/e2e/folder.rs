@@ -146,24 +146,24 @@ mod tests {
     #[test]
     fn process_of_a_run_is_ended_and_another_lives() {
         let folder = std::env::temp_dir().join(format!("xtask-run-{}", std::process::id()));
-        let mut child = command("sh", ["-c", "echo; exec sleep 600"])
-            .env(VARIABLE, folder.join("0"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // The kernel shows the environment of a process some time after its start.
-        child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
-        let mut other = command("cat", [] as [&str; 0])
-            .env(VARIABLE, "/elsewhere")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        // A process has no environment to see while it becomes another program: each says when that is over.
+        let started = |folder: &Path| {
+            let mut child = command("sh", ["-c", "echo; read -r line; echo \"$line\""])
+                .env(VARIABLE, folder)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            child
+        };
+        let mut child = started(&folder.join("0"));
+        let mut other = started(Path::new("/elsewhere"));
         end_processes(|path| path.starts_with(folder.as_os_str().as_encoded_bytes()));
         assert!(!child.wait().unwrap().success());
-        other.stdin.take().unwrap().write_all(b"here").unwrap();
+        other.stdin.take().unwrap().write_all(b"here\n").unwrap();
         let mut printed = String::new();
         other.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
-        assert!(other.wait().unwrap().success() && printed == "here");
+        assert!(other.wait().unwrap().success() && printed == "here\n");
     }
 }

@@ -167,23 +167,30 @@ async fn half_and_odd_pushes_change_nothing() {
     bed.must(&format!("git clone -q {url}/project.git again")).await;
 }
 
-/// What git holds whole is bounded; the control is a smaller one.
+/// What git holds whole is bounded; the controls are a smaller one, and one of which only as much comes as it announces.
 #[tokio::test(flavor = "multi_thread")]
 async fn push_that_git_cannot_hold_is_refused() {
     let bed = Bed::new();
     let repository = bed.gate.init("project", None).await.unwrap();
     let url = format!("{}/project.git", bed.serve(&[&repository]).await);
     bed.must(&format!("{WORK} && git push -q {url} main")).await;
-    let push = |bytes: u32| {
-        format!(
-            "cd work && id=$({{ git cat-file commit HEAD; head -c {bytes} /dev/zero | tr '\\0' x; }} | git hash-object -t commit -w --stdin) \
-             && git push -q {url} $id:refs/heads/of-{bytes}"
-        )
-    };
-    bed.must(&push(10_000_000)).await;
-    let refused = bed.sh(&push(560_000_000)).await;
-    let messages = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && messages.contains("Out of memory"), "{messages}");
+    let smaller = "cd work && id=$({ git cat-file commit HEAD; head -c 10000000 /dev/zero | tr '\\0' x; } | git hash-object -t commit -w --stdin)";
+    bed.must(&format!("{smaller} && git push -q {url} $id:refs/heads/smaller")).await;
+    // git makes room for what an object announces before it reads the object.
+    let (zero, id) = ("0".repeat(40), bed.must("git -C work rev-parse HEAD").await);
+    let line = format!("{zero} {id} refs/heads/larger\0 report-status side-band-64k");
+    for (bytes, is_held) in [(1_000_000_u32, true), (560_000_000, false)] {
+        let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
+        body.extend_from_slice(b"PACK\0\0\0\x02\0\0\0\x01");
+        // A commit: four bits of its size, then seven at a time.
+        body.push(0x90 | u8::try_from(bytes & 0xf).unwrap());
+        let rest = [4, 11, 18, 25].map(|shift| u8::try_from(bytes >> shift & 0x7f).unwrap());
+        body.extend([rest[0] | 0x80, rest[1] | 0x80, rest[2] | 0x80, rest[3]]);
+        std::fs::write(bed.path("larger"), body).unwrap();
+        let answer = bed.must(&format!("curl -s -H 'Content-Type: application/x-git-receive-pack-request' --data-binary @larger {url}/git-receive-pack | tr -d '\\0'")).await;
+        assert!(answer.contains("ng refs/heads/larger"), "{answer}");
+        assert_eq!(answer.contains("Out of memory"), !is_held, "{answer}");
+    }
     assert_eq!(refs(&bed, repository.path(), false).await.len(), 2, "the server goes on");
 }
 
