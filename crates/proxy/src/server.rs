@@ -120,7 +120,17 @@ pub(crate) async fn serve(
     if timeout(Duration::from_millis(server.shared.context.limits.drain_ms), drained).await.is_err() {
         connections.shutdown().await;
     }
-    server.flush();
+}
+
+impl Drop for Server {
+    /// However it ends, counts that were not recorded yet are.
+    fn drop(&mut self) {
+        let Shared { context, refused_requests, .. } = &*self.shared;
+        let questions = &context.questions.refused;
+        for counter in [refused_requests, questions, &self.refused_connections, &self.late_clients] {
+            counter.flush(&context.recorder);
+        }
+    }
 }
 
 impl Server {
@@ -142,15 +152,6 @@ impl Server {
             _ = self.shared.context.questions.refused.report(recorder) => {}
             _ = self.refused_connections.report(recorder) => {}
             _ = self.late_clients.report(recorder) => {}
-        }
-    }
-
-    /// Counts that were not recorded yet.
-    fn flush(&self) {
-        let Shared { context, refused_requests, .. } = &*self.shared;
-        let questions = &context.questions.refused;
-        for counter in [refused_requests, questions, &self.refused_connections, &self.late_clients] {
-            counter.flush(&self.shared.context.recorder);
         }
     }
 
