@@ -47,6 +47,17 @@ async fn a_connection_too_many_is_closed() {
     proxy.stop().await;
 }
 
+#[tokio::test]
+async fn limit_that_is_reached_just_before_the_owner_goes_is_recorded() {
+    let (mut proxy, _upstream) = start(|limits| limits.connections = 1).await;
+    let held = TcpStream::connect(proxy.http()).await.unwrap();
+    let refused = TcpStream::connect(proxy.http()).await.unwrap();
+    assert!(closes(refused).await.is_empty());
+    proxy.abandon().await;
+    assert_eq!(limit(&proxy).await, "connections");
+    drop(held);
+}
+
 async fn raw_status(proxy: &Proxy) -> u16 {
     let mut stream = TcpStream::connect(proxy.http()).await.unwrap();
     let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await;
