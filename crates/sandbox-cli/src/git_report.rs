@@ -108,10 +108,10 @@ pub(crate) fn report_imported(git: &GitChanges, root: &Path, printer: Printer) {
 
 /// The same of runs that were killed, which a sweep found.
 pub(crate) fn report_recovered(git: &GitChanges, root: &Path, printer: Printer) {
-    if !git.is_empty() {
+    if !git.repositories.is_empty() {
         printer.message("what a run that was killed did in repositories:");
-        report_imported(git, root, printer);
     }
+    report_imported(git, root, printer);
 }
 
 fn report_staying_with(git: &GitChanges, takes_settings: &str, printer: Printer) {

@@ -55,6 +55,8 @@ impl Sandbox {
         if !on_demand {
             // Neither is dropped half done when the other fails.
             let (swept, prepared) = tokio::join!(sandbox.remove_left(), sandbox.prepare());
+            // The caller gets no report of it.
+            let swept = swept.map(|report| task::log_git(&report.git));
             if let Err(error) = swept.and(prepared) {
                 if let Err(left) = sandbox.shared.stop_egress().await {
                     tracing::warn!(error = %left, "the egress network is left behind; a sweep removes it");
@@ -316,7 +318,6 @@ impl Sandbox {
         // What may still be written is not imported.
         if report.failed.is_empty() {
             report.git = WorkspaceGuard::recover(self.shared.all_views()).await?;
-            task::log_git(&report.git);
         }
         Ok(report)
     }
