@@ -4,6 +4,7 @@ mod hex;
 pub mod host_path;
 mod lock;
 mod operations;
+pub mod overlay;
 mod replacement;
 pub mod tree;
 

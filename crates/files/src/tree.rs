@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Statx, StatxFlags, chmodat, openat, openat2,
-    readlinkat, statx,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RawDir, ResolveFlags, Statx, StatxFlags, Uid, chmodat, fchmod,
+    fchown, mkdirat, mknodat, openat, openat2, readlinkat, statx,
 };
 use rustix::io::Errno;
 
@@ -218,6 +218,54 @@ impl Tree {
         self.change_mode(relative, |mode| mode & !bits)
     }
 
+    /// Makes the folder `relative`, and those above it, where there are none: with the permissions, and for root with the owners, that
+    /// `like` has them with. Their owner can write in them. Fails where `like` has no such folder.
+    pub fn make_folders(&self, relative: &Path, like: &Self) -> io::Result<()> {
+        let mut missing = Vec::new();
+        for folder in relative.ancestors().filter(|folder| !folder.as_os_str().is_empty()) {
+            if self.facts(folder)?.is_some() {
+                break;
+            }
+            missing.push(folder);
+        }
+        for folder in missing.into_iter().rev() {
+            let facts = like.facts(folder)?.filter(|facts| facts.kind == Kind::Folder);
+            let facts = facts.ok_or(io::ErrorKind::NotFound)?;
+            let (parent, name) = self.parent(folder)?;
+            mkdirat(&parent, name, Mode::from_raw_mode(0o700))?;
+            // Without a right for its owner, nothing could be put into it.
+            own(self.folder(folder)?, &Facts { mode: facts.mode | 0o700, ..facts })?;
+        }
+        Ok(())
+    }
+
+    /// Makes the file `relative`, which must not be there, with what `from` has at the same path, and as [`make_folders`](Self::make_folders)
+    /// with its permissions and owner. Returns its size; of more bytes than `most` it copies none, and fails.
+    pub fn copy_file(&self, relative: &Path, from: &Self, most: u64) -> io::Result<u64> {
+        let mut source = from.file(relative)?;
+        let facts = Facts::of(&source)?;
+        if facts.size > most {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let mut made = self.create_file(relative, &facts)?;
+        io::copy(&mut io::Read::take(&mut source, facts.size), &mut made)
+    }
+
+    /// Makes the empty file `relative`, which must not be there, with the permissions, and for root with the owner, of `facts`.
+    pub fn create_file(&self, relative: &Path, facts: &Facts) -> io::Result<File> {
+        let (parent, name) = self.parent(relative)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = openat(&parent, name, flags, Mode::from_raw_mode(0o600))?;
+        own(&made, facts)?;
+        Ok(File::from(made))
+    }
+
+    /// Makes what hides `relative` of the layer below, in the upper layer of an overlay.
+    pub fn hide(&self, relative: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(relative)?;
+        Ok(mknodat(&parent, name, FileType::CharacterDevice, Mode::empty(), 0)?)
+    }
+
     fn change_mode(&self, relative: &Path, change: impl FnOnce(u32) -> u32) -> io::Result<()> {
         let held;
         // The tree itself is open, and may have lost its permissions.
@@ -250,6 +298,14 @@ impl Tree {
         }
         Err(Errno::AGAIN.into())
     }
+}
+
+/// Gives what is open the permissions, and as root the owner, of `facts`.
+fn own(made: impl AsFd, facts: &Facts) -> io::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        fchown(&made, Some(Uid::from_raw(facts.uid)), Some(Gid::from_raw(facts.gid)))?;
+    }
+    Ok(fchmod(&made, Mode::from_raw_mode(facts.mode & 0o7777))?)
 }
 
 /// What an open folder that was not read before holds, in the order of names: no more than `most`.

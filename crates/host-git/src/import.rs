@@ -361,7 +361,7 @@ impl<'a> Import<'a> {
 
     /// What nothing is made of.
     fn leave(&mut self, view: &View) -> Result<(), Error> {
-        for (path, why) in &self.task.odd {
+        for (path, why) in self.task.odd.iter().filter(|(path, _)| !self.start.odd.contains(path)) {
             self.left.leave(path.to_string_lossy(), *why);
         }
         left::list(view, self.host, &mut self.left)?;

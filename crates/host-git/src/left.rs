@@ -98,7 +98,8 @@ impl Walk<'_> {
         depth: usize,
     ) -> Result<(), Error> {
         // Repositories of their own, with an import of their own.
-        let is_inner = path.parent() == Some(Path::new("modules"));
+        let names: Vec<_> = path.iter().filter_map(|name| name.to_str()).collect();
+        let is_inner = matches!(*names, ["modules", _] | ["worktrees", _, "modules", _]);
         match (here, there, depth.checked_sub(1)) {
             (Some(Kind::Folder), Some(Kind::Folder), _) if is_inner => Ok(()),
             (Some(Kind::Folder), Some(Kind::Folder), Some(depth)) => self.folder(path, depth),

@@ -4,6 +4,7 @@ mod commit;
 mod config;
 mod error;
 mod fail_point;
+mod frozen;
 mod git;
 mod harvest;
 mod import;

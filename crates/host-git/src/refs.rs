@@ -13,9 +13,9 @@ use crate::ref_name::RefName;
 use crate::view::{Found, View};
 
 /// Bytes of a file with one ref.
-const LOOSE: u64 = 2048;
+pub(crate) const LOOSE: u64 = 2048;
 /// Folders in folders.
-const DEPTH: usize = 40;
+pub(crate) const DEPTH: usize = 40;
 
 /// What a ref is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub(crate) type Odd = Vec<(PathBuf, &'static str)>;
 
 impl Refs {
     /// Reads those of `view`. What an upper layer says nothing of is as in `base`, but for what `host` packed meanwhile: where there is
-    /// no loose ref any more, an upper layer does not say that the task packed it too.
+    /// no loose ref any more, an upper layer in which they are not frozen does not say that the task packed it too.
     pub(crate) fn read(
         view: &View,
         host: &View,
@@ -88,6 +88,11 @@ impl Refs {
         match view.read(packed, file_bytes) {
             Found::Same => reader.refs.packed.clone_from(&base.packed),
             Found::Absent => {}
+            // As the loss of power leaves it, or a task.
+            Found::Here(text) if !text.ends_with(b"\n") && !base.packed.is_empty() => {
+                reader.odd.push((packed.to_owned(), "it is not complete"));
+                reader.refs.packed.clone_from(&base.packed);
+            }
             Found::Here(text) => {
                 reader.packed(&text)?;
                 for name in kept {
@@ -298,6 +303,20 @@ mod tests {
             std::os::unix::fs::symlink("/etc/passwd", path).unwrap();
             let (refs, found) = read(&View::whole(Tree::open(folder.path()).unwrap()), &base);
             assert_eq!((refs, found.len()), (base.clone(), 1), "{odd}");
+        }
+    }
+
+    #[test]
+    fn packed_refs_that_are_cut_off_are_as_they_were() {
+        let mut base = Refs::default();
+        let name = RefName::parse(b"refs/heads/main").unwrap();
+        base.packed.insert(name, RefValue::Object(Format::Sha1.id(ID.as_bytes()).unwrap()));
+        for text in ["", "# pack-refs with: peeled", "# pack-refs\n0123"] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join("refs")).unwrap();
+            fs::write(folder.path().join("packed-refs"), text).unwrap();
+            let (refs, odd) = read(&View::whole(Tree::open(folder.path()).unwrap()), &base);
+            assert_eq!((refs.packed, odd.len()), (base.packed.clone(), 1), "{text}");
         }
     }
 

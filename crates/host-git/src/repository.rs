@@ -9,7 +9,6 @@ use sandbox_files::tree::{Kind, Tree};
 
 use crate::config::{self, Setting};
 use crate::git::{Git, HERE, Input};
-use crate::index::Index;
 use crate::object_id::Format;
 use crate::ref_name::RefName;
 use crate::refs::RefValue;
@@ -157,21 +156,6 @@ impl HostRepository {
                 values.iter().try_for_each(|value| config("--add", Some(value)))
             }
         }
-    }
-
-    /// Which paths the index in `view` has other versions of than the host's; `None` where one of the two is not understood.
-    #[must_use]
-    pub fn recorded(&self, view: &View) -> Option<BTreeSet<PathBuf>> {
-        let read = |view: &View, most: u64| match view.read(&self.own("index"), most) {
-            Found::Same => Some(None),
-            Found::Absent => Some(Some(Index::default())),
-            Found::Odd(_) => None,
-            Found::Here(text) => Index::parse(&text, self.format).ok().map(Some),
-        };
-        let Some(now) = read(view, Limits::default().file_bytes)? else {
-            return Some(BTreeSet::new());
-        };
-        Some(now.differing(&read(self.view(), OWN_FILE)?.unwrap_or_default()))
     }
 
     /// Where it was when it was opened.

@@ -1,6 +1,7 @@
 //! What a repository says: the host's at the start of a task and now, and the task's view of it at its end.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,12 @@ use crate::{Error, Limits, config, index};
 pub struct Snapshot {
     pub(crate) format: Format,
     pub(crate) refs: Refs,
+    /// What is below `refs`, and is none.
+    #[serde(default)]
+    pub(crate) odd: BTreeSet<PathBuf>,
+    /// Whether it was read, and is not only what everything else is compared with.
+    #[serde(default)]
+    pub(crate) is_of_host: bool,
     pub(crate) head: Option<RefValue>,
     /// The index's digest.
     pub(crate) index: Option<String>,
@@ -72,21 +79,61 @@ impl Snapshot {
     ///
     /// When there is more of it than a program can hold.
     pub fn take(host: &HostRepository) -> Result<Self, Error> {
-        let State { refs, head, index, stash, operation, settings, .. } = State::of_host(host, true)?;
+        Self::of(host, host.view())
+    }
+
+    /// What `view` says of the host's repository, and that itself of the rest.
+    pub(crate) fn of(host: &HostRepository, view: &View) -> Result<Self, Error> {
+        let format = host.format();
+        let State { refs, odd, head, stash, operation, .. } =
+            State::read(view, host, &Self::empty(format), &unlimited())?;
         Ok(Self {
-            format: host.format(),
+            format,
+            is_of_host: true,
             refs,
+            odd: odd.into_iter().map(|(path, _)| path).collect(),
             head: head.here(),
-            index: index.here().map(|index| index.digest),
+            index: index(&view.read(&host.own("index"), OWN_FILE), format).here().map(|index| index.digest),
             stash,
             operation: operation.here().flatten(),
-            settings: settings.here().map(|settings| settings.digests()).unwrap_or_default(),
+            settings: settings(host.view(), host, &unlimited())?
+                .here()
+                .map(|all| all.digests())
+                .unwrap_or_default(),
         })
+    }
+
+    /// Which paths the index in `view` has other versions of than the host's has now, where it is not the one of the start; `None` where one
+    /// of the two is not understood.
+    #[must_use]
+    pub fn recorded(&self, host: &HostRepository, view: &View) -> Option<BTreeSet<PathBuf>> {
+        let path = host.own("index");
+        let (now, before) =
+            (view.read(&path, Limits::default().file_bytes), host.view().read(&path, OWN_FILE));
+        if now == Found::Same || now == before {
+            return Some(BTreeSet::new());
+        }
+        let now = index(&now, self.format).here()?;
+        if self.index.as_ref() == Some(&now.digest) {
+            return Some(BTreeSet::new());
+        }
+        let before = index(&before, self.format).here()?;
+        Some(now.parse(self.format).ok()?.differing(&before.parse(self.format).ok()?))
     }
 
     fn empty(format: Format) -> Self {
         let (refs, settings) = (Refs::default(), Digests::new());
-        Self { format, refs, head: None, index: None, stash: Vec::new(), operation: None, settings }
+        Self {
+            format,
+            refs,
+            odd: BTreeSet::new(),
+            is_of_host: false,
+            head: None,
+            index: None,
+            stash: Vec::new(),
+            operation: None,
+            settings,
+        }
     }
 }
 
@@ -108,14 +155,7 @@ impl<T> Part<T> {
 impl State {
     /// What the host's repository says now; its index only if that is asked for.
     pub(crate) fn of_host(host: &HostRepository, with_index: bool) -> Result<Self, Error> {
-        let limits = Limits {
-            refs: u64::MAX,
-            file_bytes: OWN_FILE,
-            config_bytes: OWN_FILE,
-            settings: usize::MAX,
-            ..Limits::default()
-        };
-        let mut state = Self::read(host.view(), host, &Snapshot::empty(host.format()), &limits)?;
+        let mut state = Self::read(host.view(), host, &Snapshot::empty(host.format()), &unlimited())?;
         if with_index {
             state.index = index(&host.view().read(&host.own("index"), OWN_FILE), host.format());
         }
@@ -141,28 +181,15 @@ impl State {
     ) -> Result<Self, Error> {
         let format = host.format();
         let read = |path: &Path| view.read(path, limits.file_bytes);
-        let settings = match read(Path::new("config")) {
-            Found::Same => Part::Same,
-            Found::Absent => Part::Here(Settings::default()),
-            Found::Odd(why) => Part::Bad(why),
-            Found::Here(text) => match of_config(&text, limits) {
-                Ok(settings) if is_reftable(&settings) => {
-                    let problem = "keeps its refs in a reftable now, which is not understood yet";
-                    return Err(Error::Unsupported { path: view.path().to_owned(), problem });
-                }
-                Ok(settings) => Part::Here(Settings::of(&settings)),
-                // The host's own may be as large as this, and is in a copy too.
-                Err(_) if host.view().read(Path::new("config"), limits.file_bytes) == Found::Here(text) => {
-                    Part::Same
-                }
-                Err(why) => Part::Bad(why),
-            },
-        };
         let (refs, odd) = Refs::read(view, host.view(), &start.refs, format, limits.file_bytes, limits.refs)?;
         let (stash, has_all_stashes) = stashes(view, &start.stash, &refs.table(), format);
         let own = host.own("");
         Ok(Self {
-            head: head(&read(&host.own("HEAD")), format),
+            head: match head(&read(&host.own("HEAD")), format) {
+                // The host's own was not understood either.
+                Part::Bad(_) if start.is_of_host && start.head.is_none() => Part::Same,
+                head => head,
+            },
             index: Part::Same,
             operation: Operation::read(view, &own, start.operation.as_ref(), format)
                 .map_or_else(Part::Bad, Part::Here),
@@ -171,7 +198,7 @@ impl State {
             odd,
             stash,
             has_all_stashes,
-            settings,
+            settings: settings(view, host, limits)?,
         })
     }
 }
@@ -181,6 +208,37 @@ pub(crate) fn commit<'a>(head: Option<&'a RefValue>, table: &'a Table) -> Option
     match head? {
         RefValue::Object(id) => Some(id),
         RefValue::Symbolic(name) => table.get(name)?.object(),
+    }
+}
+
+/// The settings of `view`.
+fn settings(view: &View, host: &HostRepository, limits: &Limits) -> Result<Part<Settings>, Error> {
+    let config = Path::new("config");
+    Ok(match view.read(config, limits.file_bytes) {
+        Found::Same => Part::Same,
+        Found::Absent => Part::Here(Settings::default()),
+        Found::Odd(why) => Part::Bad(why),
+        Found::Here(text) => match of_config(&text, limits) {
+            Ok(settings) if is_reftable(&settings) => {
+                let problem = "keeps its refs in a reftable now, which is not understood yet";
+                return Err(Error::Unsupported { path: view.path().to_owned(), problem });
+            }
+            Ok(settings) => Part::Here(Settings::of(&settings)),
+            // The host's own may be as large as this, and is in a copy too.
+            Err(_) if host.view().read(config, limits.file_bytes) == Found::Here(text) => Part::Same,
+            Err(why) => Part::Bad(why),
+        },
+    })
+}
+
+/// Limits for what is the host's own.
+fn unlimited() -> Limits {
+    Limits {
+        refs: u64::MAX,
+        file_bytes: OWN_FILE,
+        config_bytes: OWN_FILE,
+        settings: usize::MAX,
+        ..Limits::default()
     }
 }
 
@@ -233,6 +291,8 @@ fn stashes(view: &View, base: &[Stash], table: &Table, format: Format) -> (Vec<S
     };
     let (log, is_whole) = match view.read(Path::new("logs/refs/stash"), 1 << 20) {
         Found::Same => (base.to_vec(), true),
+        // As the loss of power leaves it.
+        Found::Here(text) if text.is_empty() => (base.to_vec(), true),
         Found::Here(text) => stash::parse(&text, format),
         Found::Absent => (Vec::new(), true),
         Found::Odd(_) => (Vec::new(), false),

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::fgetxattr;
-use rustix::io::Errno;
+use sandbox_files::overlay;
 use sandbox_files::tree::{Facts, Kind, Tree};
 
 use crate::Error;
@@ -162,8 +162,9 @@ impl View {
         }
     }
 
-    /// Whether a file that the lower layer has at `path` is not seen: the task put something there, or hid a folder on the way to it.
-    pub(crate) fn is_hidden(&self, path: &Path) -> bool {
+    /// Whether what the lower layer has at `path` is not seen: the task put something there, or hid a folder on the way to it.
+    #[must_use]
+    pub fn is_hidden(&self, path: &Path) -> bool {
         let is_there = || !matches!(self.tree.facts(path), Ok(None));
         self.is_upper && (is_there() || !matches!(self.missing::<()>(path), Found::Same))
     }
@@ -194,11 +195,9 @@ impl View {
     }
 }
 
-/// Whether the overlay noted `name` about what is open. Notes in `trusted.` only the kernel writes; an engine without root uses `user.`.
-fn has_note(open: impl std::os::fd::AsFd, name: &str) -> bool {
-    let prefix = if rustix::process::geteuid().is_root() { "trusted.overlay." } else { "user.overlay." };
-    let mut value = [0_u8; 4];
-    matches!(fgetxattr(open, format!("{prefix}{name}"), &mut value[..]), Ok(_) | Err(Errno::RANGE))
+/// Whether the overlay noted `name` about what is open.
+fn has_note(open: impl AsFd, name: &str) -> bool {
+    overlay::has_note(open, name).unwrap_or(false)
 }
 
 /// Whether the host has something else at `path` than this file: other bytes, of which no more than `most` are compared.

@@ -9,16 +9,21 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Over the names, numbers, sizes, permissions and times of a file, or of a folder with all that is in it.
+/// Over the names, numbers, owners, sizes, permissions and times of a file, or of a folder with all that is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct ContentFingerprint(String);
+pub(crate) struct ContentFingerprint(String);
 
 impl ContentFingerprint {
     /// The seal of `path`; `None` where nothing is, or where it cannot be looked through.
-    pub(super) fn of(tree: &Tree, path: &Path) -> Option<Self> {
+    pub(crate) fn of(tree: &Tree, path: &Path) -> Option<Self> {
         let mut hash = Sha256::new();
-        let facts = tree.facts(path).ok().flatten()?;
+        // The tree itself has no name in it.
+        let facts = if path.as_os_str().is_empty() {
+            Facts::of(tree.folder(path).ok()?).ok()?
+        } else {
+            tree.facts(path).ok().flatten()?
+        };
         add(&mut hash, Path::new(""), &facts);
         let mut pending = Vec::new();
         pending.extend((facts.kind == Kind::Folder).then(PathBuf::new));
@@ -44,6 +49,8 @@ fn add(hash: &mut Sha256, inner: &Path, facts: &Facts) {
     hash.update(name.len().to_le_bytes());
     hash.update(name);
     hash.update(facts.stamp.inode.to_le_bytes());
+    hash.update(facts.uid.to_le_bytes());
+    hash.update(facts.gid.to_le_bytes());
     hash.update(facts.mode.to_le_bytes());
     hash.update([u8::from(facts.kind == Kind::Folder)]);
     // What is in a folder is in the seal itself.

@@ -2,6 +2,7 @@
 
 mod copy;
 mod error;
+mod fingerprint;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzed;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -68,7 +68,7 @@ impl WorkspaceGuard {
             let trees: Vec<PathBuf> =
                 trees.filter_map(|mount| Some(mount.tree().ok()?.path().to_owned())).collect();
             let (mut mounts, watch) = Watch::begin(mounts, quarantine, &mut views)?;
-            if !watch.is_empty() && !trees.is_empty() {
+            if !views.is_empty() || !watch.is_empty() && !trees.is_empty() {
                 views.announce(trees)?;
             }
             mounts.extend(stand_ins);

@@ -387,7 +387,7 @@ fn what_git_recorded_is_what_the_index_has_other_versions_of() {
     let bed = Bed::new();
     let host = HostRepository::open(&bed.common()).unwrap();
     let recorded = || {
-        let recorded = host.recorded(&bed.view())?.into_iter();
+        let recorded = bed.start.recorded(&host, &bed.view())?.into_iter();
         Some(recorded.map(|path| path.display().to_string()).collect::<Vec<_>>())
     };
     assert_eq!(recorded(), Some(vec![]));

@@ -102,3 +102,15 @@ fn first_stash_of_a_host_is_listed_after_an_import_that_was_killed() {
     bed.import();
     assert_eq!(bed.host_says(), bed.task_says());
 }
+
+#[test]
+fn log_of_stashes_that_a_loss_of_power_emptied_drops_none() {
+    let bed = Bed::with("sha1", |host| script(host, "echo s > a; git stash -q; echo t > a; git stash -q"));
+    let before = bed.git("stash list");
+    std::fs::write(bed.task().join(".git/logs/refs/stash"), "").unwrap();
+    bed.import();
+    assert_eq!(bed.git("stash list"), before);
+    bed.script("git stash drop -q stash@{1} || git stash clear");
+    bed.import();
+    assert_ne!(bed.git("stash list"), before, "the control");
+}

@@ -9,13 +9,13 @@ use sandbox_host_git::Left;
 use serde::Serialize;
 
 use super::super::error::WorkspaceError;
+use super::super::fingerprint::ContentFingerprint;
 use super::super::git_view::{self, GitChanges, WaitingSetting, git_changes};
 use super::super::path_text::PathText;
 use super::super::protection::Protection;
 use super::change::{Change, ChangeKind, EntryKind, HeldBack};
 use super::changes::{Comparison, Differences};
 use super::fail_point::{FailPoint, FailPoints, stopped};
-use super::fingerprint::ContentFingerprint;
 use super::finish::{finish, recover};
 use super::imports::{Imports, hold_recorded};
 use super::journal::{Journal, Phase, Step, VERSION};

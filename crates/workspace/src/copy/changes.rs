@@ -111,6 +111,11 @@ impl Comparison {
                 continue;
             }
             let is_new = || below.iter().all(|(known, _)| known != name);
+            let is_folder = |(known, kind): &(OsString, Kind)| known == name && *kind == Kind::Folder;
+            // The host removed it, and the task did nothing there but in repositories.
+            if !below.iter().any(is_folder) && self.repositories.are_all_of(&path, &self.upper) {
+                continue;
+            }
             if *kind == Kind::Folder && is_new() && is_repository(&self.upper, &path) {
                 self.repository(&path, found)?;
                 continue;
@@ -143,7 +148,8 @@ impl Comparison {
         let said = |tree: &Tree| text(tree, path);
         let why = match (kind, before) {
             (Kind::Folder, Some(before)) if before.kind == Kind::Folder => {
-                if self.repositories.contains(path) {
+                // Or is there for submodules alone.
+                if self.repositories.contains(path) || self.repositories.are_all_of(path, &self.upper) {
                     return Ok(());
                 }
                 if self.host.facts(&path.join("HEAD")).map_err(failed)?.is_some() {
@@ -154,6 +160,7 @@ impl Comparison {
                 }
                 "the host has no repository there, but a folder that could be one"
             }
+            (Kind::Folder, None) if self.repositories.is_unused(path, &self.upper) => return Ok(()),
             (Kind::Folder, None) if is_repository(&self.upper, path) => {
                 return self.repository(path, found);
             }

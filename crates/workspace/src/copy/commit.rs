@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use sandbox_files::tree::{Facts, Kind, Tree, is_absence};
 
-use super::fingerprint::ContentFingerprint;
+use super::super::fingerprint::ContentFingerprint;
 use super::journal::Step;
 use super::stage::{Stage, new, old};
 

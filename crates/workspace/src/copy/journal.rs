@@ -8,10 +8,10 @@ use sandbox_files::tree::InodeStamp;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
+use super::super::fingerprint::ContentFingerprint;
 use super::super::git_view::WaitingSetting;
 use super::super::path_text::{self, PathText};
 use super::super::record;
-use super::fingerprint::ContentFingerprint;
 use super::keep::Kept;
 
 pub(super) const NAME: &str = "journal.json";

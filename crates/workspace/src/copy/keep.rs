@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid, chownat, mkdirat, mknodat, renameat};
+use rustix::fs::renameat;
 
 use sandbox_files::or_absent;
-use sandbox_files::tree::{Facts, Kind, Tree};
+use sandbox_files::tree::Tree;
 
 use super::super::error::WorkspaceError;
 use super::super::path_text;
@@ -108,41 +108,15 @@ fn move_one(from: &Tree, to: &Tree, kept: &Kept) -> io::Result<()> {
     if to.facts(path)?.is_some() {
         return Ok(());
     }
-    make_parents(from, to, path)?;
-    let (target, name) = to.parent(path)?;
+    // Merged with those of the host.
+    to.make_folders(path.parent().unwrap_or(Path::new("")), from)?;
     match from.facts(path)? {
         Some(_) => {
-            let (source, name) = from.parent(path)?;
+            let ((source, name), (target, _)) = (from.parent(path)?, to.parent(path)?);
             Ok(renameat(&source, name, &target, name)?)
         }
         // The folder that it was in hid what the host has there.
-        None if kept.is_removal => Ok(mknodat(&target, name, FileType::CharacterDevice, Mode::empty(), 0)?),
+        None if kept.is_removal => to.hide(path),
         None => Err(io::ErrorKind::NotFound.into()),
     }
-}
-
-/// The folders above `path`, with owner and permissions, and merged with those of the host.
-fn make_parents(from: &Tree, to: &Tree, path: &Path) -> io::Result<()> {
-    let parents: Vec<&Path> = path.ancestors().skip(1).collect();
-    for parent in parents.into_iter().rev() {
-        if parent.as_os_str().is_empty() || to.facts(parent)?.is_some() {
-            continue;
-        }
-        let facts = from.facts(parent)?.filter(|facts| facts.kind == Kind::Folder);
-        let facts = facts.ok_or(io::ErrorKind::NotFound)?;
-        make_folder(to, parent, &facts)?;
-    }
-    Ok(())
-}
-
-fn make_folder(to: &Tree, path: &Path, facts: &Facts) -> io::Result<()> {
-    let (folder, name) = to.parent(path)?;
-    mkdirat(&folder, name, Mode::from_raw_mode(0o700))?;
-    if rustix::process::geteuid().is_root() {
-        let (uid, gid) = (Uid::from_raw(facts.uid), Gid::from_raw(facts.gid));
-        chownat(&folder, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
-    }
-    let made = to.folder(path)?;
-    // Without a right for its owner, nothing could be put into it.
-    Ok(rustix::fs::fchmod(&made, Mode::from_raw_mode(facts.mode & 0o7777 | 0o700))?)
 }

@@ -6,7 +6,6 @@ mod change;
 mod changes;
 mod commit;
 mod fail_point;
-mod fingerprint;
 mod finish;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzed;

@@ -44,8 +44,7 @@ pub(crate) fn git_folder(folder: &Path) -> PathBuf {
 /// Makes a view of the repository at `common` in `folder`, which lies in that of a copy that is taken; `own` is the work tree's own folder
 /// in it. Goes on with one in which tasks have done something.
 pub(crate) fn take_outside(common: &Path, own: &Path, folder: &Path) -> Result<(), WorkspaceError> {
-    let upper = folder.join(UPPER);
-    if Tree::open(&upper).and_then(|upper| upper.list(Path::new(""))).is_ok_and(|names| !names.is_empty()) {
+    if repositories::is_used_outside(folder) {
         return Ok(());
     }
     create_folder(folder, 0o700).map_err(|source| WorkspaceError::new("make", folder, source))?;

@@ -3,8 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
 
-use rustix::fs::{fgetxattr, listxattr};
+use rustix::fs::listxattr;
 use rustix::io::Errno;
+use sandbox_files::overlay::has_note;
 
 /// What an overlay noted about a file or folder of its upper layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,16 +28,8 @@ pub(super) fn has_any(held: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Reads the notes. Those in `trusted.` only the kernel writes; an engine without root uses `user.`, which a task could write too.
+/// Reads the notes.
 pub(super) fn notes(file: impl AsFd) -> io::Result<Notes> {
-    let prefix = if rustix::process::geteuid().is_root() { "trusted.overlay." } else { "user.overlay." };
-    let has = |name: &str| {
-        let mut value = [0_u8; 4];
-        match fgetxattr(&file, format!("{prefix}{name}"), &mut value[..]) {
-            Ok(_) | Err(Errno::RANGE) => Ok(true),
-            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
-            Err(error) => Err(io::Error::from(error)),
-        }
-    };
+    let has = |name: &str| has_note(&file, name);
     Ok(Notes { opaque: has("opaque")?, foreign: has("redirect")? || has("metacopy")? })
 }

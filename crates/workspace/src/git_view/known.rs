@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sandbox_files::or_absent;
 use sandbox_files::tree::{Kind, Tree};
 use sandbox_host_git::{Error, HostRepository, Import, Limits, RunName, Snapshot, View};
 use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
+use super::super::fingerprint::ContentFingerprint;
 use super::super::git_follow::{Pointer, pointer};
 use super::super::path_text::PathText;
 use super::super::role::text;
@@ -27,6 +30,8 @@ pub(crate) struct Known {
     /// Its work tree, in the tree.
     work_tree: Option<PathText>,
     snapshot: Snapshot,
+    /// Of what the layer had of it before the task began; `None` where that was nothing, or the task's already.
+    frozen: Option<ContentFingerprint>,
 }
 
 /// A repository in a tree, and its work tree in that.
@@ -41,11 +46,21 @@ pub(crate) struct Opened<'a> {
 }
 
 impl Known {
-    /// What the repositories `found` of `tree` are: `main`, which has to be understood, and others, of which nothing comes that are not.
-    pub(crate) fn all(tree: &Path, found: Vec<Found>, main: &Path) -> Result<Vec<Self>, WorkspaceError> {
+    /// What the repositories `found` are, and what a task is to see of them from the start, which is put into the folder `frozen` for the
+    /// layer over the folder `lower` of their tree: `main`, which has to be understood, and others, of which nothing comes that are not. Of
+    /// those that the layer `upper` hides, a task sees what is in that.
+    pub(crate) fn all(
+        lower: (&Tree, &Path),
+        mut found: Vec<Found>,
+        main: &Path,
+        frozen: &Path,
+        upper: Option<&View>,
+    ) -> Result<Vec<Self>, WorkspaceError> {
         let mut all = Vec::new();
+        // The outer ones before those in their folders.
+        found.sort();
         for (path, work_tree) in found {
-            match Self::of(tree, path.clone(), work_tree) {
+            match Self::of(lower, path.clone(), work_tree, frozen, upper) {
                 Ok(known) => all.push(known),
                 Err(source) if path == main => {
                     return Err(WorkspaceError::repository("make a view of", &path, source));
@@ -55,28 +70,65 @@ impl Known {
                 }
             }
         }
-        Ok(all)
+        let tree = layer(frozen)?;
+        // An outer one with those in its folders.
+        let noted = all.into_iter().map(|(known, is_frozen)| {
+            let at = || ContentFingerprint::of(&tree, inner(known.path(), lower.1));
+            Self { frozen: is_frozen.then(at).flatten(), ..known }
+        });
+        Ok(noted.collect())
     }
 
-    /// What the repository at `path` of `tree` is, whose work tree is the folder `work_tree` of that.
-    fn of(tree: &Path, path: PathBuf, work_tree: Option<PathBuf>) -> Result<Self, Error> {
-        let common = tree.join(&path);
-        let snapshot = snapshot(&common, None)?;
-        let (path, common) = (PathText(path), PathText(common));
-        Ok(Self { path, common, linked: None, work_tree: work_tree.map(PathText), snapshot })
+    /// What the repository at `path` of the tree is, whose work tree is the folder `work_tree` of that.
+    fn of(
+        (lower, base): (&Tree, &Path),
+        path: PathBuf,
+        work_tree: Option<PathBuf>,
+        frozen: &Path,
+        upper: Option<&View>,
+    ) -> Result<(Self, bool), Error> {
+        let inner = inner(&path, base);
+        let host = HostRepository::of(opened(lower, inner)?, None)?;
+        let is_frozen = !upper.is_some_and(|upper| upper.is_hidden(inner));
+        let snapshot = if is_frozen { freeze(&host, lower, inner, frozen)? } else { Snapshot::take(&host)? };
+        let common = PathText(lower.path().join(inner));
+        let work_tree = work_tree.map(PathText);
+        Ok((
+            Self { path: PathText(path), common, linked: None, work_tree, snapshot, frozen: None },
+            is_frozen,
+        ))
     }
 
     /// The same of the repository `common` of a linked work tree, which is kept outside of that, with `path` in its stead. `linked` is the
     /// work tree's own folder in it.
-    pub(crate) fn outside(common: &Path, linked: &Path, path: PathBuf) -> Result<Self, Error> {
+    pub(crate) fn outside(
+        common: &Path,
+        linked: &Path,
+        path: PathBuf,
+        upper: &Path,
+    ) -> Result<Self, WorkspaceError> {
+        let failed = |source| WorkspaceError::repository("make a view of", common, source);
         let name = linked.file_name().unwrap_or_default();
+        let lower = Tree::open(common).map_err(|source| WorkspaceError::new("open", common, source))?;
+        let host = HostRepository::open_linked(common, name).map_err(failed)?;
         Ok(Self {
-            path: PathText(path),
             common: PathText(common.to_owned()),
             linked: Some(PathText(name.into())),
             work_tree: Some(PathText(PathBuf::new())),
-            snapshot: snapshot(common, Some(name))?,
+            snapshot: freeze(&host, &lower, Path::new(""), upper).map_err(failed)?,
+            frozen: ContentFingerprint::of(&layer(upper)?, Path::new("")),
+            path: PathText(path),
         })
+    }
+
+    /// Whether a task sees it as it was.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
+    }
+
+    /// Whether no task wrote anything of it in the folder `inner` of the layer `upper`.
+    pub(crate) fn is_unused(&self, upper: &Tree, inner: &Path) -> bool {
+        self.frozen.is_some() && self.frozen == ContentFingerprint::of(upper, inner)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -99,15 +151,13 @@ impl Known {
         inner: &Path,
     ) -> Result<Option<Opened<'_>>, WorkspaceError> {
         let failed = |source| WorkspaceError::repository("open", self.path(), source);
-        let tree = Tree::open(upper).map_err(|source| WorkspaceError::new("open", upper, source))?;
+        let tree = layer(upper)?;
+        if self.is_unused(&tree, inner) {
+            return Ok(None);
+        }
         let Some(view) = View::in_upper(&tree, inner).map_err(failed)? else {
             return Ok(None);
         };
-        // As a run leaves it that did not use git.
-        let is_all = inner.as_os_str().is_empty();
-        if is_all && tree.list_at_most(inner, 1).is_ok_and(|entries| entries.is_empty()) {
-            return Ok(None);
-        }
         let common = common().map_err(|_| self.is_elsewhere())?;
         let linked = self.linked.as_ref().map(|path| path.0.as_os_str());
         let host = HostRepository::of(common, linked).map_err(failed)?;
@@ -124,7 +174,7 @@ impl Known {
 impl Opened<'_> {
     /// Which paths of the work tree git recorded other versions of; `None` where that cannot be determined.
     pub(crate) fn recorded(&self) -> Option<BTreeSet<PathBuf>> {
-        self.host.recorded(&self.view)
+        self.known.snapshot.recorded(&self.host, &self.view)
     }
 
     /// Reads and judges what the task left; nothing is written but in `folder`, that of the view.
@@ -159,11 +209,32 @@ pub(crate) fn is_repository(upper: &Tree, path: &Path) -> bool {
     has_head() && View::in_upper(upper, path).is_ok_and(|view| view.is_some_and(|view| view.is_repository()))
 }
 
-fn snapshot(common: &Path, linked: Option<&OsStr>) -> Result<Snapshot, Error> {
-    Snapshot::take(&match linked {
-        Some(name) => HostRepository::open_linked(common, name),
-        None => HostRepository::open(common),
-    }?)
+/// The path in a layer over the folder `base` of a tree.
+fn inner<'a>(path: &'a Path, base: &Path) -> &'a Path {
+    path.strip_prefix(base).unwrap_or(path)
+}
+
+fn layer(upper: &Path) -> Result<Tree, WorkspaceError> {
+    Tree::open(upper).map_err(|source| WorkspaceError::new("open", upper, source))
+}
+
+fn opened(lower: &Tree, inner: &Path) -> Result<Tree, Error> {
+    let path = lower.path().join(inner);
+    lower.inner(inner).map_err(|source| Error::Files { operation: "open", path, source })
+}
+
+/// Freezes `host`, the folder `inner` of `lower`, in the same folder of `frozen`.
+fn freeze(host: &HostRepository, lower: &Tree, inner: &Path, frozen: &Path) -> Result<Snapshot, Error> {
+    let place = frozen.join(inner);
+    let failed = |source| Error::Files { operation: "copy what a task sees of", path: place.clone(), source };
+    let layer = Tree::open(frozen).map_err(failed)?;
+    let made = layer.make_folders(inner, lower).and_then(|()| layer.inner(inner)).map_err(failed);
+    let snapshot = made.and_then(|made| Snapshot::freeze(host, made));
+    if snapshot.is_err() {
+        // A part of the refs would look as if the task had removed the others.
+        or_absent(fs::remove_dir_all(&place)).map_err(failed)?;
+    }
+    snapshot
 }
 
 /// The repositories in `.git` folders of a tree that has `names`, as far as `has` knows, and the work tree of each. `names` has all that are

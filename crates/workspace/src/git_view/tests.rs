@@ -90,7 +90,13 @@ fn run(folder: &Path, script: &str) -> String {
 fn shell(folder: &Path, words: &[&str]) -> String {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(folder).env("HOME", "/nonexistent");
-    for (name, value) in [("GIT_CONFIG_NOSYSTEM", "1"), ("LC_ALL", "C")] {
+    // What git does in the background would still have the layers.
+    let foreground = [
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "maintenance.auto"),
+        ("GIT_CONFIG_VALUE_0", "false"),
+    ];
+    for (name, value) in [("GIT_CONFIG_NOSYSTEM", "1"), ("LC_ALL", "C")].into_iter().chain(foreground) {
         command.env(name, value);
     }
     for who in ["AUTHOR", "COMMITTER"] {
@@ -183,6 +189,11 @@ fn container_that_may_still_be_at_work_has_nothing_imported_before_it_is_gone() 
     assert!(git.repositories.is_empty() && git.failed.len() == 2, "{git:?}");
     assert!(recover(&bed.views()).is_empty(), "this program lives");
     assert_eq!(bed.host("git branch --list topic"), "");
+    let (mounts, watch, views) = bed.began("run-2");
+    work(&mounts, &bed.tree(), "git log > /dev/null");
+    let mut git = GitChanges::default();
+    watch.end(|| git = views.end(false));
+    assert!(git.is_empty(), "nothing was used: {git:?}");
 }
 
 #[test]
@@ -235,6 +246,62 @@ fn commits_on_a_branch_that_host_and_task_packed_come() {
         let git = bed.executed("run-2", &format!("{host}; git pack-refs --all"));
         assert!(git.is_empty(), "{git:?}");
     }
+}
+
+#[test]
+fn what_the_host_does_meanwhile_is_not_seen_in_a_view_and_not_taken_for_the_tasks() {
+    let bed = Bed::new();
+    let says = "git for-each-ref; git diff --cached --name-only";
+    let before = bed.host(says);
+    let host = "git branch -D -q side; git branch hosts; echo x > staged; git add staged; git commit -q --allow-empty -m host; git add -N .gitignore";
+    let seen = bed.at("seen");
+    let host = format!("nsenter -t $PPID -m sh -ec 'cd {}; {host}'", bed.tree().display());
+    let git = bed.executed("run-1", &format!("{host}; git gc -q; ({says}) > {}", seen.display()));
+    assert_eq!(fs::read_to_string(&seen).unwrap(), before);
+    assert_ne!(bed.host(says), before, "the control");
+    assert!(git.is_empty(), "{git:?}");
+    assert_eq!(bed.host("git branch --list side hosts; git log -1 --format=%s"), "  hosts\nhost\n");
+}
+
+#[test]
+fn merge_that_the_host_begins_meanwhile_is_not_ended_by_a_commit_of_the_task() {
+    let bed = Bed::new();
+    bed.host("git switch -q side; echo x > of-side; git add of-side; git commit -qm side; git switch -q main; git commit -q --allow-empty -m main");
+    let host = format!(
+        "nsenter -t $PPID -m git -C {} merge -q --no-commit --no-ff side 1>&2; test -e .git/MERGE_HEAD && exit 1",
+        bed.tree().display()
+    );
+    let git = bed.executed("run-1", &format!("{host}; git commit -q --allow-empty -m task"));
+    assert!(bed.tree().join(".git/MERGE_HEAD").exists(), "the control");
+    assert!(git.failed.is_empty(), "{git:?}");
+    let parents = "git log -1 --format=%s:%p --all --grep=task | grep -c ' ' || true";
+    assert_eq!(bed.host(parents), "0\n");
+}
+
+#[test]
+fn gc_in_a_view_packs_what_is_new_and_not_the_history() {
+    let bed = Bed::new();
+    bed.host("git gc -q");
+    let (mounts, watch, views) = bed.began("run-1");
+    let packed = |also: &str| {
+        work(&mounts, &bed.tree(), &format!("{also}; git commit -q --allow-empty -m two; git gc -q"));
+        let upper = overlay_folders(mounts.iter().find_map(Mount::copy_dir).unwrap()).0;
+        // Those of the host are hidden by devices of the same names.
+        let count =
+            "for p in $(find objects/pack -name '*.idx' -type f); do git show-index < $p; done | wc -l";
+        run(&upper, count).trim().parse::<usize>().unwrap()
+    };
+    assert_eq!(packed("true"), 1);
+    let all = packed("find .git/objects/pack -name '*.keep' -delete");
+    assert!(all > 5, "the control: {all}");
+    let mut git = GitChanges::default();
+    assert!(watch.end(|| git = views.end(true)).is_empty());
+    assert_eq!(
+        bed.host(
+            "git log -1 --format=%s; git fsck --strict 2>&1; ls .git/objects/pack/*.keep 2>/dev/null || true"
+        ),
+        "two\n"
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_files::host_path::Identity;
 use sandbox_files::tree::{Facts, Tree};
-use sandbox_files::{FileLock, create_folder};
+use sandbox_files::{FileLock, create_folder, or_absent};
 use sandbox_host_git::RunName;
 use serde::{Deserialize, Serialize};
 
@@ -116,37 +116,30 @@ impl Views {
     ) -> io::Result<Mount> {
         let held = tree.held(path)?;
         let (identity, inode) = (Identity::of(&held)?, Facts::of(&held)?.stamp.inode);
-        let root = tree.path();
-        let view = |views: &mut Self| {
-            let mut known = Known::all(root, found, path)?;
-            known.sort_by(|one, other| one.path().cmp(other.path()));
-            let (tree, path) = (PathText(root.to_owned()), PathText(path.to_owned()));
-            views.make(&View { version: VERSION, tree, path, inode, known })
-        };
-        Ok(self.mount(&root.join(path), place, (identity, inode), view))
+        let lower = tree.inner(path)?;
+        let known = |upper: &Path| Known::all((&lower, path), found, path, upper, None);
+        Ok(self.mount(tree.path(), path, place, (identity, inode), known))
     }
 
     /// What is mounted in the place of `mount`, which is a repository outside of the work tree whose own folder in it is `own`.
     pub(crate) fn instead_of(&mut self, mount: &Mount, own: &Path) -> io::Result<Mount> {
         let (common, held) = (mount.host_path(), mount.tree()?.folder(Path::new(""))?);
         let (identity, inode) = (Identity::of(&held)?, Facts::of(&held)?.stamp.inode);
-        let view = |views: &mut Self| {
-            let failed = |source| WorkspaceError::repository("make a view of", common, source);
-            let known = vec![Known::outside(common, own, PathBuf::new()).map_err(failed)?];
-            let (tree, path) = (PathText(common.to_owned()), PathText(PathBuf::new()));
-            views.make(&View { version: VERSION, tree, path, inode, known })
-        };
-        let made = self.mount(common, mount.container_path(), (identity, inode), view);
+        let known = |upper: &Path| Ok(vec![Known::outside(common, own, PathBuf::new(), upper)?]);
+        let made = self.mount(common, Path::new(""), mount.container_path(), (identity, inode), known);
         Ok(made.protected(mount.protection().cloned().unwrap_or_default()))
     }
 
+    /// Mounts a view of the folder `path` of `tree` at `place`.
     fn mount(
         &mut self,
-        folder: &Path,
+        tree: &Path,
+        path: &Path,
         place: &str,
         (identity, inode): (Identity, u64),
-        view: impl FnOnce(&mut Self) -> Result<PathBuf, WorkspaceError>,
+        known: impl FnOnce(&Path) -> Result<Vec<Known>, WorkspaceError>,
     ) -> Mount {
+        let folder = &tree.join(path);
         let read_only = || Mount::read_only_at(folder, place).of(identity);
         if self.seen.contains(&identity) {
             return read_only();
@@ -160,7 +153,7 @@ impl Views {
             );
             return read_only();
         }
-        match view(self) {
+        match self.make((tree, path, inode), known) {
             Ok(kept_in) => Mount::copy_on_write(folder, place, kept_in),
             Err(error) => {
                 tracing::warn!(
@@ -173,9 +166,13 @@ impl Views {
         }
     }
 
-    /// Makes the folders for `view`, of which nothing is there yet.
-    fn make(&mut self, view: &View) -> Result<PathBuf, WorkspaceError> {
-        let lower = view.tree.0.join(&view.path.0);
+    /// Makes the folders for a view, of which nothing is there yet; `known` puts into the upper one what the task sees from the start.
+    fn make(
+        &mut self,
+        (tree, path, inode): (&Path, &Path, u64),
+        known: impl FnOnce(&Path) -> Result<Vec<Known>, WorkspaceError>,
+    ) -> Result<PathBuf, WorkspaceError> {
+        let lower = tree.join(path);
         let refused = |problem: &'static str| {
             WorkspaceError::new("make a view of", &lower, io::Error::new(io::ErrorKind::Unsupported, problem))
         };
@@ -188,8 +185,17 @@ impl Views {
         self.lock(&all)?;
         let folder = all.join(self.seen.len().to_string());
         create_folder(&folder, 0o700).map_err(|source| WorkspaceError::new("make", &folder, source))?;
-        overlay::make(&lower, &folder)?;
-        view.write(&folder)?;
+        let made =
+            overlay::make(&lower, &folder).and_then(|()| known(&folder.join(UPPER))).and_then(|known| {
+                let (tree, path) = (PathText(tree.to_owned()), PathText(path.to_owned()));
+                View { version: VERSION, tree, path, inode, known }.write(&folder)
+            });
+        if let Err(error) = made {
+            // Without a record, it would look as if that had been lost.
+            or_absent(fs::remove_dir_all(&folder))
+                .map_err(|source| WorkspaceError::new("remove", &folder, source))?;
+            return Err(error);
+        }
         self.of.push(lower);
         Ok(folder)
     }
@@ -220,7 +226,9 @@ impl Views {
     }
 
     fn are_unused(&self) -> bool {
-        self.folder.as_deref().is_none_or(|folder| folders(folder).iter().all(|view| is_unused(view)))
+        let is_unused =
+            |folder: &Path| matches!(View::read(folder), Ok(Some(view)) if view.is_unused(folder));
+        self.folder.as_deref().is_none_or(|all| folders(all).iter().all(|folder| is_unused(folder)))
     }
 }
 
@@ -259,6 +267,17 @@ impl View {
         record::write(&folder.join(RECORD), self)
     }
 
+    /// The folder of one of its repositories in the upper layer.
+    fn inner<'a>(&self, known: &'a Known) -> &'a Path {
+        known.path().strip_prefix(&self.path.0).unwrap_or(known.path())
+    }
+
+    /// Whether no task wrote anything in the one that is kept in `folder`.
+    fn is_unused(&self, folder: &Path) -> bool {
+        let upper = Tree::open(&folder.join(UPPER));
+        upper.is_ok_and(|upper| self.known.iter().all(|known| known.is_unused(&upper, self.inner(known))))
+    }
+
     /// Imports what is kept in `folder`, each repository once; returns whether all of it came.
     fn import(mut self, folder: &Path, run: &RunName, git: &mut GitChanges) -> bool {
         let mut waiting = Vec::new();
@@ -293,7 +312,7 @@ impl View {
         folder: &Path,
         run: &RunName,
     ) -> Result<Option<RepositoryChanges>, WorkspaceError> {
-        let inner = known.path().strip_prefix(&self.path.0).unwrap_or(known.path());
+        let inner = self.inner(known);
         let common = || {
             let viewed = Tree::open(&self.tree.0)?.inner(&self.path.0)?;
             let is_it = Facts::of(viewed.folder(Path::new(""))?)?.stamp.inode == self.inode;
@@ -329,8 +348,7 @@ pub(crate) fn recover(folder: &Path) -> GitChanges {
     }
     for views in folders(folder) {
         // Else it is just being made, or gone.
-        let has_views = || folders(&views).iter().any(|view| view.join(RECORD).exists() || !is_unused(view));
-        if !views.join(TREES).exists() && !has_views() {
+        if !views.join(TREES).exists() && folders(&views).is_empty() {
             continue;
         }
         match lock(&views) {
@@ -348,13 +366,15 @@ fn import(folder: &Path) -> GitChanges {
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let run = run(name);
     let mut is_done = true;
+    let has_begun = folder.join(TREES).exists();
     for view in folders(folder) {
         let problem = match View::read(&view) {
             Ok(Some(record)) => {
                 is_done &= record.import(&view, &run, &mut git);
                 continue;
             }
-            Ok(None) if is_unused(&view) => continue,
+            // It was being made.
+            Ok(None) if !has_begun => continue,
             Ok(None) => "what the repository was when the task began is not known".to_owned(),
             Err(error) => chain(&error),
         };
@@ -373,13 +393,6 @@ fn import(folder: &Path) -> GitChanges {
 fn lock(folder: &Path) -> Result<Option<FileLock>, WorkspaceError> {
     let path = folder.join(LOCK);
     FileLock::try_exclusive(&path).map_err(|source| WorkspaceError::new("lock", &path, source))
-}
-
-/// Whether no task wrote anything in the view in `folder`.
-fn is_unused(folder: &Path) -> bool {
-    Tree::open(&folder.join(UPPER))
-        .and_then(|upper| upper.list_at_most(Path::new(""), 1))
-        .is_ok_and(|entries| entries.is_empty())
 }
 
 /// The folders in `folder`, but for those that only wait to be removed, in the order of their names.

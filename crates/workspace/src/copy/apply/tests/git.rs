@@ -67,7 +67,13 @@ fn run(folder: &Path, script: &str) -> String {
 fn shell(folder: &Path, words: &[&str]) -> String {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(folder).env("HOME", "/nonexistent");
-    for (name, value) in [("GIT_CONFIG_NOSYSTEM", "1"), ("LC_ALL", "C")] {
+    // What git does in the background would still have the layers.
+    let foreground = [
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "maintenance.auto"),
+        ("GIT_CONFIG_VALUE_0", "false"),
+    ];
+    for (name, value) in [("GIT_CONFIG_NOSYSTEM", "1"), ("LC_ALL", "C")].into_iter().chain(foreground) {
         command.env(name, value);
     }
     for who in ["AUTHOR", "COMMITTER"] {
@@ -287,8 +293,102 @@ fn what_cannot_be_imported_stops_everything_and_what_is_half_imported_is_gone_on
     fs::remove_file(&lock).unwrap();
     let copy = git.bed.opened();
     assert_eq!([git.log("."), git.log("sub"), git.log("inner")], ["second", "in-sub", "in-inner"]);
-    assert!(git.bed.tree().join("new").exists() && !git.bed.upper().join(".git").exists());
+    assert!(git.bed.tree().join("new").exists() && !git.bed.upper().join(".git/hooks").exists());
     copy.discard().unwrap();
+}
+
+#[test]
+fn copy_has_the_refs_and_the_index_of_its_beginning_until_a_task_used_no_git() {
+    let git = Git::new();
+    let says = "git for-each-ref; git status --porcelain; cat .git/HEAD";
+    let move_on = "git branch -f moved; git commit -q --allow-empty -m host; git branch -D -q moved; git pack-refs --all";
+    let before = git.host(says);
+    let seen = git.bed.folder.path().join("seen");
+    let look = format!("({says}) > {}", seen.display());
+    git.host(move_on);
+    assert_ne!(git.host(says), before, "the control");
+    git.work(&format!("git gc -q; {look}"));
+    assert_eq!(fs::read_to_string(&seen).unwrap(), before);
+    assert!(git.bed.opened().git_changes(&Protection::default()).unwrap().is_empty());
+    git.bed.opened().discard().unwrap();
+    // The next task goes on with what the last one did in git, or with what the host has by now.
+    for (task, sees_host) in [("echo x > .git/note", false), ("true", true)] {
+        drop(git.bed.taken());
+        git.work(task);
+        git.host(move_on);
+        drop(git.bed.taken());
+        git.work(&look);
+        assert_eq!(fs::read_to_string(&seen).unwrap() == git.host(says), sees_host, "{task}");
+        git.bed.opened().discard().unwrap();
+    }
+}
+
+#[test]
+fn start_that_was_killed_before_the_layer_had_what_is_noted_changes_nothing_on_the_host() {
+    let git = Git::new();
+    let says = "git for-each-ref; git status --porcelain; cat .git/HEAD";
+    let before = git.host(says);
+    fs::remove_dir_all(git.bed.upper().join(".git")).unwrap();
+    assert!(git.bed.opened().git_changes(&Protection::default()).unwrap().is_empty());
+    git.apply();
+    assert_eq!(git.host(says), before);
+    // The next task sees the host's again, and what it does comes.
+    drop(git.bed.taken());
+    git.work("git commit -q --allow-empty -m task");
+    git.apply();
+    assert_eq!(git.log("."), "task");
+}
+
+#[test]
+fn repository_of_a_task_in_whose_place_the_host_has_one_later_is_kept() {
+    let git = Git::new();
+    let clone = "git clone -q --bare ../source .git/modules/more";
+    git.work(&format!("{clone}; git -C .git/modules/more tag task"));
+    git.host(clone);
+    for _ in 0..2 {
+        drop(git.bed.taken());
+        assert!(git.bed.upper().join(".git/modules/more/refs/tags/task").exists());
+        let changes = git.bed.opened().git_changes(&Protection::default()).unwrap();
+        let paths: Vec<&Path> = changes.repositories.iter().map(|it| it.path.as_path()).collect();
+        assert!(paths.contains(&Path::new(".git/modules/more")), "{paths:?}");
+    }
+    git.apply();
+    assert_eq!(git.host("git -C .git/modules/more log -1 --format=%s task"), "source\n");
+}
+
+#[test]
+fn submodule_of_a_repository_that_is_not_understood_is_no_change_of_a_task() {
+    let git =
+        Git::with("git init -q --ref-format=reftable odd; git clone -q --bare ../source odd/.git/modules/x");
+    for _ in 0..2 {
+        assert!(git.bed.upper().join("odd/.git/modules/x/HEAD").exists(), "the control");
+        assert_eq!(git.bed.changes(), <[&str; 0]>::default());
+        drop(git.bed.taken());
+    }
+}
+
+#[test]
+fn folders_around_a_repository_that_the_host_removed_go_with_the_next_task() {
+    let git = Git::with(
+        "mkdir -p deep/er; git init -q -b main deep/er; git -C deep/er commit -q --allow-empty -m x",
+    );
+    git.host("rm -rf deep");
+    drop(git.bed.taken());
+    assert_eq!(git.bed.changes(), <[&str; 0]>::default());
+    assert!(!git.bed.upper().join("deep").exists());
+}
+
+#[test]
+fn repository_that_the_host_removes_meanwhile_is_no_change_of_a_task() {
+    let git = Git::with(
+        "mkdir -p deep/er; git init -q -b main deep/er; git -C deep/er commit -q --allow-empty -m x",
+    );
+    git.host("rm -rf deep inner/.git; echo x > inner/left");
+    assert_eq!(git.bed.changes(), <[&str; 0]>::default());
+    let changes = git.bed.opened().git_changes(&Protection::default()).unwrap();
+    assert!(changes.is_empty(), "{changes:?}");
+    git.work("mkdir -p deep/er; echo x > deep/er/new");
+    assert_eq!(git.bed.changes(), ["A deep", "A deep/er", "A deep/er/new"], "the control");
 }
 
 #[test]
@@ -363,6 +463,18 @@ fn the_repository_of_a_linked_work_tree_is_imported_and_the_other_work_trees_sta
     assert!(!linked.at("copy/git").exists());
     copy.discard().unwrap();
     assert!(WorkspaceCopy::open(linked.at("copy")).unwrap().is_none());
+}
+
+#[test]
+fn repository_outside_is_seen_as_it_is_by_the_next_task_where_the_last_one_used_no_git() {
+    let linked = Linked::new();
+    for (task, is_seen) in [("echo x > x", "="), ("git tag x", "!=")] {
+        linked.work(task);
+        linked.run("cd w; git commit -q --allow-empty -m host");
+        linked.take();
+        let host = linked.run("git -C w rev-parse HEAD");
+        linked.work(&format!("test $(git rev-parse HEAD) {is_seen} {host}"));
+    }
 }
 
 #[test]

@@ -1,0 +1,134 @@
+//! What a task sees of a repository while the host works in it: refs, `HEAD` and the index as they were when the task began.
+//!
+//! An overlay shows what lies below it as that is now, or as it was when the kernel looked first. Git in a task would take what the host
+//! does for its own, and write it down: by packing refs, for one. So these lie in the upper layer from the start.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sandbox_files::overlay::note_opaque;
+use sandbox_files::tree::{self, Facts, Tree};
+
+use crate::Error;
+use crate::operation::{Kind, MESSAGE_FILE};
+use crate::refs::{DEPTH, LOOSE};
+use crate::repository::{HostRepository, OWN_FILE};
+use crate::state::Snapshot;
+use crate::view::View;
+
+/// Packs that git in a task is kept from packing anew.
+const MOST_PACKS: usize = 1000;
+/// Bytes of a file that is neither an index nor has all packed refs.
+const SMALL: u64 = 16 << 20;
+/// Loose refs: each is a file that is copied.
+const MOST_REFS: usize = 100_000;
+
+impl Snapshot {
+    /// Freezes the refs, `HEAD`, index and stashes of the host's repository for a task: they are copied to the folder `upper`, and the
+    /// snapshot is of these copies. An overlay over the repository with that as its upper layer shows them, whatever the host does. The
+    /// packs that are there get a `.keep`, with which `git gc` in the task packs what is new, and not all of the history.
+    ///
+    /// # Errors
+    ///
+    /// When the repository cannot be read, or `upper` has something of it already. What was copied until then is left there.
+    pub fn freeze(host: &HostRepository, upper: Tree) -> Result<Self, Error> {
+        let failed = || Error::files("copy what a task sees of", host.path());
+        let freezer = Freezer { from: host.view().tree(), to: &upper };
+        // Git packs a ref before it removes the loose one: in this order none is missed.
+        if !freezer.refs().map_err(failed())? {
+            let problem = "has more than 100,000 loose refs: `git pack-refs --all` packs them";
+            return Err(Error::Unsupported { path: host.path().to_owned(), problem });
+        }
+        let large = [PathBuf::from("packed-refs"), host.own("index")].map(|path| (path, OWN_FILE));
+        let own = ["HEAD", MESSAGE_FILE, "MERGE_MODE"].into_iter().chain(Kind::ALL.map(Kind::file));
+        let small = own.map(|name| host.own(name)).chain([PathBuf::from("logs/refs/stash")]);
+        for (path, most) in large.into_iter().chain(small.map(|path| (path, SMALL))) {
+            let copied = freezer
+                .file(&path, most)
+                .and_then(|is_there| if is_there { Ok(()) } else { freezer.hide(&path) });
+            copied.map_err(failed())?;
+        }
+        freezer.packs().map_err(failed())?;
+        Self::of(host, &View::upper(upper))
+    }
+}
+
+struct Freezer<'a> {
+    from: &'a Tree,
+    to: &'a Tree,
+}
+
+impl Freezer<'_> {
+    /// Whether there is such a file; [`FileTooLarge`](io::ErrorKind::FileTooLarge) where it has more than `most` bytes.
+    fn file(&self, path: &Path, most: u64) -> io::Result<bool> {
+        if self.from.facts(path)?.is_none_or(|facts| facts.kind != tree::Kind::File) {
+            return Ok(false);
+        }
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let copied =
+            self.to.make_folders(folder, self.from).and_then(|()| self.to.copy_file(path, self.from, most));
+        copied.map(|_| true).or_else(absent)
+    }
+
+    /// Hides what the host makes at `path` later, if it has a folder for it already.
+    fn hide(&self, path: &Path) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        match self.to.make_folders(folder, self.from) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            made => made.and_then(|()| self.to.hide(path)),
+        }
+    }
+
+    /// All loose refs, which hide those of the host. Whether there are not too many.
+    fn refs(&self) -> io::Result<bool> {
+        let top = Path::new("refs");
+        self.to.make_folders(top, self.from)?;
+        note_opaque(self.to.folder(top)?)?;
+        let mut folders = vec![(top.to_owned(), DEPTH)];
+        let mut room = MOST_REFS;
+        while let Some((folder, depth)) = folders.pop() {
+            for (name, kind) in self.from.list(&folder).or_else(absent)? {
+                let path = folder.join(name);
+                let Some(left) = room.checked_sub(1) else { return Ok(false) };
+                room = left;
+                match (kind, depth.checked_sub(1)) {
+                    (tree::Kind::Folder, Some(depth)) => {
+                        self.to.make_folders(&path, self.from).or_else(absent)?;
+                        folders.push((path, depth));
+                    }
+                    // Of a git that is at work, or was killed.
+                    (tree::Kind::File, _) if path.extension().is_some_and(|it| it == "lock") => {}
+                    (tree::Kind::File, _) => match self.file(&path, LOOSE) {
+                        // It is no ref.
+                        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {}
+                        copied => drop(copied?),
+                    },
+                    _ => {}
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn packs(&self) -> io::Result<()> {
+        let folder = Path::new("objects/pack");
+        let names = self.from.list(folder).or_else(absent)?;
+        let packs =
+            names.iter().filter(|(name, _)| Path::new(name).extension().is_some_and(|it| it == "pack"));
+        for (name, _) in packs.take(MOST_PACKS) {
+            let (pack, keep) = (folder.join(name), folder.join(name).with_extension("keep"));
+            let (Some(facts), None) = (self.from.facts(&pack)?, self.from.facts(&keep)?) else {
+                continue;
+            };
+            self.to.make_folders(folder, self.from)?;
+            self.to.create_file(&keep, &Facts { mode: 0o444, ..facts })?;
+        }
+        Ok(())
+    }
+}
+
+/// What goes while it is read is not there.
+fn absent<T: Default>(error: io::Error) -> io::Result<T> {
+    let is_gone = error.kind() == io::ErrorKind::NotFound || tree::is_absence(&error);
+    if is_gone { Ok(T::default()) } else { Err(error) }
+}
