@@ -24,13 +24,14 @@ const SMALL: u64 = 16 << 20;
 const MOST_REFS: usize = 100_000;
 
 impl Snapshot {
-    /// Freezes the refs, `HEAD`, index and stashes of the host's repository for a task: they are copied to the folder `upper`, and the
+    /// Freezes the refs, `HEAD`, index, stashes and a merge in progress of the host's repository for a task: they are copied to the folder `upper`, and the
     /// snapshot is of these copies. An overlay over the repository with that as its upper layer shows them, whatever the host does. The
     /// packs that are there get a `.keep`, with which `git gc` in the task packs what is new, and not all of the history.
     ///
     /// # Errors
     ///
-    /// When the repository cannot be read, or `upper` has something of it already. What was copied until then is left there.
+    /// When the repository cannot be read or has more than 100,000 loose refs, when its index or packed refs have more than 256 MiB, when
+    /// the file system takes no extended attributes, or `upper` has something of it already. What was copied until then is left there.
     pub fn freeze(host: &HostRepository, upper: Tree) -> Result<Self, Error> {
         let failed = || Error::files("copy what a task sees of", host.path());
         let freezer = Freezer { from: host.view().tree(), to: &upper };

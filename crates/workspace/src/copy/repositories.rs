@@ -99,8 +99,8 @@ impl Repositories {
 /// Notes what each repository of `tree` is, whose names are in `folder`, and puts what a task sees of it into the copy, before a task gets a
 /// view of it. Of one that the copy has something of, what it was when that began still counts.
 ///
-/// What is noted is never less than what the layer has: whoever finds only a part of this done finds repositories of which the layer has
-/// nothing.
+/// The record is written before anything is put into the layer, and each is put there whole: after a kill, the layer has nothing of a
+/// repository, and nothing is imported.
 pub(super) fn note(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     let open = |path: &Path| Tree::open(path).map_err(|source| WorkspaceError::new("open", path, source));
     let (host, layer) = (open(tree)?, open(&folder.join(UPPER))?);
