@@ -94,7 +94,7 @@ enum Task {
     Bench(task_bench::BenchArgs),
     /// Tries what is left, lost or disturbed when everything around a task goes wrong.
     Storm(task_storm::StormArgs),
-    /// Packs the `sandbox` command, the programs that it puts into containers, manual, completions and a bill of materials into one archive.
+    /// Packs the `sandbox` command with the programs that it puts into containers, manual, completions, licences and a bill of materials, for Debian, for Fedora and as an archive.
     Dist(task_dist::DistArgs),
 }
 

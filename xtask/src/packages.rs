@@ -1,5 +1,7 @@
 //! The packages that cargo resolved, ours and others', with what they say of themselves.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
@@ -15,6 +17,8 @@ pub(crate) struct Package {
     pub(crate) version: String,
     /// The SPDX expression, where it has one.
     pub(crate) license: Option<String>,
+    /// The folder of its sources.
+    pub(crate) folder: PathBuf,
     /// `registry+URL` or `git+URL`; nothing for a folder of ours.
     pub(crate) source: Option<String>,
     /// The ids of the packages that its programs are linked with.
@@ -40,6 +44,7 @@ fn packages(metadata: &Value) -> Result<Vec<Package>> {
                 name: text(package, "name")?,
                 version: text(package, "version")?,
                 license: text(package, "license"),
+                folder: PathBuf::from(text(package, "manifest_path")?).parent()?.to_owned(),
                 source: text(package, "source"),
                 linked: linked(node),
                 id,
@@ -76,8 +81,8 @@ mod tests {
     fn what_is_for_tests_or_other_platforms_is_distinguished_from_what_is_linked() {
         let metadata = json!({
             "packages": [
-                {"id": "a 1", "name": "a", "version": "1.0.0", "license": "MIT", "source": null},
-                {"id": "b 2", "name": "b", "version": "2.0.0", "license": null, "source": "registry+x"},
+                {"id": "a 1", "name": "a", "manifest_path": "/a/Cargo.toml", "version": "1.0.0", "license": "MIT", "source": null},
+                {"id": "b 2", "name": "b", "manifest_path": "/b/Cargo.toml", "version": "2.0.0", "license": null, "source": "registry+x"},
                 {"id": "windows", "name": "windows", "version": "1.0.0"},
             ],
             "resolve": {"nodes": [

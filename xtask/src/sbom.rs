@@ -17,14 +17,19 @@ use crate::workspace;
 /// The packages of the programs that an archive holds.
 const SHIPPED: [&str; 3] = ["sandbox-cli", "sandbox-proxy", "sandbox-inside"];
 
-/// The document about `programs`.
-pub(crate) fn document(programs: &[PathBuf]) -> Result<Value> {
+/// Every package that the programs of an archive are linked with, in the order of names.
+pub(crate) fn packages() -> Result<Vec<Package>> {
     let target = cargo::host_target()?;
     let packages = packages::resolved(&["--filter-platform", &target])?;
+    Ok(shipped(&packages).into_iter().cloned().collect())
+}
+
+/// The document about `programs`, which are linked with `packages`.
+pub(crate) fn document(programs: &[PathBuf], packages: &[Package]) -> Result<Value> {
     let path = workspace::root().join("Cargo.lock");
     let lock = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let files = programs.iter().map(|program| file(program)).collect::<Result<Vec<_>>>()?;
-    Ok(bill(&shipped(&packages), &checksums(&lock), &files))
+    Ok(bill(packages, &checksums(&lock), &files))
 }
 
 /// What is linked into the programs, at any depth, in the order of names.
@@ -44,7 +49,7 @@ fn shipped(packages: &[Package]) -> Vec<&Package> {
     shipped
 }
 
-fn bill(shipped: &[&Package], checksums: &BTreeMap<String, String>, files: &[Value]) -> Value {
+fn bill(shipped: &[Package], checksums: &BTreeMap<String, String>, files: &[Value]) -> Value {
     let names: BTreeMap<&str, String> =
         shipped.iter().map(|package| (package.id.as_str(), reference(package))).collect();
     let components: Vec<Value> = shipped.iter().map(|package| component(package, checksums)).collect();
@@ -134,6 +139,7 @@ mod tests {
             name: name.to_owned(),
             version: "1.0.0+x".to_owned(),
             license: Some("MIT/ISC".to_owned()),
+            folder: PathBuf::new(),
             source: source.map(str::to_owned),
             linked: linked.iter().map(|id| (*id).to_owned()).collect(),
         }
@@ -149,7 +155,8 @@ mod tests {
             package("xtask", None, &["only-for-tests"]),
         ];
         let lock = "[[package]]\nname = \"a\"\nversion = \"1.0.0+x\"\nsource = \"x\"\nchecksum = \"00ff\"\n\n[[package]]\nname = \"b\"\n";
-        let bill = bill(&shipped(&packages), &checksums(lock), &[json!({"name": "sandbox"})]);
+        let shipped: Vec<Package> = shipped(&packages).into_iter().cloned().collect();
+        let bill = bill(&shipped, &checksums(lock), &[json!({"name": "sandbox"})]);
         let names: Vec<&str> =
             bill["components"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
         assert_eq!(names, ["a", "b", "sandbox-cli"]);
@@ -167,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_bill_of_this_workspace_names_every_program_and_a_checksum_for_all_that_is_not_ours() {
-        let bill = document(&[]).unwrap();
+        let bill = document(&[], &super::packages().unwrap()).unwrap();
         let components = bill["components"].as_array().unwrap();
         let has = |name: &str| components.iter().any(|component| component["name"] == name);
         assert!(SHIPPED.iter().all(|name| has(name)) && has("rustls") && has("bollard"));

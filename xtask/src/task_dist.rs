@@ -1,4 +1,4 @@
-//! `dist`: the archive for users, and its test.
+//! `dist`: the archive and the packages for users, and their test.
 
 use anyhow::Result;
 use clap::Args;
@@ -15,18 +15,20 @@ pub(crate) struct DistArgs {
     /// Pack the programs that tests use, which are built faster.
     #[arg(long, conflicts_with = "verify")]
     dev: bool,
-    /// Use the archive as root and as an ordinary user do, and run what the documents say.
+    /// Use them as root and as an ordinary user do, and run what the documents say.
     #[arg(long)]
     test: bool,
 }
 
-/// Prints the archive's path.
+/// Prints the path of each file that it makes.
 pub(crate) fn run(args: &DistArgs) -> Result<()> {
     if args.verify {
         reproducible::check(&PROGRAMS)?;
     }
     let build = if args.dev { Build::Dev } else { Build::Release };
-    let archive = if args.test { archive::tested(build)? } else { archive::make(build)? };
-    println!("{}", archive.display());
+    let made = if args.test { archive::tested(build)? } else { archive::make(build)? };
+    for file in [Some(made.archive), Some(made.deb), made.rpm].into_iter().flatten() {
+        println!("{}", file.display());
+    }
     Ok(())
 }

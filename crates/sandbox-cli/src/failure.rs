@@ -174,8 +174,8 @@ fn hint_for(error: &SandboxError) -> Option<String> {
 
 /// Releases are no builds of a checkout, whose tasks their users do not have.
 fn programs_hint(is_of_checkout: bool) -> String {
-    let hint = "install the package again, or unpack the whole archive: the programs in libexec/sandbox belong to `sandbox`; or name their \
-                folder in SANDBOX_PROXY_DIR";
+    let hint = "install the package or the archive again: the programs in libexec/sandbox belong to `sandbox`; or name their folder in \
+                SANDBOX_PROXY_DIR";
     if is_of_checkout {
         format!("{hint}; in a checkout, `cargo xtask proxy-image` builds them")
     } else {

@@ -33,8 +33,8 @@ pub(super) fn test(engine: &PrivateEngine, user: &User, internet: &StandIn) -> R
     user.write_upstream(internet)?;
     step(&format!("making {IMAGE}"), || make_image(engine, user))?;
     let (mut run, mut faults) = (0, Vec::new());
-    for document in markdown::documents_in(user.archive())? {
-        let text = markdown::read(&user.archive().join(&document))?;
+    for document in markdown::documents_in(&user.documents())? {
+        let text = markdown::read(&user.documents().join(&document))?;
         for block in markdown::blocks(&text) {
             let place = format!("{}:{}", document.display(), block.line);
             match Plan::of(&block).with_context(|| place.clone())? {

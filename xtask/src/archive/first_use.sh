@@ -1,6 +1,20 @@
-# The first things that someone does with an archive, in a project whose allowlist has `allowed.example`.
+# The first things that someone does who has installed the package, in a project whose allowlist has `allowed.example`.
 set -eE -o pipefail
 trap 'code=$?; echo "$AT: ended with $code"; exit $code' ERR
+
+AT='the first answer'
+mkdir -p ~/.config/sandbox repository
+# Where the internet is, and nothing else.
+cp upstream.yaml ~/.config/sandbox/sandbox.yaml
+git init -q repository
+(
+    cd repository
+    export ANTHROPIC_API_KEY=sk-ant-any
+    PATH=~/claude-code:$PATH sandbox agent 'Say in one sentence what a sandbox is good for.' 2> ../said > ../answer
+    cat ../said ../answer
+    [ -s ../answer ] && [ "$(wc -l < ../said)" = 2 ] && [ "$(ls -A)" = .git ]
+)
+rm -r ~/.config/sandbox
 
 AT='the project'
 mkdir -p project/.sandbox
@@ -10,19 +24,13 @@ cp ../upstream.yaml .sandbox/sandbox.yaml
 echo "image: $IMAGE" >> .sandbox/sandbox.yaml
 echo 'masked_secrets: {ANTHROPIC_API_KEY: {preset: anthropic}}' >> .sandbox/sandbox.yaml
 export ANTHROPIC_API_KEY=sk-ant-any
-
-AT='the programs'
-for program in sandbox sandbox-proxy sandbox-inside; do
-    test -x "$ARCHIVE/$program"
-done
-AT='the bill of materials'
-grep CycloneDX "$ARCHIVE/sandbox.cdx.json"
 AT='sandbox --version'
 sandbox --version | grep -E '^sandbox [0-9]'
 AT='sandbox trust'
 sandbox trust
 AT='sandbox doctor'
-sandbox doctor
+sandbox doctor | tee ../doctor
+grep 'all of one build' ../doctor
 AT='sandbox run'
 sandbox run -- curl -sS https://allowed.example/ | grep -x 'hello from allowed.example'
 sandbox run -- curl -sS https://blocked.example/ | grep blocked_by_network_allowlist
@@ -30,14 +38,40 @@ AT='sandbox verify'
 sandbox verify
 AT='sandbox agent'
 sandbox agent --agent-bin "$(command -v claude)" 'say something' | grep -x 'done as asked'
-AT='the manual'
+
+# Of the package, and of the archive: the same files, each where it is looked for.
+installed() {
+    AT="the bill of materials and the licences in $1"
+    grep CycloneDX "$1/share/doc/sandbox/sandbox.cdx.json"
+    grep -A 99 '^tokio ' "$1/share/doc/sandbox/copyright" | grep '^zeroize '
+    AT="the manual in $1"
+    test -s "$1/share/man/man1/sandbox.1"
+    for page in ../man/*; do
+        cmp "$page" "$1/share/man/man1/${page##*/}"
+    done
+    AT="completions in $1"
+    . "$1/share/bash-completion/completions/sandbox"
+    complete -p sandbox
+    sandbox completions bash | cmp - "$1/share/bash-completion/completions/sandbox"
+    sandbox completions zsh | cmp - "$1/share/zsh/$2/_sandbox"
+    sandbox completions fish | cmp - "$1/share/fish/vendor_completions.d/sandbox.fish"
+}
 mkdir ../man
 sandbox man ../man
-test -s "$ARCHIVE/man/sandbox.1"
-diff -r ../man "$ARCHIVE/man"
-AT='completions'
-. "$ARCHIVE/completions/sandbox.bash"
-complete -p sandbox
-sandbox completions bash | diff - "$ARCHIVE/completions/sandbox.bash"
-sandbox completions zsh | diff - "$ARCHIVE/completions/_sandbox"
-sandbox completions fish | diff - "$ARCHIVE/completions/sandbox.fish"
+installed /usr vendor-completions
+prefix="$HOME/a prefix"
+mkdir -p "$prefix/share"
+AT='install.sh'
+for _ in first 'over the first'; do
+    "$ARCHIVE/install.sh" --prefix "$prefix"
+done
+diff "$prefix/bin/sandbox" /usr/bin/sandbox
+installed "$prefix" site-functions
+AT='a program of another build'
+echo >> "$prefix/libexec/sandbox/sandbox-inside"
+! "$prefix/bin/sandbox" doctor > ../doctor
+grep 'SHA256SUMS lists: `sandbox-inside`' ../doctor
+AT='install.sh --uninstall'
+"$prefix/libexec/sandbox/install.sh" --uninstall
+[ "$(find "$prefix" | sort)" = "$prefix
+$prefix/share" ]

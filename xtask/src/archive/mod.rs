@@ -1,7 +1,9 @@
-//! The archive that users get: what it is made of, and its test, which uses it as they do.
+//! What users get: the archive and the packages, what they are made of, and their test, which uses them as users do.
 
 mod documents;
+mod licences;
 mod pack;
+mod package;
 mod programs;
 mod trial;
 mod user;

@@ -1,10 +1,12 @@
-//! What an archive is made of: the programs, their manual, completions and bill of materials, and the documents.
+//! What an archive is made of: the programs, their manual, completions and bill of materials, licences, and the documents.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::{licences, package};
 use crate::cargo;
 use crate::markdown;
 use crate::process::{self, command};
@@ -23,6 +25,15 @@ pub(crate) enum Build {
     Dev,
 }
 
+/// What [`make`] made.
+pub(crate) struct Made {
+    pub(crate) archive: PathBuf,
+    /// For Debian.
+    pub(crate) deb: PathBuf,
+    /// For Fedora; development builds make none.
+    pub(crate) rpm: Option<PathBuf>,
+}
+
 /// Files of the checkout that every archive holds, beside those in [`DOCS`].
 const DOCUMENTS: [&str; 8] = [
     "README.md",
@@ -36,13 +47,17 @@ const DOCUMENTS: [&str; 8] = [
 ];
 /// The folder of documents that every archive holds whole.
 const DOCS: &str = "docs";
-const SHELLS: [(&str, &str); 3] = [("bash", "sandbox.bash"), ("zsh", "_sandbox"), ("fish", "sandbox.fish")];
-
-/// The bill of materials, in the archive.
+/// Each shell, and the file that it looks for below `share`.
+const SHELLS: [(&str, &str); 3] = [
+    ("bash", "bash-completion/completions/sandbox"),
+    ("zsh", "zsh/site-functions/_sandbox"),
+    ("fish", "fish/vendor_completions.d/sandbox.fish"),
+];
+/// The bill of materials, among the documents.
 const SBOM: &str = "sandbox.cdx.json";
 
-/// Makes the archive and gives its path.
-pub(crate) fn make(build: Build) -> Result<PathBuf> {
+/// Makes the archive and the packages.
+pub(crate) fn make(build: Build) -> Result<Made> {
     let (mark, level) = match build {
         Build::Release => ("", "-6"),
         Build::Dev => ("-dev", "-1"),
@@ -52,13 +67,24 @@ pub(crate) fn make(build: Build) -> Result<PathBuf> {
         Build::Dev => cargo::program_for_tests("sandbox"),
     })?;
     let name = format!("sandbox-{}-{}{mark}", env!("CARGO_PKG_VERSION"), cargo::host_target()?);
-    // Another `dist` may be at work: each has a folder of its own, and the last archive counts.
+    // Another `dist` may be at work: each has a folder of its own, and the last one counts.
     let dist = folder(build);
     let work = dist.join(format!("work-{}", std::process::id()));
-    let archive = dist.join(format!("{name}.tar.gz"));
-    let packed = fill(&work.join(&name), &sandbox, build).and_then(|()| pack(&work, &name, &archive, level));
+    let root = work.join(&name);
+    let made = fill(&root, &sandbox, build).and_then(|()| {
+        let deb = place(&package::deb(&root, &work)?, &dist)?;
+        let rpm = match build {
+            Build::Release => Some(place(&package::rpm(&root, &work)?, &dist)?),
+            Build::Dev => None,
+        };
+        // Distributions have installers of their own.
+        write_installer(&root)?;
+        let archive = dist.join(format!("{name}.tar.gz"));
+        pack(&work, &name, &archive, level)?;
+        Ok(Made { archive, deb, rpm })
+    });
     let removed = fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()));
-    packed.and(removed).map(|()| archive)
+    made.and_then(|made| removed.map(|()| made))
 }
 
 /// Apart from each other: people unpack `sandbox-*`.
@@ -69,30 +95,56 @@ fn folder(build: Build) -> PathBuf {
     }
 }
 
+/// The layout of `/usr` and `~/.local`: everything lies where it is looked for.
 fn fill(folder: &Path, sandbox: &Path, build: Build) -> Result<()> {
-    for part in ["completions", "man"] {
-        fs::create_dir_all(folder.join(part))?;
+    let (share, programs) = (folder.join("share"), folder.join("libexec/sandbox"));
+    let (documents, manual) = (share.join("doc/sandbox"), share.join("man/man1"));
+    for part in [&folder.join("bin"), &programs, &documents, &manual] {
+        fs::create_dir_all(part).with_context(|| format!("cannot make {}", part.display()))?;
     }
-    // Side by side: the sandbox looks for the others beside itself.
-    copy(sandbox, &folder.join("sandbox"))?;
+    let installed = folder.join("bin/sandbox");
+    copy(sandbox, &installed)?;
     match build {
-        Build::Release => reproducible::build(&PROGRAMS, folder)?,
+        Build::Release => reproducible::build(&PROGRAMS, &programs)?,
         Build::Dev => {
             // Most of a development build: packing it takes longer than building it.
-            process::run_quietly(command("strip", ["--strip-debug"]).arg(folder.join("sandbox")))?;
+            process::run_quietly(command("strip", ["--strip-debug"]).arg(&installed))?;
             let proxy = task_proxy_image::build_for_tests()?;
-            PROGRAMS.iter().try_for_each(|name| copy(&proxy.with_file_name(name), &folder.join(name)))?;
+            PROGRAMS.iter().try_for_each(|name| copy(&proxy.with_file_name(name), &programs.join(name)))?;
         }
     }
-    let shipped: Vec<PathBuf> = ["sandbox"].iter().chain(&PROGRAMS).map(|name| folder.join(name)).collect();
-    let sbom = serde_json::to_string_pretty(&sbom::document(&shipped)?)?;
-    fs::write(folder.join(SBOM), sbom + "\n")?;
-    add_documents(folder)?;
+    // What `sandbox doctor` compares the programs with.
+    let mut sums = command("sha256sum", ["--", "../../bin/sandbox"]);
+    fs::write(programs.join("SHA256SUMS"), process::output(sums.args(PROGRAMS).current_dir(&programs))?)?;
+    let shipped: Vec<PathBuf> =
+        std::iter::once(installed).chain(PROGRAMS.map(|name| programs.join(name))).collect();
+    let packages = sbom::packages()?;
+    let sbom = serde_json::to_string_pretty(&sbom::document(&shipped, &packages)?)?;
+    fs::write(documents.join(SBOM), sbom + "\n")?;
+    fs::write(documents.join("copyright"), licences::document(&packages)?)?;
+    add_documents(&documents)?;
     for (shell, file) in SHELLS {
         let text = process::output(&mut command(sandbox, ["completions", shell]))?;
-        fs::write(folder.join("completions").join(file), text)?;
+        let file = share.join(file);
+        fs::create_dir_all(file.parent().unwrap_or(&share))?;
+        fs::write(file, text)?;
     }
-    process::run_quietly(command(sandbox, ["man"]).arg(folder.join("man")))
+    process::run_quietly(command(sandbox, ["man"]).arg(manual))
+}
+
+fn write_installer(folder: &Path) -> Result<()> {
+    let script = folder.join("install.sh");
+    fs::write(&script, include_str!("install.sh"))
+        .with_context(|| format!("cannot write {}", script.display()))?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+/// Moves what is whole to where it is looked for.
+fn place(file: &Path, folder: &Path) -> Result<PathBuf> {
+    let to = folder.join(file.file_name().unwrap_or_default());
+    fs::rename(file, &to).with_context(|| format!("cannot place {}", to.display()))?;
+    Ok(to)
 }
 
 /// Their links have to lead to something in the archive: whoever reads them has no checkout.
@@ -122,7 +174,7 @@ fn pack(work: &Path, name: &str, archive: &Path, level: &str) -> Result<()> {
     let unfinished = work.join("unfinished");
     let mut tar =
         command("tar", ["--create", "--gzip", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
-    tar.args(["--mtime=@0", "--file"]).arg(&unfinished);
+    tar.args(["--mtime=@0", "--mode=u=rwX,go=rX", "--file"]).arg(&unfinished);
     tar.arg("--directory").arg(work).arg(name);
     step("packing", || process::run_quietly(tar.env("GZIP", format!("-n {level}"))))?;
     fs::rename(&unfinished, archive).with_context(|| format!("cannot place {}", archive.display()))

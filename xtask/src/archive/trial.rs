@@ -1,44 +1,68 @@
-//! The archive, used as its readers use it.
+//! The archive and the packages, used as their readers use them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::documents;
-use super::pack::{Build, make};
+use super::pack::{Build, Made, make};
 use super::user::{System, User};
+use crate::claude_code;
 use crate::demo::StandIn;
 use crate::engine::{Podman, PrivateEngine, ensure_image};
 use crate::markdown;
+use crate::process::{self, command};
 use crate::report::step;
 use crate::task_base_image::{BASE, CLIENTS};
 use crate::workspace;
 
-const AS_ROOT: &str = "the archive, as root";
-const AS_USER: &str = "the archive, as an ordinary user";
+/// What the default Dockerfile begins with.
+const DEFAULT_BASE: &str = "localhost/debian:trixie-slim";
 
-/// Makes the archive, uses it beside podman, as root and as an ordinary user, and runs what its documents say. Gives its path.
-pub(crate) fn tested(build: Build) -> Result<PathBuf> {
-    let archive = make(build)?;
+/// Makes the archive and the packages, installs them on systems of their own, as root and as an ordinary user, and runs what the documents say.
+pub(crate) fn tested(build: Build) -> Result<Made> {
+    let made = make(build)?;
     let _lock = lock()?;
     let stand_in = StandIn::build()?;
-    // What both share is made before they run at once, on engines of their own, mostly waiting.
-    let root = Place::prepare(Podman::Five, &stand_in)?;
-    let user = Place::prepare(Podman::FiveRootless, &stand_in)?;
-    ensure_image(root.engine.socket(), &CLIENTS)?;
+    let claude = claude_code::program(None)?;
+    // The older system with all else that is not for every change.
+    let engines: &[_] = match build {
+        Build::Release => &[Podman::Five, Podman::FiveRootless, Podman::Four, Podman::FourRootless],
+        Build::Dev => &[Podman::Five, Podman::FiveRootless],
+    };
+    // What they share is made before they run at once, on engines of their own, mostly waiting.
+    let places = engines.iter().map(|podman| Place::prepare(*podman, &stand_in));
+    let places = places.collect::<Result<Vec<_>>>()?;
     std::thread::scope(|scope| {
-        let user = scope.spawn(|| step(AS_USER, || user.first_use(&archive)).context(AS_USER));
-        let root = step(AS_ROOT, || root.first_use(&archive))
-            .context(AS_ROOT)
-            .and_then(|()| step("what its documents say", || root.documents(&archive)));
-        root.and(user.join().unwrap_or_else(|_| bail!("the ordinary user's part panicked")))
+        let uses: Vec<_> = places
+            .iter()
+            .map(|place| {
+                let name = format!("the package, on the system of {}", place.podman.name());
+                let (made, claude) = (&made, &claude);
+                scope.spawn(move || step(&name, || place.first_use(made, claude)).context(name))
+            })
+            .collect();
+        let mut faults = Vec::new();
+        if let [first, ..] = places.as_slice() {
+            let documents = ensure_image(first.engine.socket(), &CLIENTS)
+                .and_then(|()| step("what the archive's documents say", || first.documents(&made)));
+            faults.extend(documents.err());
+        }
+        faults.extend(
+            uses.into_iter().filter_map(|used| {
+                used.join().unwrap_or_else(|_| bail!("a part of the test panicked")).err()
+            }),
+        );
+        let faults: Vec<String> = faults.iter().map(|fault| format!("{fault:#}")).collect();
+        if faults.is_empty() { Ok(()) } else { Err(anyhow!("{}", faults.join("\n"))) }
     })?;
-    Ok(archive)
+    Ok(made)
 }
 
 /// An engine, and the internet that its containers reach.
 struct Place {
+    podman: Podman,
     engine: PrivateEngine,
     internet: StandIn,
 }
@@ -48,23 +72,38 @@ impl Place {
         let engine = PrivateEngine::new(Some(podman));
         step(&format!("starting {}", podman.name()), || engine.ensure())?;
         ensure_image(engine.socket(), &BASE)?;
+        step(&format!("making {DEFAULT_BASE}"), || make_default_base(&engine))?;
         let internet = StandIn::start(engine.socket(), "archive", stand_in)?;
-        Ok(Self { engine, internet })
+        Ok(Self { podman, engine, internet })
     }
 
-    fn first_use(&self, archive: &Path) -> Result<()> {
-        let user = User::new(&self.engine, System::Debian, archive)?;
-        markdown::check_links(user.archive())?;
+    fn first_use(&self, made: &Made, claude: &Path) -> Result<()> {
+        let user = User::new(&self.engine, System::Debian, made)?;
+        let folder = user.home().join("claude-code");
+        fs::create_dir_all(&folder)?;
+        fs::copy(claude, folder.join("claude")).context("cannot copy Claude Code")?;
         user.write_upstream(&self.internet)?;
         user.run(&format!("IMAGE={}\n{}", BASE.reference(), include_str!("first_use.sh")))?;
         user.leave()
     }
 
-    fn documents(&self, archive: &Path) -> Result<()> {
-        let reader = User::new(&self.engine, System::Machine, archive)?;
+    fn documents(&self, made: &Made) -> Result<()> {
+        let reader = User::new(&self.engine, System::Machine, made)?;
+        markdown::check_links(&reader.documents())?;
         documents::test(&self.engine, &reader, &self.internet)?;
         reader.leave()
     }
+}
+
+/// No package can be had here: `apt-get` installs nothing.
+fn make_default_base(engine: &PrivateEngine) -> Result<()> {
+    let folder = workspace::state().join("default-base");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let text = format!("FROM {}\nCOPY --chmod=755 apt-get /usr/local/sbin/\n", BASE.reference());
+    for (name, text) in [("Dockerfile", text.as_str()), ("apt-get", "#!/bin/sh\n")] {
+        fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
+    }
+    process::run_quietly(command(engine.client(), ["build", "--quiet", "--tag", DEFAULT_BASE]).arg(&folder))
 }
 
 /// Two tests at once would unpack into the same home.

@@ -62,6 +62,7 @@ const PODMAN_FOUR: Debian = Debian {
         "slirp4netns",
         "uidmap",
         "busybox-static",
+        "git",
     ],
 };
 const PODMAN_FIVE: Debian = Debian {
@@ -78,6 +79,7 @@ const PODMAN_FIVE: Debian = Debian {
         "passt",
         "uidmap",
         "busybox-static",
+        "git",
         "runsc",
     ],
 };

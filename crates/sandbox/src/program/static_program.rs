@@ -84,8 +84,8 @@ impl StaticProgram {
     }
 }
 
-/// Where the checkout's build puts it, in `target/proxy`, when the running program lies below `target`; then beside the running program;
-/// in a debug build of this crate the checkout's also when the running program lies elsewhere.
+/// Where the checkout's build puts it, in `target/proxy`, when the running program lies below `target`; then beside the running program, and in
+/// the `libexec/sandbox` of what is installed; in a debug build of this crate the checkout's also when the running program lies elsewhere.
 fn default_places(name: &str, running: Option<&Path>) -> Vec<PathBuf> {
     let mut places = Vec::new();
     if let Some(running) = running {
@@ -94,6 +94,8 @@ fn default_places(name: &str, running: Option<&Path>) -> Vec<PathBuf> {
         // First: beside a program that cargo built there may be a proxy that cargo built too, which is not static.
         places.extend(target.map(|target| target.join("proxy").join(name)));
         places.extend(running.parent().map(|folder| folder.join(name)));
+        let installed = running.ancestors().nth(2);
+        places.extend(installed.map(|folder| folder.join("libexec/sandbox").join(name)));
     }
     if cfg!(debug_assertions) {
         // A release must not look into a path of the machine it was built on.
@@ -150,10 +152,11 @@ mod tests {
     fn a_program_of_the_checkout_takes_the_checkouts_proxy_and_a_shipped_one_that_beside_it() {
         for (running, expected) in [
             ("/src/target/debug/sandbox", "/src/target/proxy/sandbox-proxy"),
-            ("/usr/local/bin/sandbox", "/usr/local/bin/sandbox-proxy"),
+            ("/opt/sandbox", "/opt/sandbox-proxy"),
+            ("/usr/local/bin/sandbox", "/usr/local/libexec/sandbox/sandbox-proxy"),
         ] {
             let places = default_places(NAME, Some(Path::new(running)));
-            assert_eq!(places.first().unwrap(), Path::new(expected));
+            assert!(places.iter().take(2).any(|place| place == Path::new(expected)), "{places:?}");
         }
     }
 }

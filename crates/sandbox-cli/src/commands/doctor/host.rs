@@ -4,6 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit};
 use sandbox::diagnostics::Prerequisites;
 use sandbox::{SandboxConfig, SandboxError};
 
+use super::parts;
 use super::report::Check;
 
 /// Files that a busy proxy, its log and the engine's socket need open.
@@ -12,13 +13,16 @@ const FEWEST_FILES: u64 = 1024;
 /// What can be said without an engine.
 pub(super) fn checks(config: &SandboxConfig) -> Vec<Check> {
     let found = Prerequisites::look(config);
-    vec![
+    let parts = parts::check(&found);
+    let mut checks = vec![
         prerequisite("proxy program", found.proxy_program.map(|path| path.display().to_string())),
         prerequisite("inside program", found.inside_program.map(|path| path.display().to_string())),
         prerequisite("root authority", found.root_authority.map(|path| path.display().to_string())),
         prerequisite("name server", found.resolver.map(|address| address.to_string())),
         open_files(getrlimit(Resource::Nofile)),
-    ]
+    ];
+    checks.extend(parts);
+    checks
 }
 
 fn prerequisite(name: &'static str, found: Result<String, impl Into<SandboxError>>) -> Check {
