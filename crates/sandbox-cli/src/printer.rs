@@ -3,7 +3,7 @@
 //! Nothing here panics or fails when stdout cannot be written; [`Printer::ending`] has that in the exit code, for every command.
 
 use std::fmt::{Display, Write as _};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anstyle::AnsiColor;
@@ -256,10 +256,13 @@ impl Printer {
         self.stderr.terminal && io::stdin().is_terminal()
     }
 
-    /// A question, on whose line the answer is typed.
+    /// Whether a question is answered with yes, on its own line.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
-    pub(crate) fn prompt(self, text: impl Display) {
-        to_stderr(&sanitize(&text.to_string()));
+    pub(crate) fn agrees(self, question: impl Display) -> Result<bool, Failure> {
+        to_stderr(&sanitize(&format!("{question} [y/N] ")));
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer).map_err(Failure::doing("read the answer"))?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
     /// Something that is not as it should be.

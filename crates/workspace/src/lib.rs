@@ -45,6 +45,7 @@ pub use mount::Mount;
 pub use outside::{OutsideRepository, OutsideRepositoryError};
 pub use overlay::overlay_folders;
 pub use protection::Protection;
+pub use removal::remove_folder;
 pub use sandbox_host_git::{
     Error as ImportError, Left, RefChange, RefOutcome, Report as ImportReport, SettingChange,
 };

@@ -1,15 +1,32 @@
 //! Removing what a task left: folders of any depth, and such as it took every permission from.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, chmod, fstat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
 /// What the owner needs to empty a folder.
 const OWNER: u32 = 0o700;
+
+/// Removes the folder `path` with all that tasks made in it, of any depth and with any permissions; what is gone is done. Follows no link. Blocks.
+///
+/// # Errors
+///
+/// When something in it cannot be removed, such as a file of another user's; the rest may be gone then.
+pub fn remove_folder(path: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::INVAL.into());
+    };
+    match File::open(parent) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        parent => remove(parent?, name),
+    }
+}
 
 /// Removes `name` in `parent` with all that is in it; what is gone is done. Follows no link, and holds three folders open at most:
 /// a folder that is not empty is first moved up beside the one that it is in.
@@ -108,9 +125,8 @@ fn move_up(from: &OwnedFd, name: &OsStr, to: &OwnedFd, moved: &mut u64) -> io::R
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, File};
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
-    use std::path::Path;
 
     use rustix::fs::mkdirat;
 
@@ -130,10 +146,11 @@ mod tests {
             mkdirat(&at, "up-0", Mode::from_raw_mode(0o755)).ok();
             at = openat(&at, name, OFlags::DIRECTORY, Mode::empty()).unwrap();
         }
-        removed(folder.path(), "top").unwrap();
+        remove_folder(&folder.path().join("top")).unwrap();
         assert!(!folder.path().join("top").exists());
         assert!(folder.path().join("up-0").exists(), "what is beside it stays");
-        removed(folder.path(), "top").unwrap();
+        remove_folder(&folder.path().join("top")).unwrap();
+        remove_folder(&folder.path().join("no/top")).unwrap();
     }
 
     #[test]

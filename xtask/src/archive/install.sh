@@ -10,7 +10,8 @@ Installs sandbox: programs, manual pages, completions and documents.
 
   --prefix DIR   install into DIR instead of ~/.local
   --uninstall    remove what was installed there; the installed copy,
-                 DIR/libexec/sandbox/install.sh, does so too
+                 DIR/libexec/sandbox/install.sh, does so too.
+                 Before, `sandbox clean --all` removes images and state
 END
 }
 
@@ -61,7 +62,6 @@ if [ -n "$remove" ]; then
     prefix=$(cd -- "$prefix" && pwd -P)
     uninstall
     echo "removed sandbox from $prefix"
-    echo 'runs, logs and sessions are in ~/.local/state/sandbox; rm -r removes them'
     exit
 fi
 

@@ -158,11 +158,11 @@ impl User {
 
     /// Removes what the user left on the engine, what was installed, and the home. Whoever failed leaves all of it to be looked at.
     pub(super) fn leave(self) -> Result<()> {
-        self.run("sandbox clean --all")?;
+        self.run(r#"sandbox clean --all --yes; test ! -e "$HOME/.local/state/sandbox""#)?;
         match self.system {
             System::Debian => self.run_as_root(include_str!("purge.sh"))?,
             System::Machine => self.run(
-                r#""$HOME/.local/libexec/sandbox/install.sh" --uninstall; test -z "$(find "$HOME/.local" -mindepth 1 -not -path "*/state*")""#,
+                r#""$HOME/.local/libexec/sandbox/install.sh" --uninstall; test -z "$(find "$HOME/.local" -mindepth 1 -not -path "$HOME/.local/state")""#,
             )?,
         }
         fs::remove_dir_all(&self.home).with_context(|| format!("cannot remove {}", self.home.display()))

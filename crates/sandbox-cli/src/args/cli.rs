@@ -194,9 +194,12 @@ pub(crate) struct PsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
-    /// Also remove what all runs share: the egress network and cached trust files
+    /// Also remove all images and all state: logs, sessions, copies with their changes, keys, decisions about trust
     #[arg(long)]
     pub(crate) all: bool,
+    /// With --all: do not ask
+    #[arg(short, long, requires = "all")]
+    pub(crate) yes: bool,
     /// Also remove the project's image
     #[arg(long)]
     pub(crate) force: bool,

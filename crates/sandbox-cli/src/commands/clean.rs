@@ -1,22 +1,29 @@
-//! `clean`: removing what ended runs left.
+//! `clean`: removing what ended runs left, or everything.
 
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use sandbox::workspace::{Protection, WorkspaceCopy, remove_folder};
 use sandbox::{ImageSource, Sandbox, SandboxConfig};
 
 use crate::args::CleanArgs;
+use crate::config::Places;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::git_report::report_recovered;
 use crate::printer::Printer;
+use crate::workspace_copy::CopySummary;
 
-/// Removes what has no owner any more and says what that was; with `all`, also what runs share, with `force`, also `image`.
+/// Removes what has no owner any more and says what that was; with `all`, also all images and state, with `force`, also `image`.
 pub(crate) async fn clean(
     config: SandboxConfig,
     image: Option<ImageSource>,
     args: &CleanArgs,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
+    let places = Places { state: config.state_dir.clone() };
     let sandbox = Sandbox::start(config).await?;
     let report = sandbox.sweep().await?;
     let (containers, networks) = (&report.containers, &report.networks);
@@ -41,11 +48,7 @@ pub(crate) async fn clean(
         printer.warning(format_args!("run `{}` could not be removed", run.name));
     }
     if args.all {
-        if sandbox.remove_shared().await? {
-            printer.line("removed the egress network, the images of proxies and cached trust files");
-        } else {
-            printer.warning("the egress network, the images of proxies and cached trust files stay: another run uses them");
-        }
+        return everything(sandbox, &places, args.yes, printer).await;
     }
     if args.force {
         let removed = match &image {
@@ -66,4 +69,83 @@ pub(crate) async fn clean(
     } else {
         ExitStatus::Infrastructure
     })
+}
+
+/// Removes images and state, once the user agrees.
+async fn everything(
+    sandbox: Sandbox,
+    places: &Places,
+    yes: bool,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    // The next start makes again what this removes, so it can come before the question.
+    if !sandbox.runs().names().await?.is_empty() || !sandbox.remove_shared().await? {
+        return Err(Failure::new("another run uses images and state, so they stay")
+            .with_hint("`sandbox stop --all` ends all runs"));
+    }
+    if !yes {
+        printer.message("this also removes, for all projects of this user:");
+        printer.message(format_args!("  {} images", sandbox.list_images().await?.len()));
+        let state = places.state.display();
+        printer.message(format_args!("  {state}: logs, sessions, decisions about trust"));
+        for line in not_elsewhere(places)? {
+            printer.message(format_args!("  {line}"));
+        }
+        if !printer.can_ask() {
+            return Err(Failure::usage("nobody can be asked without a terminal, so they stay")
+                .with_hint("--yes removes them without a question"));
+        }
+        if !printer.agrees("Remove all of it?")? {
+            return Err(Failure::new("not agreed to, so they stay"));
+        }
+    }
+    // Whatever its age.
+    for image in sandbox.prune_images(Duration::ZERO).await? {
+        printer.line(format_args!("removed image {}", image.tag.unwrap_or(image.id)));
+    }
+    sandbox.shutdown().await?;
+    drop(sandbox);
+    remove_folder(&places.state)
+        .map_err(Failure::doing(format!("remove all of `{}`", places.state.display())))?;
+    printer.line(format_args!("removed {}", places.state.display()));
+    Ok(ExitStatus::Success)
+}
+
+/// What is nowhere else: work that did not come to the user's files, and keys.
+fn not_elsewhere(places: &Places) -> Result<Vec<String>, Failure> {
+    let mut lines = Vec::new();
+    for copy in entries(&places.copies())? {
+        let summary = CopySummary::of(&copy, &Protection::none());
+        if summary != CopySummary::default() {
+            let tree = WorkspaceCopy::open(&copy).ok().flatten().map(|copy| copy.tree().to_owned());
+            let tree = tree.as_deref().unwrap_or(&copy).display();
+            lines.push(format!("changes that are not applied, of {tree}: {summary}"));
+        }
+    }
+    for prefix in entries(&places.state.join("views"))? {
+        for view in entries(&prefix)? {
+            lines.push(format!("work in a repository that could not be imported: {}", view.display()));
+        }
+    }
+    for (folder, kind) in [("gate", "repositories of the gate"), ("ssh", "keys that sign commits")] {
+        let folder = places.state.join(folder);
+        if !entries(&folder)?.is_empty() {
+            lines.push(format!("{kind}: {}", folder.display()));
+        }
+    }
+    Ok(lines)
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = || Failure::doing(format!("read `{}`", folder.display()));
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed())?,
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        paths.push(entry.map_err(failed())?.path());
+    }
+    paths.sort();
+    Ok(paths)
 }

@@ -74,9 +74,14 @@ impl Places {
         self.state.join("logs").join(key)
     }
 
+    /// The copies of work trees, a folder for each project.
+    pub(crate) fn copies(&self) -> PathBuf {
+        self.state.join("copies")
+    }
+
     /// The copy of a project's work tree.
     pub(crate) fn copy(&self, key: &str) -> PathBuf {
-        self.state.join("copies").join(key)
+        self.copies().join(key)
     }
 
     /// What is known of logins, and their locks.

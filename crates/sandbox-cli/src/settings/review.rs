@@ -1,7 +1,6 @@
 //! Nothing that a task could have written is obeyed before the user trusted it.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead as _};
 use std::ops::Deref;
 use std::path::Path;
 
@@ -288,10 +287,7 @@ impl Project {
 
     fn ask(&self, review: &Review, printer: Printer) -> Result<(), Failure> {
         printer.message(format_args!("{}{}", Self::why(review), self.asked(review)));
-        printer.prompt("Trust them as they are now? [y/N] ");
-        let mut answer = String::new();
-        io::stdin().lock().read_line(&mut answer).map_err(Failure::doing("read the answer"))?;
-        if matches!(answer.trim(), "y" | "Y" | "yes") {
+        if printer.agrees("Trust them as they are now?")? {
             return review.trust(&self.trust_store());
         }
         Err(Failure::new("not trusted, so nothing was started"))

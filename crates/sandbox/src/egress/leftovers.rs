@@ -19,7 +19,7 @@ pub(super) fn lock_path(config: &SandboxConfig) -> PathBuf {
 
 /// Where the trust files of all images are kept.
 pub(super) fn trust_folder(config: &SandboxConfig) -> PathBuf {
-    config.state_dir.join("trust")
+    config.state_dir.join("trust-files")
 }
 
 /// Removes the egress network where it is there and no instance uses it: neither one with this state directory, whether it has

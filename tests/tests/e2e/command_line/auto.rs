@@ -231,7 +231,7 @@ async fn what_a_killed_sandbox_left_is_asked_about_and_its_container_goes_first(
     assert!(!containers.iter().any(|name| name.contains("task")), "{containers:?}");
     assert_eq!(read(&project, "half"), "half\n");
     assert_eq!(auto(&project, "cat half").stdout, "half\n");
-    assert_eq!(project.output(&["clean", "--all"]).code, Some(0));
+    assert_eq!(project.output(&["clean", "--all", "--yes"]).code, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -40,17 +40,46 @@ async fn status_and_clean_distinguish_live_from_dead() {
     assert!(living.try_wait().expect("our own child").is_none(), "the living one still runs");
     assert_eq!(engine::containers(prefix).await.len(), 2);
     assert_eq!(running(&project), "2", "the living one's task and its proxy");
-    let all = project.output(&["clean", "--all"]);
-    assert!(all.stderr.contains("another run uses them"), "{all:?}");
+    let all = project.output(&["clean", "--all", "--yes"]);
+    all.fails(125, "error: another run uses images and state, so they stay");
 
     kill_process(Pid::from_child(&living), Signal::TERM).expect("our own child");
     assert_eq!(living.wait().expect("our own child").code(), Some(143));
-    let all = project.output(&["clean", "--all"]);
-    assert!(all.stdout.contains("no ended run left anything\nremoved the egress network"), "{all:?}");
+    let all = project.output(&["clean"]);
+    assert!(all.stdout.ends_with("no ended run left anything\n"), "{all:?}");
     assert_nothing_left(prefix).await;
     let status = project.output(&["status"]).stdout;
     assert!(status.starts_with("Engine ") && status.ends_with("\nnothing is there\n"), "{status}");
     assert_eq!(running(&project), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_and_state_are_removed_only_once_the_user_agrees() {
+    let project = Project::with_prefix("e2e-cli-clean");
+    assert_eq!(project.wary(&["trust"]).output().expect("the command").status.code(), Some(0));
+    let run =
+        ["run", "--workspace", "copy", "--", "sh", "-c", "mkdir -p a/b; echo new > a/b/file; chmod 0 a"];
+    let ended: Ended = project.wary(&run).output().expect("the command").into();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let state = project.state().join("sandbox");
+    let images = || project.output(&["image", "list", "--output", "json"]).json()["images"].clone();
+    assert_ne!(images(), Value::Array(Vec::new()), "the control: there are some");
+
+    let asked = project.output(&["clean", "--all"]);
+    asked.fails(2, "hint: --yes removes them without a question");
+    let path = project.path().canonicalize().expect("a folder");
+    let expected = format!("changes that are not applied, of {}: ", path.display());
+    assert!(asked.stderr.contains(&expected), "{asked:?}");
+    let kept: Ended = project.wary(&["diff"]).output().expect("the command").into();
+    assert_eq!((kept.code, kept.stdout.contains("a/")), (Some(0), true), "trusted still: {kept:?}");
+
+    let removed = project.output(&["clean", "--all", "--yes"]);
+    assert_eq!(removed.code, Some(0), "{removed:?}");
+    assert!(removed.stdout.ends_with(&format!("removed {}\n", state.display())), "{removed:?}");
+    assert!(!state.exists());
+    let again: Ended = project.wary(&["run", "true"]).output().expect("the command").into();
+    again.fails(125, "sandbox trust");
+    assert_eq!(images(), Value::Array(Vec::new()));
 }
 
 /// The number of containers that run, as the table has it.

@@ -1,7 +1,6 @@
 //! `allowlist learn`: the rules that a run would have needed.
 
 use std::fmt::Write as _;
-use std::io::{self, BufRead as _};
 
 use allowlist::{HostPattern, Learnt, LearntRule, LeftOut, PolicyText, Rule};
 use serde::Serialize;
@@ -68,10 +67,7 @@ pub(super) fn is_wanted(
         printer.message("nothing was written; --yes writes it");
         return Ok(false);
     }
-    printer.prompt(format_args!("Write this to {}? [y/N] ", file.label()));
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(Failure::doing("read the answer"))?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    printer.agrees(format_args!("Write this to {}?", file.label()))
 }
 
 fn show(learnt: &Learnt, file: &PolicyFile, changed: &PolicyText, printer: Printer) {

@@ -65,7 +65,7 @@ async fn when_the_command_panics_nothing_is_found_and_its_code_is_the_sandboxs_o
     run.search_host(&places).await;
     run.assert_nothing_found();
     // What is left of it goes with the next run.
-    let cleaned = run.project.output(&["clean", "--all"]);
+    let cleaned = run.project.output(&["clean"]);
     assert_eq!(cleaned.code, Some(0), "{cleaned:?}");
     assert_nothing_left(run.prefix).await;
     run.search_host(&places).await;
@@ -80,7 +80,7 @@ async fn the_control_a_command_that_panics_with_the_usual_hook_is_found_out() {
     panic(&mut run, Signal::USR2);
     run.search_host(&places).await;
     assert_found_on_stderr(&run);
-    let cleaned = run.project.output(&["clean", "--all"]);
+    let cleaned = run.project.output(&["clean"]);
     assert_eq!(cleaned.code, Some(0), "{cleaned:?}");
 }
 
