@@ -11,6 +11,7 @@ mod exec;
 mod exec_in_run;
 mod gate;
 mod git;
+mod hostile_repository;
 mod image;
 mod learn;
 mod left_behind;

@@ -13,15 +13,15 @@ use tempfile::TempDir;
 use super::project::{Ended, PREFIX, Project, config};
 use super::stand_in::RESULT;
 
-const KEY: &str = "sk-ant-api03-zeroconfig0123456789abcdefghijklmnopqrstuvwxyz";
+pub(super) const KEY: &str = "sk-ant-api03-zeroconfig0123456789abcdefghijklmnopqrstuvwxyz";
 
 /// A machine on which the user said how engine and world are reached, and a fresh repository.
-struct Machine {
+pub(super) struct Machine {
     folder: TempDir,
 }
 
 impl Machine {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         base_image().await;
         let machine = Self { folder: tempfile::tempdir().expect("a folder") };
         for folder in ["config/sandbox", "bin", "repository"] {
@@ -35,11 +35,11 @@ impl Machine {
         machine
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(super) fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
     }
 
-    fn sandbox(&self, folder: &Path, arguments: &[&str]) -> Command {
+    pub(super) fn sandbox(&self, folder: &Path, arguments: &[&str]) -> Command {
         let setting = Setting::of_this_run();
         let mut command = Command::new(&setting.sandbox_bin);
         command
@@ -56,7 +56,7 @@ impl Machine {
         command
     }
 
-    fn ended(&self, arguments: &[&str]) -> Ended {
+    pub(super) fn ended(&self, arguments: &[&str]) -> Ended {
         let mut command = self.sandbox(&self.path("repository"), arguments);
         command.env("ANTHROPIC_API_KEY", KEY).output().expect("the sandbox command").into()
     }
