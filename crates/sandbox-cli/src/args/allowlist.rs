@@ -21,7 +21,7 @@ pub(crate) enum AllowlistCommand {
     Why(WhyArgs),
     /// Add the rules that a run would have needed
     Learn(LearnArgs),
-    /// Add rules for reading from where the image's pip, npm, cargo and apt fetch packages
+    /// Add rules for reading from where the image's pip, npm, cargo, go, maven and apt fetch packages
     Packages(PackagesArgs),
     /// Show which requests of past runs another allowlist would judge in another way
     Simulate(SimulateArgs),
@@ -199,11 +199,13 @@ pub(crate) enum PackageClient {
     Pip,
     Npm,
     Cargo,
+    Go,
+    Maven,
     Apt,
 }
 
 impl PackageClient {
-    pub(crate) const ALL: [Self; 4] = [Self::Pip, Self::Npm, Self::Cargo, Self::Apt];
+    pub(crate) const ALL: [Self; 6] = [Self::Pip, Self::Npm, Self::Cargo, Self::Go, Self::Maven, Self::Apt];
 }
 
 impl fmt::Display for PackageClient {
@@ -212,6 +214,8 @@ impl fmt::Display for PackageClient {
             Self::Pip => "pip",
             Self::Npm => "npm",
             Self::Cargo => "cargo",
+            Self::Go => "go",
+            Self::Maven => "maven",
             Self::Apt => "apt",
         })
     }

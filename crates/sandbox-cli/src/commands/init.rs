@@ -1,10 +1,11 @@
 //! `init`: the files of a project, for its languages and its agent.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::Path;
 
-use crate::args::{ImageArgs, InitArgs};
+use crate::args::{ImageArgs, InitArgs, PackageClient};
 use crate::config::Environment;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -13,18 +14,19 @@ use crate::settings::{Needs, NewFiles, Project};
 
 use super::agent::agent_of;
 
-/// A manifest, and the packages of Debian that its language needs beside those of the default image.
-const LANGUAGES: [(&str, &[&str]); 10] = [
-    ("Cargo.toml", &["cargo", "rustc"]),
-    ("go.mod", &["golang-go"]),
-    ("package.json", &[]),
-    ("pyproject.toml", &[]),
-    ("requirements.txt", &[]),
-    ("CMakeLists.txt", &["cmake"]),
-    ("pom.xml", &["default-jdk-headless", "maven"]),
-    ("build.gradle", &["default-jdk-headless", "gradle"]),
-    ("Gemfile", &["bundler", "ruby-dev"]),
-    ("composer.json", &["composer", "php-cli"]),
+/// A manifest, the packages of Debian that its language needs beside those of the default image, and what fetches its dependencies, where
+/// `allowlist packages` knows that.
+const LANGUAGES: [(&str, &[&str], Option<PackageClient>); 10] = [
+    ("Cargo.toml", &["cargo", "rustc"], Some(PackageClient::Cargo)),
+    ("go.mod", &["golang-go"], Some(PackageClient::Go)),
+    ("package.json", &[], Some(PackageClient::Npm)),
+    ("pyproject.toml", &[], Some(PackageClient::Pip)),
+    ("requirements.txt", &[], Some(PackageClient::Pip)),
+    ("CMakeLists.txt", &["cmake"], None),
+    ("pom.xml", &["default-jdk-headless", "maven"], Some(PackageClient::Maven)),
+    ("build.gradle", &["default-jdk-headless", "gradle"], None),
+    ("Gemfile", &["bundler", "ruby-dev"], None),
+    ("composer.json", &["composer", "php-cli"], None),
 ];
 
 /// Writes what is missing in the current folder, and trusts that.
@@ -46,8 +48,8 @@ fn init_where(
     let project = read()?;
     let agent = agent_of(args.agent.as_deref(), &project)?;
     let has = |name: &str| project.resolver.find(&project.root.join(name)).is_ok_and(|found| found.is_file());
-    let found: Vec<_> = LANGUAGES.iter().filter(|(manifest, _)| has(manifest)).collect();
-    let packages: Vec<&str> = found.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
+    let found: Vec<_> = LANGUAGES.iter().filter(|(manifest, ..)| has(manifest)).collect();
+    let packages: Vec<&str> = found.iter().flat_map(|(_, packages, _)| packages.iter().copied()).collect();
     let files = NewFiles::new(&project, &agent, &packages, environment);
     let mut written = Vec::new();
     for file in files.all {
@@ -73,6 +75,14 @@ fn init_where(
         format!("`export {}=…`, then ", key.first().unwrap_or(&"KEY"))
     };
     let trust = if rest { "`sandbox trust`, then " } else { "" };
+    let clients: BTreeSet<String> =
+        found.iter().filter_map(|(_, _, client)| Some(client.as_ref()?.to_string())).collect();
+    if !clients.is_empty() {
+        let clients = clients.into_iter().collect::<Vec<_>>().join(" ");
+        printer.message(format_args!(
+            "for tasks that fetch dependencies: {trust}`sandbox allowlist packages {clients}`"
+        ));
+    }
     printer.message(format_args!("next: {trust}{export}`sandbox agent \"…\"`, or `sandbox run -- make`"));
     Ok(ExitStatus::Success)
 }

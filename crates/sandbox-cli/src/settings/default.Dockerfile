@@ -5,3 +5,5 @@ RUN apt-get update \
         bash build-essential ca-certificates curl git less nodejs npm openssh-client procps \
         python3 python3-pip python3-venv ripgrep \
     && rm -rf /var/lib/apt/lists/*
+# The image has no other user of its Python, so pip may install into it.
+ENV PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore

@@ -144,7 +144,9 @@ async fn the_files_of_init_are_trusted_and_work() {
     fs::write(machine.path("repository/Cargo.toml"), "").expect("a file");
     let init = machine.ended(&["init"]);
     assert_eq!((init.code, init.stdout.lines().count()), (Some(0), 4), "{init:?}");
-    assert!(init.stderr.starts_with("next: `sandbox agent "), "{init:?}");
+    let expected =
+        "for tasks that fetch dependencies: `sandbox allowlist packages cargo`\nnext: `sandbox agent ";
+    assert!(init.stderr.starts_with(expected), "{init:?}");
     let ended = machine.ended(&["agent", "hello"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let answer = ended.stdout.trim();

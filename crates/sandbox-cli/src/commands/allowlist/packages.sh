@@ -34,6 +34,28 @@ EOF
             CARGO_NET_RETRY=0 cargo fetch 2>&1 |
             sed -n 's|.*`\(https\{0,1\}://[^`]*\)/config.json`.*|cargo \1/|p'
         ;;
+    go)
+        # `direct` and `off` name no host, and the checksum database is named by its host.
+        go env GOPROXY | tr ',|' '\n\n' | sed -n 's|^https\{0,1\}://|go &|p'
+        go env GOSUMDB | sed -n 's|^\([a-z0-9.-]*\.[a-z0-9.-]*\).*|go https://\1/|p'
+        ;;
+    maven)
+        # What its own library has built in, and the mirrors that its settings name.
+        python3 - "$(readlink -f "$(command -v mvn)")" << 'EOF'
+import glob, os, re, sys, zipfile
+home = os.path.dirname(os.path.dirname(sys.argv[1]))
+texts = []
+for library in glob.glob(home + "/lib/maven-model-builder*.jar"):
+    with zipfile.ZipFile(library) as archive:
+        texts.append(archive.read("org/apache/maven/model/pom-4.0.0.xml").decode())
+for settings in (home + "/conf/settings.xml", os.path.expanduser("~/.m2/settings.xml")):
+    if os.path.exists(settings):
+        texts.append("".join(re.findall(r"<mirror>.*?</mirror>", open(settings).read(), re.S)))
+for text in texts:
+    for url in re.findall(r"<url>\s*(\S+)\s*</url>", re.sub(r"<!--.*?-->", "", text, flags=re.S)):
+        print("maven", url)
+EOF
+        ;;
     apt)
         # The first has what was fetched before, the second what would be fetched.
         apt-get indextargets --format 'apt $(SITE)'
