@@ -33,13 +33,22 @@ pub(crate) struct Writer<'a> {
 
 impl Writer<'_> {
     /// Refs, and what hangs on them. Fails where a ref is no longer what was planned for.
-    pub(crate) fn refs(&self, plan: &Plan, points: FailPoints<'_>) -> Result<(), Error> {
+    /// `has_begun` says whether something was written: each transaction is all or nothing.
+    pub(crate) fn refs(
+        &self,
+        plan: &Plan,
+        has_begun: &mut bool,
+        points: FailPoints<'_>,
+    ) -> Result<(), Error> {
         self.transaction(&plan.early)?;
+        *has_begun |= !plan.early.is_empty();
         stopped(points, FailPoint::Early)?;
         self.transaction(&plan.updates)?;
+        *has_begun |= !plan.updates.is_empty();
         stopped(points, FailPoint::Refs)?;
         for (name, target) in &plan.symbolic {
             self.symbolic(name.as_str(), target.as_str())?;
+            *has_begun = true;
         }
         stopped(points, FailPoint::Symbolic)?;
         if let Some(stashes) = plan.stashes.as_ref().filter(|stashes| !stashes.is_empty()) {

@@ -3,9 +3,11 @@
 //! An overlay shows what lies below it as that is now, or as it was when the kernel looked first. Git in a task would take what the host
 //! does for its own, and write it down: by packing refs, for one. So these lie in the upper layer from the start.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{SeekFrom, seek};
 use sandbox_files::overlay::note_opaque;
 use sandbox_files::tree::{self, Facts, Tree};
 
@@ -30,7 +32,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// When the repository cannot be read or has more than 100,000 loose refs, when its index or packed refs have more than 256 MiB, when
+    /// When the repository cannot be read or has more than 100,000 loose refs, when its index or packed refs have more than 256 MiB or holes, when
     /// the file system takes no extended attributes, or `upper` has something of it already. What was copied until then is left there.
     pub fn freeze(host: &HostRepository, upper: Tree) -> Result<Self, Error> {
         let failed = || Error::files("copy what a task sees of", host.path());
@@ -64,6 +66,9 @@ impl Freezer<'_> {
     fn file(&self, path: &Path, most: u64) -> io::Result<bool> {
         if self.from.facts(path)?.is_none_or(|facts| facts.kind != tree::Kind::File) {
             return Ok(false);
+        }
+        if self.from.file(path).is_ok_and(|file| has_holes(&file)) {
+            return Err(io::Error::other(format!("`{}` has holes: git did not write it", path.display())));
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         let copied =
@@ -126,6 +131,12 @@ impl Freezer<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a large file takes less room than its size says: its copy would take more.
+fn has_holes(file: &File) -> bool {
+    let size = file.metadata().map_or(0, |facts| facts.len());
+    size > 1 << 20 && seek(file, SeekFrom::Hole(0)).is_ok_and(|hole| hole < size)
 }
 
 /// What goes while it is read is not there.

@@ -248,7 +248,10 @@ impl Said {
     pub(crate) fn message(&self) -> String {
         let text = String::from_utf8_lossy(self.messages.get(..SHOWN).unwrap_or(&self.messages));
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let text = lines.collect::<Vec<_>>().join("; ");
+        let mut text = lines.collect::<Vec<_>>().join("; ");
+        if text.is_empty() {
+            text.push_str("git did not say why");
+        }
         text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
     }
 }

@@ -17,10 +17,11 @@ use crate::object_id::{ObjectId, lines};
 use crate::objects::{Group, Sieve, Sifted, is_connected, kinds};
 use crate::pack_file;
 use crate::plan::{Next, Plan, Situation};
+use crate::recorded::Recorded;
 use crate::refs::RefValue;
 use crate::report::Report;
 use crate::repository::HostRepository;
-use crate::state::{Part, Snapshot, State};
+use crate::state::{Part, Snapshot, State, odd_name};
 use crate::view::{Found, View};
 use crate::{Error, Limits, RunName};
 
@@ -43,6 +44,7 @@ pub struct Import<'a> {
     /// What is left besides what a plan leaves.
     left: Report,
     report: Report,
+    recorded: Recorded,
 }
 
 impl<'a> Import<'a> {
@@ -90,14 +92,24 @@ impl<'a> Import<'a> {
             kinds: BTreeMap::new(),
             left: Report::default(),
             report: Report::default(),
+            recorded: Recorded::default(),
         };
         import.leave(view)?;
         import.read_index();
         let now = import.now()?;
         let git = import.git();
         import.objects(view, &git, &now)?;
-        import.report = import.plan(&import.with_new(&git), &now)?.report;
+        let git = import.with_new(&git);
+        let plan = import.plan(&git, &now)?;
+        import.recorded = Recorded::of(&git, &now, &plan, import.index.as_ref(), host.format())?;
+        import.report = plan.report;
         Ok(import)
+    }
+
+    /// Of which files git will have other versions.
+    #[must_use]
+    pub fn recorded(&self) -> &Recorded {
+        &self.recorded
     }
 
     /// What comes, and what stays behind, as things are.
@@ -218,8 +230,8 @@ impl<'a> Import<'a> {
                 Some(locked)
             }
         };
+        writer.refs(&plan, has_begun, points)?;
         *has_begun = true;
-        writer.refs(&plan, points)?;
         if let Some(head) = &plan.head {
             writer.head(head)?;
         }
@@ -361,7 +373,8 @@ impl<'a> Import<'a> {
 
     /// What nothing is made of.
     fn leave(&mut self, view: &View) -> Result<(), Error> {
-        for (path, why) in self.task.odd.iter().filter(|(path, _)| !self.start.odd.contains(path)) {
+        let is_new = |path: &Path| !self.start.odd.contains(&odd_name(path));
+        for (path, why) in self.task.odd.iter().filter(|(path, _)| is_new(path)) {
             self.left.leave(path.to_string_lossy(), *why);
         }
         left::list(view, self.host, &mut self.left)?;

@@ -27,6 +27,15 @@ const SUBMODULE: u32 = 0o160_000;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Index(BTreeMap<(Vec<u8>, u8), (u32, ObjectId)>);
 
+/// Whether `id` names a file of this content.
+pub(crate) fn is_of(id: &ObjectId, content: &[u8]) -> bool {
+    let head = format!("blob {}\0", content.len());
+    match id.as_str().len() {
+        40 => hex(&Sha1::new().chain_update(&head).chain_update(content).finalize()) == id.as_str(),
+        _ => hex(&Sha256::new().chain_update(&head).chain_update(content).finalize()) == id.as_str(),
+    }
+}
+
 impl Index {
     /// What the file `index` in `view`, the folder of a work tree's `HEAD`, says of the paths that `wanted` names: nothing where there is
     /// none, and `None` where it is not understood.
@@ -76,12 +85,14 @@ impl Index {
     /// Whether it records `content` of the file `path`, as it is: no filter of the host's is asked for what it would make of that.
     #[must_use]
     pub fn records(&self, path: &Path, content: &[u8]) -> bool {
-        let head = format!("blob {}\0", content.len());
-        let is_of = |id: &ObjectId| match id.as_str().len() {
-            40 => hex(&Sha1::new().chain_update(&head).chain_update(content).finalize()) == id.as_str(),
-            _ => hex(&Sha256::new().chain_update(&head).chain_update(content).finalize()) == id.as_str(),
-        };
-        self.0.get(&(path.as_os_str().as_bytes().to_vec(), 0)).is_some_and(|(_, id)| is_of(id))
+        let entry = self.0.get(&(path.as_os_str().as_bytes().to_vec(), 0));
+        entry.is_some_and(|(_, id)| is_of(id, content))
+    }
+
+    /// The versions of `path`, one for each stage.
+    pub(crate) fn versions(&self, path: &Path) -> impl Iterator<Item = &ObjectId> {
+        let at = |stage| (path.as_os_str().as_bytes().to_vec(), stage);
+        self.0.range(at(0)..=at(u8::MAX)).map(|(_, (_, id))| id)
     }
 
     fn changed<'a>(&'a self, before: &'a Self) -> BTreeSet<&'a [u8]> {

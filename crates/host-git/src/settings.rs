@@ -81,6 +81,10 @@ impl Settings {
 
 /// Whether a task may give a setting these values.
 fn judge(name: &str, new: &[Vec<u8>], context: &Context<'_>) -> Result<(), &'static str> {
+    if name.contains(char::REPLACEMENT_CHARACTER) {
+        // Git would be asked for another one.
+        return Err("its name is not UTF-8");
+    }
     let middle = name.strip_prefix("branch.").and_then(|rest| rest.rsplit_once('.'));
     let Some((branch, key @ ("remote" | "merge"))) = middle else {
         return Err("only `branch.NAME.remote` and `branch.NAME.merge` come");
@@ -183,6 +187,13 @@ mod tests {
         );
         // A branch that was there without a remote gets one.
         check(&with("[branch \"old\"]\n remote = origin\n"), &[("branch.old.remote", true)]);
+        // Neither of the two is text.
+        let bytes = |text: &[u8]| Settings::of(&config::settings(text).unwrap());
+        let host = bytes(b"[branch \"caf\xe9\"]\n remote = origin\n");
+        let (at_start, never) = (host.digests(), |_: &RefName| false);
+        let context = Context { at_start: &at_start, host: &host, is_branch: &never, is_new: &never };
+        let gone: Vec<_> = bytes(b"").changes(&context).into_iter().map(|change| change.stays).collect();
+        assert_eq!(gone, [Some("its name is not UTF-8")]);
         // A branch that is gone takes its settings along.
         let gone = format!("{HOST}[branch \"gone\"]\n remote = origin\n merge = refs/heads/gone\n");
         check_with(&gone, HOST, &[("branch.gone.merge", true), ("branch.gone.remote", true)]);

@@ -25,9 +25,9 @@ use crate::{Error, Limits, config, index};
 pub struct Snapshot {
     pub(crate) format: Format,
     pub(crate) refs: Refs,
-    /// What is below `refs`, and is none.
+    /// What is below `refs`, and is none: paths as [`odd_name`] has them.
     #[serde(default)]
-    pub(crate) odd: BTreeSet<PathBuf>,
+    pub(crate) odd: BTreeSet<String>,
     /// Whether it was read, and is not only what everything else is compared with.
     #[serde(default)]
     pub(crate) is_of_host: bool,
@@ -91,7 +91,7 @@ impl Snapshot {
             format,
             is_of_host: true,
             refs,
-            odd: odd.into_iter().map(|(path, _)| path).collect(),
+            odd: odd.iter().map(|(path, _)| odd_name(path)).collect(),
             head: head.here(),
             index: index(&view.read(&host.own("index"), OWN_FILE), format).here().map(|index| index.digest),
             stash,
@@ -201,6 +201,11 @@ impl State {
             settings: settings(view, host, limits)?,
         })
     }
+}
+
+/// A path as text, whatever its bytes are.
+pub(crate) fn odd_name(path: &Path) -> String {
+    path.as_os_str().as_encoded_bytes().escape_ascii().to_string()
 }
 
 /// The commit that `head` is at, by `table`.

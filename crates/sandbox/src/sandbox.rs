@@ -23,7 +23,7 @@ use crate::verify::{self, VerifyReport, VerifySpec};
 use sandbox_gate::Gate;
 use sandbox_podman::{Capabilities, Engine, EngineFacts};
 use sandbox_ssh::{SshScope, Unlock};
-use sandbox_workspace::WorkspaceGuard;
+use sandbox_workspace::{Patience, WorkspaceGuard};
 
 /// Runs tasks in containers of one engine. See the crate's example for its life. A clone is the same sandbox.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ impl Sandbox {
         let sandbox = Self { shared, runs: Arc::default() };
         if !on_demand {
             // Neither is dropped half done when the other fails.
-            let (swept, prepared) = tokio::join!(sandbox.remove_left(), sandbox.prepare());
+            let (swept, prepared) = tokio::join!(sandbox.remove_left(Patience::Start), sandbox.prepare());
             // The caller gets no report of it.
             let swept = swept.map(|report| task::log_git(&report.git));
             if let Err(error) = swept.and(prepared) {
@@ -303,13 +303,13 @@ impl Sandbox {
     ///
     /// When the engine fails.
     pub async fn sweep(&self) -> Result<SweepReport, SandboxError> {
-        let mut report = self.remove_left().await?;
+        let mut report = self.remove_left(Patience::Whole).await?;
         report.networks.extend(self.shared.remove_unused_network().await?);
         Ok(report)
     }
 
     /// Removes what dead instances left.
-    async fn remove_left(&self) -> Result<SweepReport, SandboxError> {
+    async fn remove_left(&self, patience: Patience) -> Result<SweepReport, SandboxError> {
         self.shared.remove_old_files();
         let Ok(engine) = self.shared.engine() else {
             return Ok(SweepReport::default());
@@ -317,7 +317,7 @@ impl Sandbox {
         let mut report = reap::sweep(engine, self.shared.prefix()).await?;
         // What may still be written is not imported.
         if report.failed.is_empty() {
-            report.git = WorkspaceGuard::recover(self.shared.all_views()).await?;
+            report.git = WorkspaceGuard::recover(self.shared.all_views(), patience).await?;
         }
         Ok(report)
     }

@@ -39,7 +39,7 @@ mod workspace_guard;
 pub use copy::{Applied, ApplyOptions, Change, ChangeKind, EntryKind, HeldBack, Versions, WorkspaceCopy};
 pub use error::{WorkspaceError, sanitized};
 pub use git_identity::{GitIdentity, git_configurations};
-pub use git_view::{FailedImport, GitChanges, RepositoryChanges, WaitingSetting};
+pub use git_view::{FailedImport, GitChanges, Patience, RepositoryChanges, WaitingSetting};
 pub use invalid::InvalidSpec;
 pub use mount::Mount;
 pub use outside::{OutsideRepository, OutsideRepositoryError};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::copy::{CopyInUse, WorkspaceCopy, take_outside};
 use super::error::WorkspaceError;
-use super::git_view::{GitChanges, Views, recover};
+use super::git_view::{GitChanges, Patience, Views, recover};
 use super::mount::Mount;
 use super::outside::stand_ins;
 use super::tampered::TamperedPath;
@@ -134,8 +134,8 @@ impl WorkspaceGuard {
     /// # Errors
     ///
     /// When that ends in its middle. What cannot be imported is no error: it is reported, and stays.
-    pub async fn recover(views: PathBuf) -> Result<GitChanges, WorkspaceError> {
-        blocking(move || recover(&views)).await
+    pub async fn recover(views: PathBuf, patience: Patience) -> Result<GitChanges, WorkspaceError> {
+        blocking(move || recover(&views, patience)).await
     }
 }
 

@@ -10,7 +10,10 @@ use serde::Serialize;
 
 use super::super::error::WorkspaceError;
 use super::super::fingerprint::ContentFingerprint;
-use super::super::git_view::{self, GitChanges, WaitingSetting, git_changes};
+use super::super::git_view::{
+    self, GitChanges, Opened, RepositoryChanges, WaitingSetting, git_changes, is_listed,
+};
+use super::super::host_follow::HostFollows;
 use super::super::path_text::PathText;
 use super::super::protection::Protection;
 use super::change::{Change, ChangeKind, EntryKind, HeldBack};
@@ -62,50 +65,64 @@ pub(super) struct Judged {
 }
 
 impl Comparison {
-    /// What differs, of a copy in `folder`.
-    pub(super) fn judged(&self, folder: &Path, protection: &Protection) -> Result<Judged, WorkspaceError> {
+    /// The repositories that tasks left something of, of a copy in `folder`.
+    pub(super) fn opened(&self, folder: &Path) -> Result<Vec<Opened<'_>>, WorkspaceError> {
+        self.repositories.opened(&self.host, folder, |_| true)
+    }
+
+    /// What differs, beside what `imports` would bring of the repositories `opened`.
+    pub(super) fn judged(
+        &self,
+        opened: &[Opened<'_>],
+        imports: &mut Imports<'_>,
+        protection: &Protection,
+    ) -> Result<Judged, WorkspaceError> {
         let Differences { mut changes, left } = self.differences(protection)?;
-        let waiting = if changes.iter().any(|change| change.held_back.is_some()) {
-            hold_recorded(&mut changes, &self.repositories.opened(&self.host, folder, |_| true)?)
-        } else {
-            BTreeSet::new()
-        };
+        let follows = HostFollows::find(&self.host, protection, &self.names);
+        let is_protected = |path: &Path| follows.covers(path) || is_listed(protection, path);
+        let waiting = hold_recorded(&mut changes, opened, imports, &self.host, is_protected);
         Ok(Judged { changes, left, waiting })
     }
 }
 
-/// Applies what `from` found, whose copy is kept in `folder`.
+/// Applies what `from` finds, whose copy is kept in `folder`.
 pub(super) fn apply(
     from: &Comparison,
-    judged: Judged,
     folder: &Path,
     options: &ApplyOptions,
     fail_points: FailPoints<'_>,
 ) -> Result<Applied, WorkspaceError> {
     let free = from.host.folder(Path::new("")).and_then(room::free);
     let free = free.map_err(|source| WorkspaceError::new("look for room in", from.host.path(), source))?;
-    apply_within(from, judged, folder, options, free, fail_points)
+    apply_within(from, folder, options, free, fail_points)
 }
 
 /// The same where `free` bytes may be used.
 fn apply_within(
     from: &Comparison,
-    judged: Judged,
     folder: &Path,
     options: &ApplyOptions,
     free: u64,
     fail_points: FailPoints<'_>,
 ) -> Result<Applied, WorkspaceError> {
+    let run = format!("copy-{:08x}", rand::rng().random::<u32>());
+    let opened = from.opened(folder)?;
+    let mut imports = Imports::prepare(&opened, &git_view::run(&run), folder)?;
+    let judged = from.judged(&opened, &mut imports, &options.protection)?;
     let waiting = if options.include_held_back { BTreeSet::new() } else { judged.waiting };
     let (applied, held_back) = sort(judged.changes, options);
     if !options.force {
         refuse_conflicts(from, &applied)?;
     }
-    let run = format!("copy-{:08x}", rand::rng().random::<u32>());
-    let opened = from.repositories.opened(&from.host, folder, |path| !waiting.contains(path))?;
-    let imports = Imports::prepare(&opened, &git_view::run(&run), folder)?;
+    let mut reports = imports.reports(&waiting);
+    reports.retain(|report| report.waits);
+    let imports = imports.without(&waiting);
     let taken = taken(&options.git_settings, &imports, folder)?;
-    let git = |repositories| GitChanges { repositories, left: judged.left.clone(), ..GitChanges::default() };
+    let git = |came: Vec<RepositoryChanges>| GitChanges {
+        repositories: came.into_iter().chain(reports.iter().cloned()).collect(),
+        left: judged.left.clone(),
+        ..GitChanges::default()
+    };
     let mut keeps = Kept::of(&held_back);
     let mut keeps_outside = false;
     for path in &waiting {

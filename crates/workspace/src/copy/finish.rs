@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sandbox_files::tree::Tree;
 
 use super::super::error::WorkspaceError;
-use super::super::git_view::git_changes;
+use super::super::git_view::{RepositoryChanges, git_changes};
 use super::commit::{self, Undone};
 use super::fail_point::{FailPoint, FailPoints, stopped};
 use super::imports::{self, Failed};
@@ -19,9 +19,37 @@ use super::{notes, sync};
 pub(super) fn recover(folder: &Path, fail_points: FailPoints<'_>) -> Result<(), WorkspaceError> {
     match Journal::read(folder)? {
         Some(journal) => {
-            finish(journal, folder, |journal| imports::again(journal, folder).map(drop), fail_points)
+            let again = |journal: &Journal| {
+                imports::again(journal, folder)?.iter().for_each(report);
+                Ok(())
+            };
+            finish(journal, folder, again, fail_points)
         }
         None => Ok(()),
+    }
+}
+
+/// Nobody else says what came by an apply that was interrupted.
+fn report(done: &RepositoryChanges) {
+    let left = done.report.left.iter().map(|left| left.path.as_str()).collect::<Vec<_>>().join(", ");
+    tracing::warn!(
+        repository = %done.path.display().to_string().escape_debug(),
+        refs = done.report.refs.len(),
+        stays_behind = %left.escape_debug(),
+        "what an interrupted apply had begun is done"
+    );
+}
+
+/// Gives up what [`recover`] cannot finish: what came until then stays. Whether nothing is left to be done.
+pub(super) fn abandon(folder: &Path) -> Result<bool, WorkspaceError> {
+    match Journal::read(folder)? {
+        // It was undone.
+        None => Ok(true),
+        // The files are there, and a part of what is in repositories.
+        Some(journal) if journal.phase == Phase::Importing => {
+            end(&journal, folder, &mut |_| true).map(|()| true)
+        }
+        Some(_) => Ok(false),
     }
 }
 

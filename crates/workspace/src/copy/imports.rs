@@ -1,21 +1,23 @@
 //! The part of an apply that repositories are: prepared before anything is written, and committed after the files.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::Tree;
-use sandbox_host_git::{Error, HostRepository, Import, RunName};
+use sandbox_host_git::{Error, HostRepository, Import, Recorded, RunName};
 
 use super::super::error::WorkspaceError;
-use super::super::git_view::{Opened, RepositoryChanges, WaitingSetting, git_changes, is_in_git, run};
+use super::super::git_view::{Opened, RepositoryChanges, WaitingSetting, git_changes, hint, is_in_git, run};
 use super::change::{Change, HeldBack};
 use super::journal::{Journal, Phase};
 use super::repositories::Repositories;
 
 /// What is to be written to repositories.
+#[derive(Default)]
 pub(super) struct Imports<'a> {
     all: Vec<(&'a Opened<'a>, Import<'a>)>,
+    hints: BTreeMap<PathBuf, String>,
 }
 
 /// Why it is not.
@@ -40,7 +42,29 @@ impl<'a> Imports<'a> {
                 all.push((opened, import));
             }
         }
-        Ok(Self { all })
+        Ok(Self { all, hints: BTreeMap::new() })
+    }
+
+    fn recorded(&self, path: &Path) -> Option<&Recorded> {
+        let mut all = self.all.iter();
+        all.find(|(opened, _)| opened.known.path() == path).map(|(_, import)| import.recorded())
+    }
+
+    /// What would come, of repositories of which those in `waiting` do not.
+    pub(super) fn reports(&self, waiting: &BTreeSet<PathBuf>) -> Vec<RepositoryChanges> {
+        let report = |(opened, import): &(&Opened<'_>, Import<'_>)| {
+            let mut changes = changes(opened, import);
+            changes.waits = waiting.contains(&changes.path);
+            changes.report.hints.extend(self.hints.get(&changes.path).cloned());
+            changes
+        };
+        self.all.iter().map(report).collect()
+    }
+
+    /// Those that do not wait.
+    pub(super) fn without(mut self, waiting: &BTreeSet<PathBuf>) -> Self {
+        self.all.retain(|(opened, _)| !waiting.contains(opened.known.path()));
+        self
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -128,30 +152,41 @@ pub(super) fn again(journal: &Journal, folder: &Path) -> Result<Vec<RepositoryCh
 }
 
 /// Holds back all of a work tree in which git recorded something that is held back: a merge or a switch changes files, the index and what
-/// `HEAD` names together. Returns the repositories that wait with it.
+/// `HEAD` names together; and one in which it recorded a protected file in a version that the host does not have, whatever its own file is by
+/// now: git on the host would write that with `git stash` or `git checkout`. Returns the repositories that wait with it.
 ///
 /// Where one of those files is held back and the rest is applied, git on the host takes the old content for a change of the user's.
-pub(super) fn hold_recorded(changes: &mut [Change], opened: &[Opened<'_>]) -> BTreeSet<PathBuf> {
+pub(super) fn hold_recorded(
+    changes: &mut [Change],
+    opened: &[Opened<'_>],
+    imports: &mut Imports<'_>,
+    host: &Tree,
+    is_protected: impl Fn(&Path) -> bool,
+) -> BTreeSet<PathBuf> {
     let mut waiting = BTreeSet::new();
     for repository in opened {
         let Some(work_tree) = repository.known.work_tree() else {
             continue;
         };
+        let path = repository.known.path();
+        let later = imports.recorded(path).and_then(|it| hint(host, work_tree, it, &is_protected));
+        let is_later = later.is_some();
+        imports.hints.extend(later.map(|later| (path.to_owned(), later)));
         let is_held = |change: &&Change| {
             change.held_back.is_some() && change.path.starts_with(work_tree) && !is_in_git(&change.path)
         };
         let held: Vec<PathBuf> = changes.iter().filter(is_held).map(|change| change.path.clone()).collect();
-        if held.is_empty() {
+        let is_torn = || {
+            !held.is_empty()
+                && repository.recorded().is_none_or(|recorded| {
+                    let mut recorded = recorded.into_iter().map(|path| work_tree.join(path));
+                    recorded.any(|path| held.iter().any(|held| path.starts_with(held)))
+                })
+        };
+        if !is_later && !is_torn() {
             continue;
         }
-        let is_torn = repository.recorded().is_none_or(|recorded| {
-            let mut recorded = recorded.into_iter().map(|path| work_tree.join(path));
-            recorded.any(|path| held.iter().any(|held| path.starts_with(held)))
-        });
-        if !is_torn {
-            continue;
-        }
-        waiting.insert(repository.known.path().to_owned());
+        waiting.insert(path.to_owned());
         for change in changes.iter_mut() {
             if change.held_back.is_none() && change.path.starts_with(work_tree) {
                 change.held_back = Some(HeldBack::Repository);

@@ -11,7 +11,7 @@ use sandbox_files::tree::{Kind, Tree};
 use sandbox_files::{FileLock, create_folder, or_absent};
 
 use super::super::error::WorkspaceError;
-use super::super::git_view::{GitChanges, git_changes};
+use super::super::git_view::{GitChanges, any_run, git_changes};
 use super::super::names::Names;
 use super::super::overlay::{UPPER, WORK};
 use super::super::path_text::PathText;
@@ -20,7 +20,8 @@ use super::super::trash;
 use super::apply::{Applied, ApplyOptions};
 use super::change::Change;
 use super::changes::Comparison;
-use super::finish::recover;
+use super::finish::{abandon, recover};
+use super::imports::Imports;
 use super::notes::{
     BEGUN, Begun, TAKEN, begin, lock, note_beginning, now, read_begun, remove_notes, write_begun,
 };
@@ -155,7 +156,7 @@ impl WorkspaceCopy {
 
     /// What changed on both sides until now. From now on, what a task sees of the host is what the host has now.
     fn note_conflicts(mut self) -> Result<BTreeSet<PathBuf>, WorkspaceError> {
-        let changes = self.changes(&Protection::none())?;
+        let changes = self.comparison()?.differences(&Protection::none())?.changes;
         let conflicts = changes.into_iter().filter(|change| change.conflict);
         let conflicts: BTreeSet<PathBuf> = conflicts.map(|change| change.path).collect();
         if conflicts.len() != self.begun.conflicts.len() {
@@ -179,7 +180,11 @@ impl WorkspaceCopy {
     ///
     /// When copy or tree cannot be read; [`WorkspaceError::Unreadable`] where the task made folders deeper than 200.
     pub fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
-        Ok(self.comparison()?.judged(&self.folder, protection)?.changes)
+        let comparison = self.comparison()?;
+        let opened = comparison.opened(&self.folder)?;
+        // What cannot be imported can be looked at.
+        let imports = Imports::prepare(&opened, &any_run(), &self.folder);
+        Ok(comparison.judged(&opened, &mut imports.unwrap_or_default(), protection)?.changes)
     }
 
     /// What the task did in repositories. Blocks, and runs git of the host on what the task left, within limits.
@@ -189,16 +194,10 @@ impl WorkspaceCopy {
     /// When copy or tree cannot be read, or the task left too much.
     pub fn git_changes(&self, protection: &Protection) -> Result<GitChanges, WorkspaceError> {
         let comparison = self.comparison()?;
-        let judged = comparison.judged(&self.folder, protection)?;
-        let opened = comparison.repositories.opened(&comparison.host, &self.folder, |_| true)?;
-        let mut repositories = Vec::new();
-        for repository in &opened {
-            let mut changes = repository.changes(&self.folder)?;
-            changes.waits = judged.waiting.contains(&changes.path);
-            if !changes.is_empty() {
-                repositories.push(changes);
-            }
-        }
+        let opened = comparison.opened(&self.folder)?;
+        let mut imports = Imports::prepare(&opened, &any_run(), &self.folder)?;
+        let judged = comparison.judged(&opened, &mut imports, protection)?;
+        let repositories = imports.reports(&judged.waiting);
         let settings = git_changes::read(&self.folder)?;
         Ok(GitChanges { repositories, left: judged.left, settings, failed: Vec::new() })
     }
@@ -214,23 +213,41 @@ impl WorkspaceCopy {
     pub fn apply(self, options: &ApplyOptions) -> Result<Applied, WorkspaceError> {
         let _lock = lock(&self.folder, self.tree())?;
         recover(&self.folder, &mut |_| true)?;
-        let comparison = self.comparison()?;
-        let judged = comparison.judged(&self.folder, &options.protection)?;
-        apply::apply(&comparison, judged, &self.folder, options, &mut |_| true)
+        apply::apply(&self.comparison()?, &self.folder, options, &mut |_| true)
     }
 
-    /// Throws the changes away, once the container that made them is gone. Blocks.
+    /// Throws the changes away, as [`discard_in`](Self::discard_in) does.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn discard(self) -> Result<(), WorkspaceError> {
+        Self::discard_in(self.folder).map(drop)
+    }
+
+    /// Throws the changes of the copy that is kept in `folder` away, once the container that made them is gone; returns whether there is one.
+    /// What a crashed [`apply`](Self::apply) left is finished or undone first, as far as that can be done. Blocks.
     ///
     /// # Errors
     ///
     /// When the folder cannot be emptied, or a task works with it. The first leaves a copy that can only be discarded again, or begun
     /// again by a task.
-    pub fn discard(self) -> Result<(), WorkspaceError> {
-        let _lock = lock(&self.folder, &self.begun.tree)?;
-        recover(&self.folder, &mut |_| true)?;
-        trash::put(&self.folder, &[UPPER, WORK, GIT])?;
-        trash::empty(&self.folder)?;
-        remove_notes(&self.folder)
+    pub fn discard_in(folder: impl Into<PathBuf>) -> Result<bool, WorkspaceError> {
+        let folder = folder.into();
+        if !folder.exists() {
+            return Ok(false);
+        }
+        let _lock = lock(&folder, &folder)?;
+        if let Err(error) = recover(&folder, &mut |_| true)
+            && !abandon(&folder)?
+        {
+            return Err(error);
+        }
+        let is_there = Self::read(&folder)?.is_some();
+        trash::put(&folder, &[UPPER, WORK, GIT])?;
+        trash::empty(&folder)?;
+        remove_notes(&folder)?;
+        Ok(is_there)
     }
 
     /// At most `limit` bytes of both versions of the file `path`.

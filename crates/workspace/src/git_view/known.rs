@@ -17,7 +17,6 @@ use super::super::git_follow::{Pointer, pointer};
 use super::super::path_text::PathText;
 use super::super::role::text;
 use super::super::trash;
-use super::git_changes::RepositoryChanges;
 
 /// A repository of the host, and what it was when a task got a view of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -179,17 +178,21 @@ impl Opened<'_> {
 
     /// Reads and judges what the task left; nothing is written but in `folder`, that of the view.
     pub(crate) fn prepare(&self, run: &RunName, folder: &Path) -> Result<Import<'_>, WorkspaceError> {
-        let quarantine = folder.join(trash::name());
-        let snapshot = &self.known.snapshot;
-        Import::prepare(&self.host, &self.view, snapshot, run, &Limits::default(), &quarantine).map_err(
-            |source| WorkspaceError::repository("import what the task did in", self.known.path(), source),
-        )
+        self.prepare_within(run, folder, &Limits::default())
     }
 
-    /// What would come.
-    pub(crate) fn changes(&self, folder: &Path) -> Result<RepositoryChanges, WorkspaceError> {
-        let report = self.prepare(&any_run(), folder)?.report().clone();
-        Ok(RepositoryChanges { path: self.known.path().to_owned(), report, waits: false })
+    /// The same within `limits`.
+    pub(crate) fn prepare_within(
+        &self,
+        run: &RunName,
+        folder: &Path,
+        limits: &Limits,
+    ) -> Result<Import<'_>, WorkspaceError> {
+        let quarantine = folder.join(trash::name());
+        let snapshot = &self.known.snapshot;
+        Import::prepare(&self.host, &self.view, snapshot, run, limits, &quarantine).map_err(|source| {
+            WorkspaceError::repository("import what the task did in", self.known.path(), source)
+        })
     }
 }
 

@@ -5,10 +5,13 @@
 pub(crate) mod git_changes;
 mod known;
 mod views;
+mod written_later;
 
 #[cfg(test)]
 mod tests;
 
 pub use git_changes::{FailedImport, GitChanges, RepositoryChanges, WaitingSetting};
 pub(crate) use known::{Found, Known, Opened, any_run, find, is_in_git, is_repository, run};
+pub use views::Patience;
 pub(crate) use views::{Views, recover};
+pub(crate) use written_later::{hint, is_listed};

@@ -12,7 +12,7 @@ use super::super::mount::Mount;
 use super::super::overlay::overlay_folders;
 use super::super::protection::Protection;
 use super::super::watch::Watch;
-use super::{GitChanges, Views, recover};
+use super::{GitChanges, Patience, Views, recover};
 
 /// A tree with a repository, a nested one and a submodule.
 struct Bed {
@@ -169,12 +169,12 @@ fn views_of_a_program_that_was_killed_are_imported_once_and_those_of_others_are_
     let (mounts, watch, views) = bed.began("killed");
     work(&mounts, &bed.tree(), "git commit -q --allow-empty -m lost; git branch topic");
     let (_, _watch, _living) = bed.began("alive");
-    assert!(recover(&bed.views()).is_empty(), "both live");
+    assert!(recover(&bed.views(), Patience::Start).is_empty(), "both live");
     drop((watch, views));
-    let git = recover(&bed.views());
+    let git = recover(&bed.views(), Patience::Start);
     assert_eq!(paths(&bed, &git), [".git"]);
     assert_eq!(bed.host("git log -1 --format=%s; git branch -D -q topic"), "lost\n");
-    assert!(recover(&bed.views()).is_empty(), "once");
+    assert!(recover(&bed.views(), Patience::Start).is_empty(), "once");
     let left: Vec<_> = fs::read_dir(bed.views()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["alive"]);
 }
@@ -187,7 +187,7 @@ fn container_that_may_still_be_at_work_has_nothing_imported_before_it_is_gone() 
     let mut git = GitChanges::default();
     watch.end(|| git = views.end(false));
     assert!(git.repositories.is_empty() && git.failed.len() == 2, "{git:?}");
-    assert!(recover(&bed.views()).is_empty(), "this program lives");
+    assert!(recover(&bed.views(), Patience::Start).is_empty(), "this program lives");
     assert_eq!(bed.host("git branch --list topic"), "");
     let (mounts, watch, views) = bed.began("run-2");
     work(&mounts, &bed.tree(), "git log > /dev/null");
@@ -212,9 +212,38 @@ fn import_that_fails_says_why_and_keeps_the_view_for_the_next_sweep() {
     assert!(git.failed[0].kept_in.join("upper").is_dir());
     assert_eq!(bed.host("git -C inner branch --list topic"), "");
     bed.host("rm -rf inner; mv away inner; git branch -D -q topic");
-    assert_eq!(paths(&bed, &recover(&bed.views())), ["inner/.git"]);
+    // One that took long is not tried again before something else begins.
+    let slow = git.failed[0].kept_in.join("slow");
+    fs::write(&slow, "").unwrap();
+    let waits = recover(&bed.views(), Patience::Start);
+    assert!(
+        waits.repositories.is_empty() && waits.failed[0].problem.contains("`sandbox clean`"),
+        "{waits:?}"
+    );
+    fs::remove_file(&slow).unwrap();
+    assert_eq!(paths(&bed, &recover(&bed.views(), Patience::Start)), ["inner/.git"]);
     assert_eq!(bed.host("git -C inner branch --list topic; git branch --list topic"), "  topic\n");
     assert_eq!(fs::read_dir(bed.views()).unwrap().count(), 0);
+}
+
+#[test]
+fn protected_version_that_only_git_has_is_named() {
+    for (script, expected) in [
+        ("echo evil > .envrc; git add .envrc; git commit -qm x; rm .envrc", true),
+        ("echo evil > .envrc; git add .envrc; git commit -qm x; git rm -q --cached .envrc; rm .envrc", true),
+        ("echo evil > .envrc; git add .envrc; rm .envrc", true),
+        // A new one is moved away.
+        ("echo evil > .envrc; git add .envrc; git commit -qm x", true),
+        ("echo good > file; git add file; git commit -qm x", false),
+    ] {
+        let bed = Bed::new();
+        let (mounts, watch, views) = bed.began("run-1");
+        work(&mounts, &bed.tree(), script);
+        let mut git = GitChanges::default();
+        watch.end(|| git = views.end(true));
+        let hints = git.repositories.iter().flat_map(|it| it.report.hints.clone()).collect::<String>();
+        assert_eq!(hints.contains("`.envrc`"), expected, "{script}: {git:?}");
+    }
 }
 
 #[test]

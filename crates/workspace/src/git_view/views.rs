@@ -8,21 +8,24 @@ use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use sandbox_files::host_path::Identity;
 use sandbox_files::tree::{Facts, Tree};
 use sandbox_files::{FileLock, create_folder, or_absent};
-use sandbox_host_git::RunName;
+use sandbox_host_git::{Limits, RunName};
 use serde::{Deserialize, Serialize};
 
 use super::super::error::WorkspaceError;
 use super::super::mount::Mount;
 use super::super::overlay::{self, UPPER};
 use super::super::path_text::PathText;
+use super::super::protection::Protection;
 use super::super::record;
 use super::super::trash;
 use super::git_changes::{FailedImport, GitChanges, RepositoryChanges};
 use super::known::{Found, Known, run};
+use super::written_later::{hint, is_listed};
 
 /// What is known of a view, in its folder.
 const RECORD: &str = "view.json";
@@ -30,8 +33,32 @@ const RECORD: &str = "view.json";
 const LOCK: &str = "lock";
 /// Where the execution can write: it is there before a task starts, and when all its views are.
 const TREES: &str = "trees.json";
+/// In the folder of a view whose import failed only after a long time.
+const SLOW: &str = "slow";
 /// What this program writes and understands.
 const VERSION: u32 = 1;
+
+/// How much is done for what an execution left that was killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// What can be done at the start of something else: 30 seconds for each repository, and nothing that took long and failed before.
+    Start,
+    /// All of it.
+    Whole,
+}
+
+impl Patience {
+    /// What a start can wait for, in another project too.
+    const LONG: Duration = Duration::from_secs(5);
+
+    fn limits(self) -> Limits {
+        let limits = Limits::default();
+        match self {
+            Self::Start => Limits { time: Duration::from_secs(30), ..limits },
+            Self::Whole => limits,
+        }
+    }
+}
 
 /// The views of one execution.
 #[derive(Debug)]
@@ -206,7 +233,7 @@ impl Views {
             return GitChanges::default();
         };
         if is_gone || self.are_unused() {
-            return import(folder);
+            return import(folder, Patience::Whole);
         }
         let unseen = self.unseen("the task's container may still be at work");
         // As long as this program lives, nobody takes them for those of one that was killed.
@@ -279,11 +306,19 @@ impl View {
     }
 
     /// Imports what is kept in `folder`, each repository once; returns whether all of it came.
-    fn import(mut self, folder: &Path, run: &RunName, git: &mut GitChanges) -> bool {
+    fn import(mut self, folder: &Path, run: &RunName, patience: Patience, git: &mut GitChanges) -> bool {
         let mut waiting = Vec::new();
+        let is_slow = patience == Patience::Start && folder.join(SLOW).exists();
+        let begun = Instant::now();
         // The inner ones before those that name their commits.
         while let Some(known) = self.known.pop() {
-            match self.one(&known, folder, run) {
+            let done = if is_slow {
+                let problem = "it failed after a long time before; `sandbox clean` tries it again";
+                Err(WorkspaceError::new("import", known.common(), io::Error::other(problem)))
+            } else {
+                self.one(&known, folder, run, patience)
+            };
+            match done {
                 Ok(None) => {}
                 Ok(Some(changes)) => {
                     git.repositories.push(changes);
@@ -303,6 +338,10 @@ impl View {
                 }
             }
         }
+        if !waiting.is_empty() && begun.elapsed() > Patience::LONG {
+            // Without it, the next start waits as long again.
+            let _ = fs::write(folder.join(SLOW), "");
+        }
         waiting.is_empty()
     }
 
@@ -311,6 +350,7 @@ impl View {
         known: &Known,
         folder: &Path,
         run: &RunName,
+        patience: Patience,
     ) -> Result<Option<RepositoryChanges>, WorkspaceError> {
         let inner = self.inner(known);
         let common = || {
@@ -321,25 +361,30 @@ impl View {
         let Some(opened) = known.open(common, &folder.join(UPPER), inner)? else {
             return Ok(None);
         };
-        let import = opened.prepare(run, folder)?;
+        let import = opened.prepare_within(run, folder, &patience.limits())?;
         let path = known.common().to_owned();
         let would = RepositoryChanges { path: path.clone(), report: import.report().clone(), waits: false };
         if would.is_empty() {
             return Ok(None);
         }
-        let report = import.commit().map_err(|error| match error {
+        let later = known.work_tree().and_then(|work_tree| {
+            let tree = Tree::open(&self.tree.0).ok()?;
+            hint(&tree, work_tree, import.recorded(), |path| is_listed(&Protection::default(), path))
+        });
+        let mut report = import.commit().map_err(|error| match error {
             sandbox_host_git::Error::Unfinished { source } => {
                 WorkspaceError::Unfinished { path: path.clone(), source }
             }
             error => WorkspaceError::repository("write to", &path, error),
         })?;
+        report.hints.extend(later);
         Ok(Some(RepositoryChanges { report, ..would }))
     }
 }
 
 /// Imports what executions left in `folder`, that of the views of all, whose program was killed: to be called when their containers are
 /// gone. Blocks.
-pub(crate) fn recover(folder: &Path) -> GitChanges {
+pub(crate) fn recover(folder: &Path, patience: Patience) -> GitChanges {
     let mut git = GitChanges::default();
     if folder.exists()
         && let Err(error) = trash::empty(folder)
@@ -352,7 +397,7 @@ pub(crate) fn recover(folder: &Path) -> GitChanges {
             continue;
         }
         match lock(&views) {
-            Ok(Some(_lock)) => git = git.and(import(&views)),
+            Ok(Some(_lock)) => git = git.and(import(&views, patience)),
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "what a task did in repositories is not looked at"),
         }
@@ -361,7 +406,7 @@ pub(crate) fn recover(folder: &Path) -> GitChanges {
 }
 
 /// Imports all views in `folder`, and removes those that came.
-fn import(folder: &Path) -> GitChanges {
+fn import(folder: &Path, patience: Patience) -> GitChanges {
     let mut git = GitChanges::default();
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let run = run(name);
@@ -370,7 +415,7 @@ fn import(folder: &Path) -> GitChanges {
     for view in folders(folder) {
         let problem = match View::read(&view) {
             Ok(Some(record)) => {
-                is_done &= record.import(&view, &run, &mut git);
+                is_done &= record.import(&view, &run, patience, &mut git);
                 continue;
             }
             // It was being made.

@@ -15,6 +15,7 @@ mod crashes;
 mod git;
 mod holding_back;
 mod hostile;
+mod recorded;
 mod what_stays;
 
 /// A work tree, and a copy of it that a task has worked on.

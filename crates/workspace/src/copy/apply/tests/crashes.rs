@@ -5,13 +5,7 @@ use super::*;
 /// Applies, with `fail_points` deciding at each point whether the power fails.
 fn applied(bed: &Bed, fail_points: FailPoints<'_>) -> Result<Applied, WorkspaceError> {
     let comparison = bed.opened().comparison().unwrap();
-    apply(
-        &comparison,
-        comparison.judged(&bed.copy(), &Protection::default()).unwrap(),
-        &bed.copy(),
-        &ApplyOptions::default(),
-        fail_points,
-    )
+    apply(&comparison, &bed.copy(), &ApplyOptions::default(), fail_points)
 }
 
 /// Applies, with the power failing at the `count`th `point`.

@@ -10,16 +10,16 @@ use super::super::super::state::take_outside;
 use super::*;
 
 /// A tree with a repository, a nested one and a submodule, of which a task has a copy.
-struct Git {
-    bed: Bed,
+pub(super) struct Git {
+    pub(super) bed: Bed,
 }
 
 impl Git {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with("")
     }
 
-    fn with(more: &str) -> Self {
+    pub(super) fn with(more: &str) -> Self {
         let git = Self { bed: Bed::new() };
         git.host(&format!(
             "git init -q -b main .; echo inner > .gitignore; git add -A; git commit -qm first
@@ -31,20 +31,20 @@ impl Git {
         git
     }
 
-    fn host(&self, script: &str) -> String {
+    pub(super) fn host(&self, script: &str) -> String {
         run(&self.bed.tree(), script)
     }
 
     /// Runs `script` in the copy.
-    fn work(&self, script: &str) {
+    pub(super) fn work(&self, script: &str) {
         overlaid(&[(self.bed.tree(), self.bed.copy())], &self.bed.tree(), script);
     }
 
-    fn apply(&self) -> Applied {
+    pub(super) fn apply(&self) -> Applied {
         self.bed.apply(&ApplyOptions::default()).unwrap()
     }
 
-    fn log(&self, of: &str) -> String {
+    pub(super) fn log(&self, of: &str) -> String {
         self.host(&format!("git -C {of} log --format=%s | head -1")).trim().to_owned()
     }
 }
@@ -240,8 +240,7 @@ fn whenever_it_crashes_files_and_repositories_are_all_there_or_none() {
         let mut left = point;
         let applied = {
             let comparison = git.bed.opened().comparison().unwrap();
-            let judged = comparison.judged(&git.bed.copy(), &Protection::default()).unwrap();
-            apply(&comparison, judged, &git.bed.copy(), &options, &mut |_| {
+            apply(&comparison, &git.bed.copy(), &options, &mut |_| {
                 left -= usize::from(left > 0);
                 left > 0
             })

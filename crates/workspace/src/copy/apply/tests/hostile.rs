@@ -174,17 +174,10 @@ fn what_does_not_fit_is_refused_before_anything_is_copied() {
     let comparison = bed.opened().comparison().unwrap();
     let mut points = 0;
     let options = ApplyOptions::default();
-    let refused = apply_within(
-        &comparison,
-        comparison.judged(&bed.copy(), &Protection::default()).unwrap(),
-        &bed.copy(),
-        &options,
-        1,
-        &mut |_| {
-            points += 1;
-            true
-        },
-    );
+    let refused = apply_within(&comparison, &bed.copy(), &options, 1, &mut |_| {
+        points += 1;
+        true
+    });
     assert!(matches!(refused, Err(WorkspaceError::Io { .. })), "{refused:?}");
     assert_eq!((bed.snapshot(), points), (before, 0));
     notes::forget(&bed.copy()).unwrap();

@@ -171,13 +171,7 @@ fn whenever_it_crashes_what_is_held_back_is_kept() {
             left -= usize::from(left > 0);
             left > 0
         };
-        let applied = apply(
-            &comparison,
-            comparison.judged(&bed.copy(), &Protection::default()).unwrap(),
-            &bed.copy(),
-            &ApplyOptions::default(),
-            &mut fail_points,
-        );
+        let applied = apply(&comparison, &bed.copy(), &ApplyOptions::default(), &mut fail_points);
         let copy = bed.opened();
         assert_eq!(held_back(&bed), ["made/.envrc"], "point {point}");
         if bed.snapshot() == undone {

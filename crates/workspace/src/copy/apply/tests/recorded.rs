@@ -1,0 +1,116 @@
+//! What git recorded and the files do not have, and imports that cannot be finished.
+
+use super::git::Git;
+use super::*;
+
+const PROTECTED: &str =
+    "mkdir .githooks; printf '#!/bin/sh\\n' > .githooks/pre-commit; chmod +x .githooks/pre-commit
+    git add .githooks; git commit -qm hooks; git config core.hooksPath .githooks";
+/// A commit of another version of a hook, and of one that is new; `$1` puts the files back.
+const EVIL: &str = "echo touch evil >> .githooks/pre-commit; echo evil > .envrc; git add -A; git commit -qm evil --no-verify";
+
+#[test]
+fn protected_version_that_only_git_has_keeps_everything_waiting() {
+    for (hidden, expected) in [
+        // In the index and in the commit.
+        ("git show HEAD~1:.githooks/pre-commit > .githooks/pre-commit; rm .envrc", "waits"),
+        // In the commit alone: `git stash` of the host would write it.
+        ("git reset -q HEAD~1 -- .; git restore .githooks; rm .envrc", "waits"),
+        // In the index alone: `git checkout .` would.
+        (
+            "git reset -q --soft HEAD~1; git show HEAD:.githooks/pre-commit > .githooks/pre-commit; rm .envrc",
+            "waits",
+        ),
+        // The control: the same commit on another branch is data, and the person sees what it is before a switch.
+        ("git branch -q evil; git reset -q --hard HEAD~1", "comes"),
+    ] {
+        let git = Git::with(PROTECTED);
+        let says = "git for-each-ref refs/heads/main; git ls-files -s";
+        let before = git.host(says);
+        git.work(&format!("{EVIL}; {hidden}"));
+        let shown = git.bed.opened().git_changes(&Protection::default()).unwrap();
+        let applied = git.apply();
+        let waits: Vec<bool> = applied.git.repositories.iter().map(|it| it.waits).collect();
+        assert_eq!(waits, [expected == "waits"], "{hidden}: {applied:?}");
+        assert_eq!(shown.repositories.iter().map(|it| it.waits).collect::<Vec<_>>(), waits, "{hidden}");
+        assert_eq!(git.host(says), before, "{hidden}");
+        if expected == "waits" {
+            let hints = applied.git.repositories[0].report.hints.join("\n");
+            assert!(hints.contains("`.envrc`, `.githooks/pre-commit`"), "{hints}");
+            let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
+            git.bed.apply(&all).unwrap();
+            assert_ne!(git.host(says), before, "{hidden}");
+        }
+    }
+}
+
+#[test]
+fn protected_file_that_git_records_as_it_is_here_does_not_wait() {
+    // Not committed yet, as in every new project.
+    let git = Git::with("mkdir .sandbox; echo 'image: x' > .sandbox/sandbox.yaml; echo x > .envrc");
+    git.work("git add -A; git commit -qm all");
+    let applied = git.apply();
+    assert!(applied.git.repositories.iter().all(|it| !it.waits), "{applied:?}");
+    assert_eq!(git.log("."), "all");
+    assert_eq!(git.host("git status --porcelain"), "");
+}
+
+#[test]
+fn import_that_can_never_be_finished_can_be_discarded() {
+    // Git of the host cannot make the branch: what it took for a ref in the task, the copy of the repository, has no such file.
+    let git = Git::with(
+        "mkdir -p .git/refs/heads/feature; head -c 6148 /dev/zero > .git/refs/heads/feature/.DS_Store",
+    );
+    git.work("git branch feature; echo new > new");
+    let failed = git.bed.apply(&ApplyOptions::default());
+    assert!(matches!(failed, Err(WorkspaceError::Repository { .. })), "{failed:?}");
+    assert!(!git.bed.tree().join("new").exists(), "all or nothing");
+    git.bed.opened().discard().unwrap();
+
+    // Two repositories, and the second cannot be written to, ever.
+    let git = Git::new();
+    git.work("echo new > new; git commit -q --allow-empty -m main; git -C inner commit -q --allow-empty -m inner; git branch topic");
+    fs::write(git.bed.tree().join(".git/refs/heads/topic.lock"), "").unwrap();
+    let failed = git.bed.apply(&ApplyOptions::default());
+    assert!(matches!(failed, Err(WorkspaceError::Unfinished { .. })), "{failed:?}");
+    assert!(WorkspaceCopy::open(git.bed.copy()).is_err(), "the control: it cannot be opened");
+    WorkspaceCopy::discard_in(git.bed.copy()).unwrap();
+    assert!(WorkspaceCopy::open(git.bed.copy()).unwrap().is_none());
+    assert_eq!(git.log("inner"), "inner", "what came stays");
+    assert!(git.bed.tree().join("new").exists());
+    assert!(!WorkspaceCopy::discard_in(git.bed.folder.path().join("none")).unwrap());
+}
+
+#[test]
+fn refs_with_names_that_are_not_utf_8_cost_nothing_but_themselves() {
+    let odd = "cp .git/refs/heads/main \"$(printf '.git/refs/heads/\\377')\"";
+    let git = Git::with(odd);
+    git.work("git commit -q --allow-empty -m task; git -C inner commit -q --allow-empty -m in-inner");
+    git.apply();
+    assert_eq!([git.log("."), git.log("inner")], ["task", "in-inner"]);
+}
+
+#[test]
+fn repository_with_large_holes_is_not_copied_and_the_others_are() {
+    let git = Git::with("");
+    git.bed.opened().discard().unwrap();
+    git.host("truncate -s 200M inner/.git/packed-refs");
+    drop(git.bed.taken());
+    let room = shell_size(&git.bed.copy());
+    assert!(room < 20 << 20, "{room}");
+    git.work("git commit -q --allow-empty -m task");
+    git.apply();
+    assert_eq!(git.log("."), "task");
+}
+
+/// Bytes on the disk of all files in `folder`.
+fn shell_size(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut size = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let facts = entry.path().symlink_metadata().unwrap();
+        size += if facts.is_dir() { shell_size(&entry.path()) } else { facts.blocks() * 512 };
+    }
+    size
+}
