@@ -125,6 +125,8 @@ struct Planner<'a> {
 }
 
 const MOVED: &str = "the host moved it meanwhile";
+const IN_THE_WAY: &str = "the host has refs that are in the way of its name";
+const STAYS_AT: &str = "the host's `HEAD` stays at it";
 
 impl Planner<'_> {
     fn refs(&mut self) {
@@ -179,7 +181,7 @@ impl Planner<'_> {
         } else if self.it.elsewhere.contains(name) {
             "another work tree of the host is at it"
         } else if id.is_some() && in_the_way(&self.plan.end, name).next().is_some() {
-            "the host has refs that are in the way of its name"
+            IN_THE_WAY
         } else {
             self.update(name, old, id, space == Space::Tag);
             return RefOutcome::Came;
@@ -302,15 +304,19 @@ impl Planner<'_> {
     }
 
     fn head(&mut self) {
-        let wanted = match &self.it.task.head {
-            Part::Same => return,
-            Part::Bad(why) => return self.plan.report.leave("HEAD", *why),
-            Part::Here(wanted) => wanted,
-        };
-        let (start, now) = (self.it.start.head.as_ref(), self.host_head());
-        if Some(wanted) == start {
-            return;
+        let start = self.it.start.head.as_ref();
+        match &self.it.task.head {
+            Part::Bad(why) => self.plan.report.leave("HEAD", *why),
+            Part::Here(wanted) if Some(wanted) != start => self.new_head(wanted),
+            // Where both are still at it, the task itself took it away from below.
+            Part::Same | Part::Here(_) if self.host_head() == start => return,
+            Part::Same | Part::Here(_) => {}
         }
+        self.restore_branch();
+    }
+
+    fn new_head(&mut self, wanted: &RefValue) {
+        let (start, now) = (self.it.start.head.as_ref(), self.host_head());
         let shown = wanted.to_string();
         let refusal = if now == Some(wanted) {
             None
@@ -326,6 +332,9 @@ impl Planner<'_> {
                 RefValue::Symbolic(name) if let Some(why) = self.trap(name) => Some(why.to_owned()),
                 RefValue::Symbolic(name) if self.plan.end.get(name) != self.task.get(name) => {
                     Some("its branch does not come as the task has it".to_owned())
+                }
+                RefValue::Symbolic(name) if in_the_way(&self.plan.end, name).next().is_some() => {
+                    Some(IN_THE_WAY.to_owned())
                 }
                 RefValue::Symbolic(_) => None,
             }
@@ -345,7 +354,6 @@ impl Planner<'_> {
                 }
             }
         }
-        self.restore_branch();
     }
 
     /// The branch that the host's `HEAD` stays at is not taken away from below it.
@@ -354,23 +362,32 @@ impl Planner<'_> {
         else {
             return;
         };
-        let is_it = |update: &&Update| update.name == name && update.new.is_none();
-        let removed = self
-            .plan
-            .updates
-            .iter()
-            .chain(&self.plan.early)
-            .find(is_it)
-            .and_then(|update| update.old.clone());
-        let Some(old) = removed else { return };
-        if in_the_way(&self.plan.end, &name).next().is_some() {
+        let is_it = |update: &Update| update.name == name && update.new.is_none();
+        let mut updates = self.plan.updates.iter().chain(&self.plan.early);
+        let Some(old) = updates.find(|update| is_it(update)).and_then(|update| update.old.clone()) else {
             return;
+        };
+        // The host had none of them beside the branch: they came in its place.
+        let in_its_place: Vec<RefName> = in_the_way(&self.plan.end, &name).cloned().collect();
+        self.plan.end.retain(|name, _| !in_its_place.contains(name));
+        for updates in [&mut self.plan.updates, &mut self.plan.early] {
+            updates.retain(|update| !is_it(update) && !in_its_place.contains(&update.name));
         }
-        self.plan.updates.retain(|update| !is_it(&update));
         self.plan.losses.retain(|loss| loss.name != name);
         self.plan.end.insert(name.clone(), RefValue::Object(old));
+        self.correct(&name, RefOutcome::Stayed { why: STAYS_AT.to_owned() });
+        for other in in_its_place {
+            if let Some(id) = self.task.get(&other).and_then(RefValue::object).cloned() {
+                let outcome = self.keep(&other, &id, IN_THE_WAY);
+                self.correct(&other, outcome);
+            }
+        }
+    }
+
+    /// Says of a change something else than was recorded.
+    fn correct(&mut self, name: &RefName, outcome: RefOutcome) {
         if let Some(change) = self.plan.report.refs.iter_mut().find(|change| change.name == name.as_str()) {
-            change.outcome = RefOutcome::Stayed { why: "the host's `HEAD` stays at it".to_owned() };
+            change.outcome = outcome;
         }
     }
 

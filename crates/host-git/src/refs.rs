@@ -16,6 +16,8 @@ use crate::view::{Found, View};
 pub(crate) const LOOSE: u64 = 2048;
 /// Folders in folders.
 pub(crate) const DEPTH: usize = 40;
+/// Folders of refs: a file that takes the place of one is none of git's.
+const FOLDERS: [&str; 4] = ["refs/heads", "refs/notes", "refs/remotes", "refs/tags"];
 
 /// What a ref is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +89,11 @@ impl Refs {
         let packed = Path::new("packed-refs");
         match view.read(packed, file_bytes) {
             Found::Same => reader.refs.packed.clone_from(&base.packed),
+            // Git writes it without lines when the last one goes. Without it, refs would seem to be deleted.
+            Found::Absent if !base.packed.is_empty() => {
+                reader.odd.push((packed.to_owned(), "it is gone"));
+                reader.refs.packed.clone_from(&base.packed);
+            }
             Found::Absent => {}
             // As the loss of power leaves it, or a task.
             Found::Here(text) if !text.ends_with(b"\n") && !base.packed.is_empty() => {
@@ -103,7 +110,6 @@ impl Refs {
                     }
                 }
             }
-            // Without it, refs would seem to be deleted.
             Found::Odd(why) => {
                 reader.odd.push((packed.to_owned(), why));
                 reader.refs.packed.clone_from(&base.packed);
@@ -168,6 +174,10 @@ impl Reader<'_> {
     }
 
     fn one(&mut self, path: PathBuf) -> Result<(), Error> {
+        // Also one with an id is no ref, and deletes none.
+        if FOLDERS.iter().any(|folder| path == Path::new(folder)) {
+            return self.odd(path, "it is not a folder");
+        }
         let Some(name) = RefName::parse(path.as_os_str().as_encoded_bytes()) else {
             return self.odd(path, "it is not a valid name of a ref");
         };
@@ -304,6 +314,24 @@ mod tests {
             let (refs, found) = read(&View::whole(Tree::open(folder.path()).unwrap()), &base);
             assert_eq!((refs, found.len()), (base.clone(), 1), "{odd}");
         }
+    }
+
+    #[test]
+    fn files_with_an_id_in_the_place_of_folders_of_refs_delete_nothing() {
+        let value = |id: &str| RefValue::Object(Format::Sha1.id(id.as_bytes()).unwrap());
+        let mut base = Refs::default();
+        for name in ["refs/heads/main", "refs/heads/a/b", "refs/tags/v1", "refs/remotes/o/x", "refs/notes/n"]
+        {
+            base.loose.insert(RefName::parse(name.as_bytes()).unwrap(), value(ID));
+        }
+        base.packed.insert(RefName::parse(b"refs/heads/packed").unwrap(), value(ID));
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("refs")).unwrap();
+        for name in FOLDERS {
+            fs::write(folder.path().join(name), OTHER).unwrap();
+        }
+        let (refs, odd) = read(&View::whole(Tree::open(folder.path()).unwrap()), &base);
+        assert_eq!((refs, odd.len()), (base, 5), "{odd:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub(crate) mod bed;
 mod everyday;
 mod everyday_commands;
 mod hostile;
+mod hostile_refs;
 mod hosts;
 mod killed;
 mod scripts;
