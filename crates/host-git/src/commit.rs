@@ -1,6 +1,6 @@
 //! Writing what was planned. Each step can be done again: an import that was killed is made anew, and finds what it has done.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,8 @@ use crate::fail_point::{FailPoint, FailPoints, stopped};
 use crate::git::{Git, HERE, Input};
 use crate::object_id::{ObjectId, lines};
 use crate::operation::{MESSAGE_FILE, Operation};
-use crate::plan::{Plan, Update};
+use crate::plan::{Loss, Plan, Update};
+use crate::ref_name::{RefName, Space};
 use crate::refs::RefValue;
 use crate::repository::{HostRepository, OWN_FILE};
 use crate::stash::{self, Stash};
@@ -140,21 +141,63 @@ impl Writer<'_> {
     }
 }
 
-/// Which of the values that refs lose nothing leads to when `plan` is done.
-pub(crate) fn lost(git: &Git<'_>, plan: &Plan) -> Result<BTreeSet<ObjectId>, Error> {
-    if plan.losses.is_empty() {
-        return Ok(BTreeSet::new());
+/// Which of the refs that lose a value lose one that nothing of weight leads to when `plan` is done.
+pub(crate) fn lost(git: &Git<'_>, plan: &Plan) -> Result<BTreeSet<RefName>, Error> {
+    let mut losses: BTreeMap<Keepers, Vec<&Loss>> = BTreeMap::new();
+    for loss in &plan.losses {
+        losses.entry(Keepers::of(&loss.name)).or_default().push(loss);
     }
-    let mut wanted = lines("", plan.losses.iter().map(|loss| &loss.id));
-    wanted += &lines("^", plan.end.values().filter_map(RefValue::object));
-    let found = git.read(
-        "look for what is lost",
-        &["rev-list", "--ignore-missing", "--stdin"],
-        Input::Bytes(wanted.as_bytes()),
-    )?;
-    let found: BTreeSet<&[u8]> = found.split(|byte| *byte == b'\n').collect();
-    let is_lost = |id: &ObjectId| found.contains(id.as_str().as_bytes());
-    Ok(plan.losses.iter().map(|loss| loss.id.clone()).filter(is_lost).collect())
+    let mut lost = BTreeSet::new();
+    for (keepers, losses) in losses {
+        let mut wanted = lines("", losses.iter().map(|loss| &loss.id));
+        wanted += &lines("^", keepers.ids(plan).into_iter());
+        let found = git.read(
+            "look for what is lost",
+            &["rev-list", "--ignore-missing", "--stdin"],
+            Input::Bytes(wanted.as_bytes()),
+        )?;
+        let found: BTreeSet<&[u8]> = found.split(|byte| *byte == b'\n').collect();
+        let is_lost = |loss: &&Loss| found.contains(loss.id.as_str().as_bytes());
+        lost.extend(losses.into_iter().filter(is_lost).map(|loss| loss.name.clone()));
+    }
+    Ok(lost)
+}
+
+/// Which refs keep what another one loses. Branches and tags always do; all others are dropped without a word by a fetch, a pruning or
+/// whoever cleans up after a run, so a task that moves something there has still taken it away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Keepers {
+    BranchesAndTags,
+    /// What a fetch moves forward has the next value in the same place.
+    AndRemotes,
+    AndNotes,
+    /// Also a commit that `HEAD` goes on from, and what the host knows of its remotes by itself.
+    OfHead,
+}
+
+impl Keepers {
+    fn of(name: &RefName) -> Self {
+        match name.space() {
+            Some(Space::Remote) => Self::AndRemotes,
+            Some(Space::Note) => Self::AndNotes,
+            None if name.is_head() => Self::OfHead,
+            _ => Self::BranchesAndTags,
+        }
+    }
+
+    fn ids<'a>(self, plan: &'a Plan) -> Vec<&'a ObjectId> {
+        let written: BTreeSet<&RefName> = plan.updates.iter().map(|update| &update.name).collect();
+        let is_keeper = |name: &RefName| match name.space() {
+            Some(Space::Branch | Space::Tag) => true,
+            Some(Space::Remote) if self == Self::OfHead => !written.contains(name),
+            Some(Space::Remote) => self == Self::AndRemotes,
+            Some(Space::Note) => self == Self::AndNotes,
+            Some(Space::Stash) | None => false,
+        };
+        let kept = plan.end.iter().filter(|(name, _)| is_keeper(name)).map(|(_, value)| value);
+        let head = plan.head.iter().filter(|_| self == Self::OfHead);
+        kept.chain(head).filter_map(RefValue::object).collect()
+    }
 }
 
 fn line(update: &Update) -> Vec<u8> {

@@ -90,18 +90,24 @@ impl Plan {
         planner.plan
     }
 
-    /// Keeps what of the losses nothing else leads to: all but those that are in no `lost`.
-    pub(crate) fn back_up(&mut self, run: &RunName, lost: &BTreeSet<ObjectId>) {
+    /// Keeps what of the losses nothing else leads to: those of the refs in `lost`.
+    pub(crate) fn back_up(&mut self, run: &RunName, lost: &BTreeSet<RefName>) {
         let folder = format!("refs/sandbox/backup/{run}/");
         let mut backups = Vec::new();
         for Loss { name, id, is_always } in std::mem::take(&mut self.losses) {
-            if !is_always && !lost.contains(&id) {
+            if !is_always && !lost.contains(&name) {
                 continue;
             }
             let (backup, is_new) = free_name(&self.end, &folder, &name, &id);
             if is_new {
                 self.end.insert(backup.clone(), RefValue::Object(id.clone()));
-                backups.push(Update { name: backup.clone(), old: None, new: Some(id) });
+                backups.push(Update { name: backup.clone(), old: None, new: Some(id.clone()) });
+            }
+            if name.is_head() {
+                let (old, new) = (Some(id.to_string()), self.report.head.clone());
+                let (name, backup) = ("HEAD".to_owned(), Some(backup.to_string()));
+                self.report.refs.push(RefChange { name, old, new, outcome: RefOutcome::Came, backup });
+                continue;
             }
             // Stashes are one ref.
             let is_it = |change: &&mut RefChange| {
@@ -341,14 +347,20 @@ impl Planner<'_> {
         };
         match refusal {
             None => {
-                self.plan.head = (now != Some(wanted)).then(|| wanted.clone());
+                if now != Some(wanted) {
+                    let loss = |id| Loss { name: RefName::head(), id, is_always: false };
+                    let left = now.and_then(RefValue::object).cloned();
+                    self.plan.losses.extend(left.map(loss));
+                    self.plan.head = Some(wanted.clone());
+                }
                 self.plan.report.head = Some(shown);
             }
             Some(why) => {
                 self.plan.report.leave("HEAD", format!("{shown}: {why}"));
-                if let (RefValue::Object(id), Some(name)) = (wanted, RefName::parse(b"refs/HEAD"))
+                if let RefValue::Object(id) = wanted
                     && self.check(id, Space::Branch).is_ok()
                 {
+                    let name = RefName::head();
                     let kept = self.keep(&name, id, &why);
                     self.record(&name, kept);
                 }

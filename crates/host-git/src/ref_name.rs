@@ -57,6 +57,15 @@ impl RefName {
         }
     }
 
+    /// What stands for the work tree's `HEAD` where names of refs are asked for.
+    pub(crate) fn head() -> Self {
+        Self("refs/HEAD".into())
+    }
+
+    pub(crate) fn is_head(&self) -> bool {
+        &*self.0 == "refs/HEAD"
+    }
+
     /// The branch that is called `short`.
     pub(crate) fn branch(short: &[u8]) -> Option<Self> {
         Self::parse(&[b"refs/heads/", short].concat()).filter(|name| name.space().is_some())

@@ -80,3 +80,100 @@ fn branches_and_tags_stay_when_files_take_the_place_of_their_folders() {
         }
     }
 }
+
+/// The refs that the host has of ours, and the commits they name.
+fn ours(bed: &Bed) -> String {
+    bed.git("for-each-ref --format=%(refname)=%(objectname) refs/sandbox")
+}
+
+#[test]
+fn branch_that_is_deleted_has_a_backup_whatever_weak_ref_leads_to_it() {
+    for weak in [
+        "git update-ref refs/remotes/origin/zz feature",
+        "git update-ref refs/notes/zz feature",
+        "git switch -q feature; echo s > a; git stash -q; git switch -q main",
+        "git switch -q feature; git commit -q --allow-empty -m x; git switch -q --detach; git branch -f feature main",
+        // The host has moved it: the task's is kept below the run's name.
+        "git branch -f side feature",
+    ] {
+        let bed = Bed::with("sha1", |host| {
+            script(host, "git switch -qc feature; git commit -q --allow-empty -m own; git switch -q main");
+        });
+        let feature = bed.git("rev-parse feature");
+        if weak.contains("side") {
+            script(&bed.host(), "git branch -f side main");
+        }
+        bed.script(&format!("{weak}; git branch -D feature"));
+        let report = bed.import();
+        let backup = "refs/sandbox/backup/run-1/heads/feature";
+        assert!(ours(&bed).contains(&format!("{backup}={feature}")), "{weak}: {report:?}");
+        let change = report.refs.iter().find(|change| change.name == "refs/heads/feature").unwrap();
+        assert_eq!(change.backup.as_deref(), Some(backup), "{weak}");
+    }
+}
+
+#[test]
+fn ordinary_work_makes_no_backup() {
+    for commands in [
+        "git branch -m feature other",
+        "git branch -m feature feature/inner",
+        "git tag kept feature; git branch -D feature",
+        "git merge -q feature; git branch -d feature",
+        "git switch -q feature; git commit -q --allow-empty -m x",
+        // What a remote has by now, and what it pruned once it was merged there.
+        "git -C ../remote.git update-ref refs/heads/main $(git -C ../remote.git rev-parse next); git fetch -q",
+        "git -C ../remote.git update-ref refs/heads/main $(git -C ../remote.git rev-parse next); git fetch -q; git branch -rd origin/next",
+        "git notes add -m another main~1",
+    ] {
+        let bed = Bed::with("sha1", |host| {
+            script(
+                host,
+                "git switch -qc feature; git commit -q --allow-empty -m own; git switch -qc next main
+                 git commit -q --allow-empty -m next; git push -q origin main next; git switch -q main; git branch -qD next
+                 git notes add -m note",
+            );
+        });
+        bed.script(commands);
+        let report = bed.import();
+        assert!(!report.is_empty(), "{commands}");
+        assert_eq!(ours(&bed), "", "{commands}: {report:?}");
+    }
+}
+
+#[test]
+fn detached_head_with_commits_of_its_own_has_a_backup_when_the_task_leaves_it() {
+    let bed = || {
+        Bed::with("sha1", |host| {
+            script(
+                host,
+                "git push -q origin main; git switch -q --detach; git commit -q --allow-empty -m own",
+            );
+        })
+    };
+    let left = bed();
+    let id = left.git("rev-parse HEAD");
+    left.script("git switch -q main");
+    let report = left.import();
+    let backup = "refs/sandbox/backup/run-1/HEAD";
+    assert_eq!(ours(&left), format!("{backup}={id}"), "{report:?}");
+    let change = report.refs.iter().find(|change| change.name == "HEAD").unwrap();
+    assert_eq!((change.old.as_ref(), change.backup.as_deref()), (Some(&id), Some(backup)));
+    for commands in
+        ["git switch -qc kept", "git commit -q --allow-empty -m x", "git switch -q main; git merge -q -"]
+    {
+        let kept = bed();
+        kept.script(commands);
+        let report = kept.import();
+        assert_eq!(ours(&kept), "", "{commands}: {report:?}");
+    }
+    // What a remote has is no loss.
+    let fetched = Bed::with("sha1", |host| {
+        script(
+            host,
+            "git switch -q side; git push -q origin main; git switch -q --detach origin/main; git branch -D main; git tag -d v1",
+        );
+    });
+    fetched.script("git switch -q side");
+    fetched.import();
+    assert_eq!(ours(&fetched), "");
+}
