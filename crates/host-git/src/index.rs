@@ -67,7 +67,15 @@ impl Index {
             let before = id.and_then(|id| entries.insert((path.to_vec(), entry.stage), (entry.mode, id)));
             is_odd |= before.is_some();
         })?;
-        if is_odd { Err("it has a path twice") } else { Ok(Self(entries)) }
+        if is_odd {
+            return Err("it has a path twice");
+        }
+        // Git dies of it wherever it reads such an index.
+        let is_merged = |path: &[u8]| entries.contains_key(&(path.to_vec(), 0));
+        if entries.keys().any(|(path, stage)| *stage > 0 && is_merged(path)) {
+            return Err("it has a path both as merged and as one with conflicts");
+        }
+        Ok(Self(entries))
     }
 
     /// The objects that it names; commits of submodules are elsewhere.
@@ -351,15 +359,20 @@ mod tests {
 
     /// An index of version 4 with these parts of paths.
     fn index(parts: &[&[u8]]) -> Vec<u8> {
+        index_of(&parts.iter().map(|part| (*part, 0)).collect::<Vec<_>>())
+    }
+
+    /// The same with their stages.
+    fn index_of(parts: &[(&[u8], u8)]) -> Vec<u8> {
         let count = u32::try_from(parts.len()).unwrap();
         let mut text = [b"DIRC".as_slice(), &4_u32.to_be_bytes(), &count.to_be_bytes()].concat();
         let mut last = 0_u8;
-        for part in parts {
+        for (part, stage) in parts {
             text.extend([0; 24]);
             text.extend(0o100_644_u32.to_be_bytes());
             text.extend([0; 12]);
             text.extend([7; 20]);
-            text.extend([0, 0, last]);
+            text.extend([stage << 4, 0, last]);
             text.extend(*part);
             text.push(0);
             last = u8::try_from(part.len()).unwrap_or(0);
@@ -389,6 +402,15 @@ mod tests {
             assert_eq!(Index::parse(&index(&[path.as_bytes()]), Format::Sha1).is_ok(), expected, "{path}");
         }
         assert_eq!(Index::parse(&index(&[b"a", b"a"]), Format::Sha1), Err("it has a path twice"));
+    }
+
+    #[test]
+    fn path_that_is_merged_and_has_conflicts_is_refused() {
+        for (stages, expected) in [(&[0_u8][..], true), (&[1, 2, 3], true), (&[2, 3], true), (&[0, 2], false)]
+        {
+            let parts: Vec<(&[u8], u8)> = stages.iter().map(|stage| (&b"a"[..], *stage)).collect();
+            assert_eq!(Index::parse(&index_of(&parts), Format::Sha1).is_ok(), expected, "{stages:?}");
+        }
     }
 
     #[test]

@@ -491,6 +491,23 @@ fn index_that_git_makes_another_one_of_stays_behind_and_the_rest_comes() {
 }
 
 #[test]
+fn index_with_a_path_merged_and_in_conflict_stays_behind() {
+    let bed = Bed::new();
+    bed.script("git rm -q --cached b; id=$(git rev-parse HEAD:b); for stage in 1 2 3; do printf '100644 %s %s\\tx\\n' $id $stage; done | git update-index --index-info; printf '100644 %s 0\\ty\\n' $id | git update-index --index-info");
+    let path = bed.task().join(".git/index");
+    let mut text = fs::read(&path).unwrap();
+    // `y`, which is the next entry and merged, is called `x`.
+    let at = text.windows(3).rposition(|name| name == b"\x01y\0").unwrap();
+    text[at + 1] = b'x';
+    fs::write(path, text).unwrap();
+    let before = git(&bed.host(), "ls-files -s");
+    let report = bed.import();
+    let left = report.left.iter().find(|left| left.path == "index").unwrap();
+    assert!(!report.index && left.why.contains("both as merged"), "{report:?}");
+    assert_eq!(git(&bed.host(), "ls-files -s"), before);
+}
+
+#[test]
 fn new_names_that_a_prompt_would_run_or_nobody_sees_stay_behind() {
     let names = ["$(touch${IFS}ran)", "a`ran`", "ma\u{200b}in"];
     for name in names {
