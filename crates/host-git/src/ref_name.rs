@@ -2,11 +2,15 @@
 
 use std::fmt;
 
+use sandbox_files::hex;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 /// Bytes of a name: each part is a file.
 const LONGEST: usize = 1000;
+/// Parts of a name: a file in more folders is not read as a ref.
+const MOST_PARTS: usize = 42;
 
 /// A full name of a ref that git accepts, whatever wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,7 +36,7 @@ impl RefName {
         };
         let is_bad = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
         let is_good = text.starts_with("refs/")
-            && text.len() <= LONGEST
+            && !is_too_long(text)
             && text.split('/').all(is_good_part)
             && !text.contains(is_bad)
             && !text.contains("..")
@@ -103,9 +107,14 @@ impl RefName {
         (remote.len() > 1).then_some(folder)
     }
 
-    /// The same ref below `folder`, which ends with a slash.
+    /// The same ref below `folder`, which ends with a slash. Where that is longer than a name can be, a digest of it takes its place.
     pub(crate) fn below(&self, folder: &str) -> Self {
-        Self(format!("{folder}{}", self.0.strip_prefix("refs/").unwrap_or(&self.0)).into())
+        let name = format!("{folder}{}", self.0.strip_prefix("refs/").unwrap_or(&self.0));
+        if is_too_long(&name) {
+            Self(format!("{folder}long/{}", hex(&Sha256::digest(self.0.as_bytes()))).into())
+        } else {
+            Self(name.into())
+        }
     }
 
     /// The same name with `suffix`.
@@ -128,6 +137,10 @@ impl RefName {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+fn is_too_long(text: &str) -> bool {
+    text.len() > LONGEST || text.split('/').count() > MOST_PARTS
 }
 
 impl fmt::Display for RefName {
@@ -167,7 +180,8 @@ mod tests {
             assert_eq!(RefName::parse(name.as_bytes()).is_some(), expected, "{name:?}");
         }
         assert!(RefName::parse(b"refs/heads/\xff").is_none());
-        assert!(RefName::parse(format!("refs/heads/{}", "a/".repeat(600)).as_bytes()).is_none());
+        let deep = |parts: usize| RefName::parse(format!("refs/heads{}", "/a".repeat(parts - 2)).as_bytes());
+        assert!(deep(MOST_PARTS).is_some() && deep(MOST_PARTS + 1).is_none());
     }
 
     #[test]
@@ -218,6 +232,22 @@ mod tests {
         let folders: Vec<String> = name.folders().map(|name| name.to_string()).collect();
         assert_eq!(folders, ["refs/heads", "refs/heads/a"]);
         assert_eq!(name.below("refs/sandbox/R/").as_str(), "refs/sandbox/R/heads/a/b");
+    }
+
+    #[test]
+    fn name_below_a_folder_that_would_be_too_long_is_a_short_one_of_its_own() {
+        let long = |last: char| {
+            let text = format!("refs/heads/{0}/{0}/{0}/{0}{last}", "x".repeat(240));
+            RefName::parse(text.as_bytes()).unwrap()
+        };
+        let deep = RefName::parse(format!("refs/heads{}", "/a".repeat(MOST_PARTS - 2)).as_bytes()).unwrap();
+        let folder = "refs/sandbox/backup/a-run-of-some-name/";
+        let names = [long('a'), long('b'), deep].map(|name| (name.below(folder), name.below(folder)));
+        for (name, again) in &names {
+            assert_eq!(RefName::parse(name.as_str().as_bytes()).as_ref(), Some(again), "{name}");
+            assert!(name.as_str().starts_with(folder), "{name}");
+        }
+        assert!(names[0] != names[1] && names[1] != names[2]);
     }
 
     proptest! {

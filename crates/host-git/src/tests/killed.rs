@@ -1,7 +1,8 @@
 //! Imports that are killed, and go on.
 
-use super::bed::{Bed, script};
+use super::bed::{Bed, git, script};
 use crate::Error;
+use crate::fail_point::FailPoint;
 
 /// Work that takes every step of an import.
 const WORK: &str = "
@@ -79,6 +80,33 @@ fn an_import_that_is_killed_before_it_wrote_a_ref_changes_nothing_that_git_says(
 }
 
 #[test]
+fn import_of_the_longest_names_that_is_killed_ends_when_it_is_made_again() {
+    let long = ["x".repeat(240), "y".repeat(240), "z".repeat(240), "l".repeat(240)].join("/");
+    // As deep as a loose ref can be, and one that only packed refs have.
+    let (deep, too_deep) = (["d"; 40].join("/"), ["e"; 60].join("/"));
+    for is_upper in [false, true] {
+        let mut bed = Bed::with("sha1", |host| {
+            script(host, &format!("git branch {long}; git branch {deep}; git commit -q --allow-empty -m x"));
+            script(host, &format!("git branch deleted/{long}; git reset -q --hard HEAD~1"));
+        });
+        bed.is_upper = is_upper;
+        bed.script(&format!("git commit -q --allow-empty -m t; git branch -f {long}; git branch -f {deep}"));
+        bed.script("git branch -q -D $(git for-each-ref --format='%(refname:short)' refs/heads/deleted)");
+        bed.script(&format!("git branch {too_deep}; git pack-refs --all"));
+        script(&bed.host(), &format!("git branch -f {long} v1; git branch -f {deep} v1"));
+        bed.import_with(&mut |point| point != FailPoint::Symbolic).unwrap_err();
+        let says = bed.host_says();
+        let report = bed.import();
+        assert_eq!(bed.host_says(), says, "{report:?}");
+        let kept = bed.git("for-each-ref --format=%(objectname) refs/sandbox/run-1");
+        let id = git(&bed.task(), "rev-parse main");
+        assert_eq!(kept, format!("{id}{}", id.trim_end()), "{report:?}");
+        let backups = bed.git("for-each-ref --format=%(refname) refs/sandbox/backup");
+        assert!(backups.starts_with("refs/sandbox/backup/run-1/long/") && backups.len() < 100, "{backups}");
+    }
+}
+
+#[test]
 fn a_lock_of_somebody_else_is_respected() {
     let bed = Bed::new();
     bed.script("echo x > c; git add c");
@@ -96,7 +124,7 @@ fn a_lock_of_somebody_else_is_respected() {
 fn first_stash_of_a_host_is_listed_after_an_import_that_was_killed() {
     let bed = Bed::new();
     bed.script("echo s > a; git stash -q");
-    let killed = bed.import_with(&mut |point| point != crate::fail_point::FailPoint::Symbolic);
+    let killed = bed.import_with(&mut |point| point != FailPoint::Symbolic);
     killed.unwrap_err();
     assert_eq!(bed.git("stash list"), "", "the control");
     bed.import();
