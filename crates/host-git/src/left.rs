@@ -1,7 +1,7 @@
 //! The files of a view that nothing is made of: hooks, other work trees, submodules, whatever git or a task put there.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use sandbox_files::tree::Kind;
@@ -69,10 +69,14 @@ impl Walk<'_> {
         if !self.view.is_upper() {
             names.extend(there.iter().map(|(name, _)| name));
         }
-        let is_own = folder.as_os_str().is_empty() || folder == self.host.own("");
+        let own = self.host.own("");
+        let is_own = folder.as_os_str().is_empty() || folder == own;
+        // Those of a linked work tree are of a bisection, or the task's own; all others are read as refs.
+        let has_own_refs = folder == own && !folder.as_os_str().is_empty();
         for name in names {
             let path = folder.join(name);
-            let is_known = name.to_str().is_some_and(|name| NOT_LISTED.contains(&name));
+            let is_known = name.to_str().is_some_and(|name| NOT_LISTED.contains(&name))
+                && !(has_own_refs && name == "refs");
             // What a server over plain HTTP would show.
             if is_own && is_known || path == Path::new("info/refs") {
                 continue;
@@ -97,11 +101,8 @@ impl Walk<'_> {
         there: Option<Kind>,
         depth: usize,
     ) -> Result<(), Error> {
-        // Repositories of their own, with an import of their own.
-        let names: Vec<_> = path.iter().filter_map(|name| name.to_str()).collect();
-        let is_inner = matches!(*names, ["modules", _] | ["worktrees", _, "modules", _]);
         match (here, there, depth.checked_sub(1)) {
-            (Some(Kind::Folder), Some(Kind::Folder), _) if is_inner => Ok(()),
+            (Some(Kind::Folder), Some(Kind::Folder), _) if self.is_inner(path) => Ok(()),
             (Some(Kind::Folder), Some(Kind::Folder), Some(depth)) => self.folder(path, depth),
             (Some(Kind::Folder), None, _) => self.leave(path, "a new folder"),
             (Some(Kind::File), _, _) => self.file(path),
@@ -112,6 +113,22 @@ impl Walk<'_> {
             (None, None, _) => Ok(()),
             _ => self.leave(path, "it is another kind of file"),
         }
+    }
+
+    /// Whether it is a repository of the host's by itself, with an import of its own: that of a submodule, whose name may have slashes.
+    fn is_inner(&self, path: &Path) -> bool {
+        let names: Vec<&OsStr> = path.iter().take(3).collect();
+        let is_below = match *names {
+            [modules, _, ..] if modules == "modules" => true,
+            [worktrees, _, modules] if worktrees == "worktrees" => modules == "modules",
+            _ => false,
+        };
+        let host = self.host.view();
+        let has_folder = |name: &str| matches!(host.folder(&path.join(name)), Found::Here(()));
+        is_below
+            && matches!(host.open(&path.join("HEAD")), Found::Here(_))
+            && has_folder("objects")
+            && has_folder("refs")
     }
 
     fn file(&mut self, path: &Path) -> Result<(), Error> {

@@ -197,6 +197,22 @@ fn work_trees_submodules_and_sparse_checkouts_stay_behind_and_the_rest_comes() {
 }
 
 #[test]
+fn what_is_new_beside_the_repositories_of_submodules_is_listed() {
+    let folder = |name: &str| format!("git init -q --bare .git/modules/{name}");
+    for is_upper in [false, true] {
+        let mut bed = Bed::with("sha1", |host| {
+            script(host, &[folder("lib/foo"), folder("plain"), folder("plain/modules/inner")].join("; "));
+        });
+        bed.is_upper = is_upper;
+        bed.script(&[folder("lib/new"), folder("more"), folder("plain/modules/inner/modules/x")].join("; "));
+        bed.script("echo x > .git/modules/lib/evil; echo x > .git/modules/lib/foo/own; echo x > .git/modules/plain/own");
+        let report = bed.import();
+        let left: Vec<&str> = report.left.iter().map(|left| left.path.as_str()).collect();
+        assert_eq!(left, ["modules/lib/evil", "modules/lib/new", "modules/more"], "{report:?}");
+    }
+}
+
+#[test]
 fn a_pack_of_the_whole_history_brings_only_what_is_new() {
     let bed = Bed::new();
     bed.script("git commit -q --allow-empty -m x; git gc -q --prune=now");

@@ -200,11 +200,17 @@ fn a_linked_work_tree_has_its_own_head_and_index() {
     );
     let linked = bed.task().join("../task-linked");
     script(&linked, "echo l > l; git add l; git commit -qm l; git switch -qc more; echo m > m; git add m");
+    script(&linked, "git update-ref refs/worktree/own HEAD; git update-ref refs/bisect/bad HEAD");
     let view = View::whole(Tree::open(&bed.task().join(".git")).unwrap());
     let run = "run-2".parse().unwrap();
     let import = Import::prepare(&host, &view, &start, &run, &Limits::default(), &bed.quarantine()).unwrap();
     let report = import.commit().unwrap();
     assert!(report.index && report.head.as_deref() == Some("refs/heads/more"), "{report:?}");
+    let left: Vec<&str> = report.left.iter().map(|left| left.path.as_str()).collect();
+    for name in ["bisect", "worktree"] {
+        let path = format!("worktrees/linked/refs/{name}");
+        assert!(left.iter().any(|left| path.starts_with(left)), "{report:?}");
+    }
     let of_host = git(&bed.host().join("../linked"), "ls-files -s");
     assert_eq!(of_host, git(&linked, "ls-files -s"));
     assert_eq!(bed.git("symbolic-ref HEAD"), "refs/heads/main");
