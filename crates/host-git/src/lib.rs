@@ -26,6 +26,7 @@ mod run_name;
 mod settings;
 mod stash;
 mod state;
+mod text;
 mod view;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::object_id::{Format, ObjectId, lines};
+use crate::text::is_unseen;
 use crate::view::{Found, View};
 
 /// Bytes of a message.
@@ -90,10 +91,11 @@ fn heads(text: &[u8], format: Format) -> Option<Vec<ObjectId>> {
     (heads.len() <= HEADS).then_some(heads)
 }
 
+/// The message without what its reader does not see, since the next commit has it as it is.
 fn message(text: Vec<u8>) -> Option<String> {
-    let text = String::from_utf8(text).ok()?;
-    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
-    text.chars().all(is_plain).then_some(text)
+    let mut text = String::from_utf8(text).ok()?;
+    text.retain(|c| matches!(c, '\n' | '\t') || !is_unseen(c));
+    Some(text)
 }
 
 #[cfg(test)]
@@ -113,7 +115,6 @@ mod tests {
             ("../../x\n".to_owned(), b"x", None),
             (String::new(), b"x", None),
             (format!("{id}\n").repeat(65), b"x", None),
-            (format!("{id}\n"), b"\x1b[2J", None),
             (format!("{id}\n"), b"\xff", None),
         ] {
             let folder = tempfile::tempdir().unwrap();
@@ -124,5 +125,11 @@ mod tests {
             let count = read.ok().flatten().map(|operation| operation.heads.len());
             assert_eq!(count, expected, "{heads} {message:?}");
         }
+    }
+
+    #[test]
+    fn message_has_no_characters_that_nobody_sees() {
+        let text = "Merge\r\n\n\ta\u{202e}b\u{200b}c\x1b[2J\u{9b}\u{2028}ä\n";
+        assert_eq!(message(text.into()).as_deref(), Some("Merge\n\n\tabc[2Jä\n"));
     }
 }

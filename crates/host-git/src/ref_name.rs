@@ -5,7 +5,8 @@ use std::fmt;
 use sandbox_files::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
+
+use crate::text::is_unseen;
 
 /// Bytes of a name: each part is a file.
 const LONGEST: usize = 1000;
@@ -47,14 +48,11 @@ impl RefName {
 
     /// Why a task cannot make a ref of this name, though git could. The host may have such names.
     pub(crate) fn trap(&self) -> Option<&'static str> {
-        use GeneralCategory::{Format, LineSeparator, ParagraphSeparator};
-        let is_invisible =
-            |c: char| matches!(c.general_category(), Format | LineSeparator | ParagraphSeparator);
         if self.0.contains(['$', '`']) {
             Some(
                 "its name has a `$` or a backtick, which the prompts of some shells run; `git branch -m` gives it another one",
             )
-        } else if self.0.contains(is_invisible) {
+        } else if self.0.contains(is_unseen) {
             Some("its name has characters that nobody sees; `git branch -m` gives it another one")
         } else {
             None

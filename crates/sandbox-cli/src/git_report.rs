@@ -1,6 +1,6 @@
 //! What a task did in repositories, for people. All names and values come from the task.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sandbox::workspace::{GitChanges, HeldBack, ImportReport, Left, RefChange, RefOutcome, SettingChange};
 
@@ -22,8 +22,7 @@ pub(crate) fn coming(git: &GitChanges) -> Vec<String> {
         let report = &repository.report;
         let waits = if repository.waits { waiting() } else { String::new() };
         let mut say = |text: String| {
-            lines
-                .push(format!("G  {}: {text}{waits}", sanitize_name(&repository.path.display().to_string())));
+            lines.push(format!("G  {}: {text}{waits}", place(&repository.path)));
         };
         report.refs.iter().filter_map(moved).for_each(&mut say);
         if let Some(head) = &report.head {
@@ -46,7 +45,7 @@ pub(crate) fn staying(git: &GitChanges) -> Vec<String> {
     let left = |it: &Left| format!("{}: {}", sanitize_name(&it.path), sanitize_name(&it.why));
     let mut lines: Vec<String> = git.left.iter().map(left).collect();
     for repository in &git.repositories {
-        let path = sanitize_name(&repository.path.display().to_string());
+        let path = place(&repository.path);
         let ImportReport { refs, settings, left: others, more_left, .. } = &repository.report;
         lines.extend(refs.iter().filter_map(stayed).map(|text| format!("{path}: {text}")));
         lines.extend(others.iter().map(|it| format!("{path}/{}", left(it))));
@@ -163,6 +162,11 @@ fn stayed(change: &RefChange) -> Option<String> {
     }
 }
 
+/// The path of a repository, without a slash at its end: a path in it may follow.
+fn place(path: &Path) -> String {
+    sanitize_name(&path.components().collect::<PathBuf>().display().to_string())
+}
+
 fn value(of: Option<&String>) -> String {
     of.map_or_else(|| "none".to_owned(), |of| shown(of))
 }
@@ -200,6 +204,13 @@ fn values(values: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn path_of_a_repository_has_no_slash_at_its_end() {
+        for path in ["sub/.git", "sub/.git/", "sub//.git/"] {
+            assert_eq!(place(Path::new(path)), "sub/.git");
+        }
+    }
 
     #[test]
     fn values_of_a_setting_are_cut() {
