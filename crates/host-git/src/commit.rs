@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use sandbox_files::{Replacement, or_absent};
 
@@ -137,7 +138,7 @@ impl Writer<'_> {
         };
         let (known, format) = (self.known.iter().map(|stash| &stash.id).collect(), self.host.format());
         let own = stash::own(&log, &known, format);
-        write(&folder.join("stash"), &stash::text(stashes, &own, format))
+        write(&folder.join("stash"), &stash::text(stashes, &own, format, SystemTime::now()))
     }
 }
 
@@ -185,7 +186,7 @@ impl Keepers {
         }
     }
 
-    fn ids<'a>(self, plan: &'a Plan) -> Vec<&'a ObjectId> {
+    fn ids(self, plan: &Plan) -> Vec<&ObjectId> {
         let written: BTreeSet<&RefName> = plan.updates.iter().map(|update| &update.name).collect();
         let is_keeper = |name: &RefName| match name.space() {
             Some(Space::Branch | Space::Tag) => true,

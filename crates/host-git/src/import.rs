@@ -288,6 +288,7 @@ impl<'a> Import<'a> {
             index: self.index.as_ref(),
             kinds: &self.kinds,
             bad: &self.sifted.bad,
+            odd_stashes: &crate::stash::odd(git, &self.task.stash)?,
             elsewhere: &self.host.branches_elsewhere(),
         };
         let mut plan = Plan::of(&situation);

@@ -25,6 +25,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) kinds: &'a BTreeMap<ObjectId, String>,
     /// Why others do not come.
     pub(crate) bad: &'a BTreeMap<ObjectId, String>,
+    /// The task's stashes that are none.
+    pub(crate) odd_stashes: &'a BTreeSet<ObjectId>,
     /// Branches that other work trees of the host are at.
     pub(crate) elsewhere: &'a BTreeSet<RefName>,
 }
@@ -266,7 +268,10 @@ impl Planner<'_> {
             return;
         }
         let Some(name) = RefName::parse(b"refs/stash") else { return };
+        let own = || task.iter().filter(|stash| !ids(start).contains(&stash.id));
+        let is_odd = || own().any(|stash| self.it.odd_stashes.contains(&stash.id));
         let bad = task.iter().find_map(|stash| self.check(&stash.id, Space::Stash).err());
+        let bad = bad.or_else(|| is_odd().then(|| "it has a commit that is no stash".to_owned()));
         if let Some(why) = bad {
             return self.record(&name, RefOutcome::Stayed { why });
         }

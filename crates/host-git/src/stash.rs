@@ -2,15 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
+use std::ops::RangeInclusive;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::object_id::{Format, ObjectId};
+use crate::Error;
+use crate::git::{Git, Input};
+use crate::object_id::{Format, ObjectId, lines};
+use crate::text::is_unseen;
 
 /// Of a log.
 pub(crate) const MOST: usize = 1000;
 /// Characters of a message.
 const MESSAGE: usize = 500;
+/// The seconds that a stash can have been made at: until the end of 2099. Git takes an entry of no time for a broken one, and cannot print
+/// all others.
+const TIMES: RangeInclusive<u64> = 1..=4_102_444_799;
 
 /// One stash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,11 +69,37 @@ pub(crate) fn own<'a>(
     own
 }
 
-/// The log of `stashes`: the host's own lines as they are, all others in our own form.
-pub(crate) fn text(stashes: &[Stash], own: &BTreeMap<ObjectId, &[u8]>, format: Format) -> Vec<u8> {
+/// Which of `stashes` are commits that are no stashes: `git stash` fails at them.
+pub(crate) fn odd(git: &Git<'_>, stashes: &[Stash]) -> Result<BTreeSet<ObjectId>, Error> {
+    if stashes.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let wanted = lines("", stashes.iter().map(|stash| &stash.id));
+    let arguments = ["rev-list", "--no-walk=unsorted", "--parents", "--ignore-missing", "--stdin"];
+    let said = git.read("look at stashes", &arguments, Input::Bytes(wanted.as_bytes()))?;
+    // What was at work on, the index, and where there are new files, these.
+    let is_stash = |line: &&[u8]| matches!(line.split(|byte| *byte == b' ').count(), 3 | 4);
+    let good: BTreeSet<&[u8]> = said
+        .split(|byte| *byte == b'\n')
+        .filter(is_stash)
+        .filter_map(|line| line.split(|byte| *byte == b' ').next())
+        .collect();
+    let is_odd = |id: &ObjectId| !good.contains(id.as_str().as_bytes());
+    Ok(stashes.iter().map(|stash| stash.id.clone()).filter(is_odd).collect())
+}
+
+/// The log of `stashes`: the host's own lines as they are, all others in our own form. What has no time that can be is of `now`.
+pub(crate) fn text(
+    stashes: &[Stash],
+    own: &BTreeMap<ObjectId, &[u8]>,
+    format: Format,
+    now: SystemTime,
+) -> Vec<u8> {
+    let now = now.duration_since(UNIX_EPOCH).map_or(*TIMES.start(), |since| since.as_secs());
     let mut text = Vec::new();
     let mut before = format.nothing();
     for Stash { id, time, message } in stashes.iter().rev() {
+        let time = if TIMES.contains(time) { *time } else { now };
         let new = format!("sandbox <sandbox> {time} +0000\t{message}");
         let rest = own.get(id).copied().unwrap_or(new.as_bytes());
         // To a text nothing fails.
@@ -85,7 +119,7 @@ fn entry(line: &[u8], format: Format) -> Option<Stash> {
     let id = format.id(words.nth(1)?)?;
     let time = words.rev().nth(1).and_then(|time| str::from_utf8(time).ok()?.parse().ok()).unwrap_or(0);
     let message = String::from_utf8_lossy(message);
-    let message: String = message.chars().filter(|c| !c.is_control()).take(MESSAGE).collect();
+    let message: String = message.chars().filter(|c| !is_unseen(*c)).take(MESSAGE).collect();
     Some(Stash { id, time, message })
 }
 
@@ -100,7 +134,7 @@ mod tests {
         let (a, b) = ("a".repeat(40), "b".repeat(40));
         let zero = "0".repeat(40);
         let log = format!(
-            "{zero} {a} Eve <e@x> 1700000000 +0100\tWIP on main: \x1b[2Jx\nnonsense\n{a} {b} Eve <e@x> 99 +0100\tOn x: y\n"
+            "{zero} {a} Eve <e@x> 1700000000 +0100\tWIP on main: \x1b[2J\u{202e}x\nnonsense\n{a} {b} Eve <e@x> 99 +0100\tOn x: y\n"
         );
         let (stashes, is_whole) = parse(log.as_bytes(), Format::Sha1);
         assert!(!is_whole, "nonsense would be lost");
@@ -109,7 +143,7 @@ mod tests {
         let expected = format!(
             "{zero} {a} sandbox <sandbox> 1700000000 +0000\tWIP on main: [2Jx\n{a} {b} sandbox <sandbox> 99 +0000\tOn x: y\n"
         );
-        let written = text(&stashes, &BTreeMap::new(), Format::Sha1);
+        let written = text(&stashes, &BTreeMap::new(), Format::Sha1, UNIX_EPOCH);
         assert_eq!(String::from_utf8_lossy(&written), expected);
         assert_eq!(parse(&written, Format::Sha1), (stashes.clone(), true));
         // What the host had keeps its own line, byte for byte.
@@ -119,9 +153,27 @@ mod tests {
             [format!("{zero} {a} ").as_bytes(), line, b"\n", format!("{b} {a} git <g> 9 +0000\n").as_bytes()]
                 .concat();
         let known = own(&host, &BTreeSet::from([&id]), Format::Sha1);
-        let written = text(&stashes, &known, Format::Sha1);
+        let written = text(&stashes, &known, Format::Sha1, UNIX_EPOCH);
         let first = [format!("{zero} {a} ").as_bytes(), line, b"\n"].concat();
         assert!(written.starts_with(&first), "{}", written.escape_ascii());
+    }
+
+    #[test]
+    fn stash_of_no_time_or_one_that_git_cannot_print_is_of_now() {
+        let now = UNIX_EPOCH + std::time::Duration::from_secs(1_800_000_001);
+        for (time, expected) in [
+            ("0", 1_800_000_001),
+            ("x", 1_800_000_001),
+            ("-5", 1_800_000_001),
+            ("4102444799", 4_102_444_799_u64),
+            ("4102444800", 1_800_000_001),
+            ("18446744073709551615", 1_800_000_001),
+        ] {
+            let log = format!("{} {} E <e@x> {time} +0000\tx\n", "0".repeat(40), "a".repeat(40));
+            let (stashes, _) = parse(log.as_bytes(), Format::Sha1);
+            let text = String::from_utf8(text(&stashes, &BTreeMap::new(), Format::Sha1, now)).unwrap();
+            assert!(text.contains(&format!("> {expected} +0000\t")), "{time}: {text}");
+        }
     }
 
     #[test]

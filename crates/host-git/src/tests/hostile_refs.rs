@@ -177,3 +177,43 @@ fn detached_head_with_commits_of_its_own_has_a_backup_when_the_task_leaves_it() 
     fetched.import();
     assert_eq!(ours(&fetched), "");
 }
+
+#[test]
+fn stashes_with_a_commit_that_is_none_stay_behind() {
+    let other = |message: &str| format!("-p $(git commit-tree -m {message} HEAD^{{tree}})");
+    let four = format!("-p main -p side {} {}", other("x"), other("y"));
+    for parents in ["", "-p main", &four] {
+        let bed = Bed::with("sha1", |host| script(host, "echo h > a; git stash -q"));
+        let before = bed.git("stash list --format=%H%gs");
+        bed.script(&format!(
+            "git update-ref --create-reflog -m x refs/stash $(git commit-tree {parents} -m x HEAD^{{tree}})"
+        ));
+        bed.script("git branch new stash");
+        let report = bed.import();
+        assert_eq!(bed.git("stash list --format=%H%gs"), before, "{parents}");
+        let change = report.refs.iter().find(|change| change.name == "refs/stash").unwrap();
+        assert!(
+            matches!(&change.outcome, RefOutcome::Stayed { why } if why.contains("no stash")),
+            "{report:?}"
+        );
+        assert_eq!(Some(bed.git("rev-parse new")), change.new, "another ref can name it");
+    }
+}
+
+#[test]
+fn stash_that_says_that_it_has_no_time_is_seen_and_without_a_turned_message() {
+    for time in ["0", "99999999999999999999"] {
+        let bed = Bed::with("sha1", |host| script(host, "echo h > a; git stash -q"));
+        bed.script("echo t > a; git stash push -q -u -m theirs");
+        let path = bed.task().join(".git/logs/refs/stash");
+        let log = fs::read_to_string(&path).unwrap();
+        let (first, last) = log.trim_end().rsplit_once('\n').unwrap();
+        let (ids, _) = last.split_once(" A <").unwrap();
+        fs::write(&path, format!("{first}\n{ids} A <a@x> {time} +0000\tOn main: \u{202e}theirs\n")).unwrap();
+        bed.import();
+        let messages = bed.git("stash list --format=%gs");
+        assert_eq!(messages.lines().next(), Some("On main: theirs"), "{time}");
+        assert_eq!(messages.lines().count(), 2, "{time}");
+        bed.git("stash show stash@{0}");
+    }
+}
