@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use sandbox_files::tree::{Facts, InodeStamp, Kind, Listing, Tree, is_absence};
 
 use super::git_follow::{self, Rules};
-use super::git_view::is_in_git;
 use super::known_files::KnownFile;
 use super::links::follow;
 use super::protection::Protection;
@@ -364,6 +363,11 @@ pub(super) fn is_in_packages(folder: &Path, name: &OsStr) -> bool {
     let is_in =
         |names: &[&str]| folder.components().any(|part| names.iter().any(|known| part.as_os_str() == *known));
     is_in(&PACKAGES) && !(folder.file_name() == Some(OsStr::new("site-packages")) && runs_by_itself())
+}
+
+/// Whether `path` is a `.git`, or lies in one.
+pub(super) fn is_in_git(path: &Path) -> bool {
+    path.iter().any(|part| part == ".git")
 }
 
 /// Whether `name` is one by which git takes a folder for a repository.

@@ -8,7 +8,8 @@ use sandbox_files::tree::Tree;
 use sandbox_host_git::{Error, HostRepository, Import, Recorded, RunName};
 
 use super::super::error::WorkspaceError;
-use super::super::git_view::{Opened, RepositoryChanges, WaitingSetting, git_changes, hint, is_in_git, run};
+use super::super::git_view::{Opened, RepositoryChanges, WaitingSetting, git_changes, hint, run};
+use super::super::inventory::is_in_git;
 use super::change::{Change, HeldBack};
 use super::journal::{Journal, Phase};
 use super::repositories::Repositories;

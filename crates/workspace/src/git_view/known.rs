@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::super::error::WorkspaceError;
 use super::super::fingerprint::ContentFingerprint;
 use super::super::git_follow::{Pointer, pointer};
+use super::super::inventory::is_in_git;
 use super::super::path_text::PathText;
 use super::super::role::text;
 use super::super::trash;
@@ -266,9 +267,4 @@ pub(crate) fn find<'a>(
         }
     }
     found.into_iter().map(|path| (path.clone(), work_trees.get(&path).cloned())).collect()
-}
-
-/// Whether `path` is a `.git`, or lies in one.
-pub(crate) fn is_in_git(path: &Path) -> bool {
-    path.iter().any(|part| part == ".git")
 }

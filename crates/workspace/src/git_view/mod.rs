@@ -11,7 +11,7 @@ mod written_later;
 mod tests;
 
 pub use git_changes::{FailedImport, GitChanges, RepositoryChanges, WaitingSetting};
-pub(crate) use known::{Found, Known, Opened, any_run, find, is_in_git, is_repository, run};
+pub(crate) use known::{Found, Known, Opened, any_run, find, is_repository, run};
 pub use views::Patience;
 pub(crate) use views::{Views, recover};
 pub(crate) use written_later::{hint, is_listed};
