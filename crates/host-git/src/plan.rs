@@ -202,7 +202,11 @@ impl Planner<'_> {
 
     /// Why a ref of this name stays behind that the host does not have.
     fn trap(&self, name: &RefName) -> Option<&'static str> {
-        name.trap().filter(|_| self.it.host.refs.get(name).is_none())
+        // Branches are planned before tags.
+        let is_shadow = || name.shadowed().any(|name| self.plan.end.contains_key(&name));
+        let shadow =
+            || is_shadow().then_some("a branch has its name, by which git would mean the tag from now on");
+        name.trap().or_else(shadow).filter(|_| self.it.host.refs.get(name).is_none())
     }
 
     fn update(&mut self, name: &RefName, old: Option<ObjectId>, new: Option<ObjectId>, is_always: bool) {

@@ -54,9 +54,30 @@ impl RefName {
             )
         } else if self.0.contains(is_unseen) {
             Some("its name has characters that nobody sees; `git branch -m` gives it another one")
+        } else if self.short().is_some_and(is_taken) {
+            Some("git takes its name for something else")
         } else {
             None
         }
+    }
+
+    /// What it is called without its folder.
+    fn short(&self) -> Option<&str> {
+        ["refs/heads/", "refs/tags/", "refs/remotes/"].iter().find_map(|folder| self.0.strip_prefix(folder))
+    }
+
+    /// The branches that git no longer means by their short names when it is a tag.
+    pub(crate) fn shadowed(&self) -> impl Iterator<Item = Self> {
+        let short = self.0.strip_prefix("refs/tags/").into_iter();
+        short
+            .flat_map(|short| {
+                [
+                    format!("refs/heads/{short}"),
+                    format!("refs/remotes/{short}"),
+                    format!("refs/remotes/{short}/HEAD"),
+                ]
+            })
+            .map(|name| Self(name.into()))
     }
 
     /// What stands for the work tree's `HEAD` where names of refs are asked for.
@@ -135,6 +156,13 @@ impl RefName {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether git means another thing by it, whatever ref has the name: `HEAD` and what is like it, or an object by its id.
+fn is_taken(short: &str) -> bool {
+    let is_upper = short.bytes().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'-'));
+    let is_id = matches!(short.len(), 40 | 64) && short.bytes().all(|byte| byte.is_ascii_hexdigit());
+    matches!(short, "@" | "HEAD" | "AUTO_MERGE") || is_upper && short.ends_with("_HEAD") || is_id
 }
 
 fn is_too_long(text: &str) -> bool {
@@ -221,6 +249,30 @@ mod tests {
             ("refs/heads/-x", None),
         ] {
             assert_eq!(RefName::parse(name.as_bytes()).unwrap().space(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_git_takes_for_something_else_are_traps() {
+        let id = "0123456789abcdef0123456789abcdef01234567";
+        for (name, expected) in [
+            ("tags/HEAD", true),
+            ("tags/FETCH_HEAD", true),
+            ("heads/ORIG_HEAD", true),
+            ("remotes/HEAD", true),
+            ("heads/@", true),
+            (&*format!("tags/{id}"), true),
+            (&*format!("heads/{}", id.to_uppercase()), true),
+            (&*format!("heads/{id}/x"), false),
+            ("remotes/origin/HEAD", false),
+            ("heads/x/HEAD", false),
+            ("heads/AHEAD", false),
+            ("heads/fetch_HEAD", false),
+            ("tags/2024", false),
+            ("heads/cafe", false),
+        ] {
+            let name = RefName::parse(format!("refs/{name}").as_bytes()).unwrap();
+            assert_eq!(name.trap().is_some(), expected, "{name}");
         }
     }
 

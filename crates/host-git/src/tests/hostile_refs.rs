@@ -217,3 +217,28 @@ fn stash_that_says_that_it_has_no_time_is_seen_and_without_a_turned_message() {
         bed.git("stash show stash@{0}");
     }
 }
+
+#[test]
+fn tags_that_git_would_mean_in_the_place_of_branches_stay_behind() {
+    for is_upper in [false, true] {
+        let mut bed = Bed::with("sha1", |host| {
+            script(host, "git push -q origin main; git branch v2; git branch own; git tag own");
+            script(host, "git update-ref refs/remotes/up/x main");
+            script(host, "git symbolic-ref refs/remotes/up/HEAD refs/remotes/up/x");
+        });
+        bed.is_upper = is_upper;
+        let git = bed.task().join(".git");
+        let side = bed.git("rev-parse side");
+        for name in ["main", "origin/main", "up", "HEAD", "FETCH_HEAD", &side, "good"] {
+            write(&git, &format!("refs/tags/{name}"), format!("{side}\n").as_bytes());
+        }
+        // A tag that takes a branch's place, and one that the host has beside its branch.
+        bed.script("git branch -D v2; git tag v2 side; git tag -f own side");
+        let report = bed.import();
+        let tags = bed.git("for-each-ref --format=%(refname:strip=2)=%(objectname) refs/tags");
+        let v1 = bed.git("rev-parse refs/tags/v1");
+        assert_eq!(tags, format!("good={side}\nown={side}\nv1={v1}\nv2={side}"), "{report:?}");
+        let stayed = |change: &&crate::RefChange| matches!(change.outcome, RefOutcome::Stayed { .. });
+        assert_eq!(report.refs.iter().filter(stayed).count(), 6, "{report:?}");
+    }
+}
