@@ -1,6 +1,7 @@
 //! The process behind the engine's socket, as far as it is on this machine: its network is that of the engine's host.
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use tokio::net::UnixStream;
 
@@ -32,14 +33,26 @@ impl Engine {
 
 impl Service {
     /// The kernel's tables about its network. Each thread is asked: podman leaves the one that made a container's network in there, and that
-    /// may be the first.
+    /// may be the first. What is a container's is not the host's.
     pub(crate) fn tables(&self, name: &str) -> Vec<String> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten();
         let table = |thread: std::io::Result<std::fs::DirEntry>| {
-            std::fs::read_to_string(thread.ok()?.path().join("net").join(name)).ok()
+            let thread = thread.ok()?.path();
+            let network = std::fs::read_link(thread.join("ns/net")).ok();
+            Some((network, std::fs::read_to_string(thread.join("net").join(name)).ok()?))
         };
-        threads.filter_map(table).collect()
+        of_most(threads.filter_map(table).collect())
     }
+}
+
+/// The tables of the network that more than half of the threads are in; all of them where it cannot be told which that is.
+fn of_most(tables: Vec<(Option<PathBuf>, String)>) -> Vec<String> {
+    let half = tables.len() / 2;
+    let count =
+        |network: &PathBuf| tables.iter().filter(|(other, _)| other.as_ref() == Some(network)).count();
+    let most = tables.iter().filter_map(|(network, _)| network.clone()).find(|network| count(network) > half);
+    let is_of_it = |(network, _): &(Option<PathBuf>, String)| most.is_none() || *network == most;
+    tables.into_iter().filter(is_of_it).map(|(_, table)| table).collect()
 }
 
 /// The addresses of the machine in the kernel's routing table, where each is followed by a line that says what it is.
@@ -56,6 +69,17 @@ fn local_addresses(table: &str) -> Vec<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thread_in_the_network_of_a_container_says_nothing_of_the_host() {
+        let table = |network: &str| (Some(PathBuf::from(network)), network.to_owned());
+        let of = |networks: &[&str]| of_most(networks.iter().map(|network| table(network)).collect());
+        assert_eq!(of(&["container", "host", "host"]), ["host", "host"]);
+        assert_eq!(of(&["a", "b"]), ["a", "b"], "it could be either");
+        let hidden = vec![(None, "x".to_owned()), (None, "y".to_owned()), table("z")];
+        assert_eq!(of_most(hidden), ["x", "y", "z"], "whose threads cannot be looked at");
+        assert!(of(&[]).is_empty());
+    }
 
     #[test]
     fn addresses_are_distinguished_from_networks_and_broadcasts() {
