@@ -10,7 +10,7 @@ git init -q repository
 (
     cd repository
     export ANTHROPIC_API_KEY=sk-ant-any
-    PATH=~/claude-code:$PATH sandbox agent 'Say in one sentence what a sandbox is good for.' 2> ../said > ../answer
+    PATH=~/claude-code:$PATH sandbox agent 'Say in one sentence what a sandbox is good for.' 2> ../said > ../answer || { cat ../said; exit 1; }
     cat ../said ../answer
     [ -s ../answer ] && [ "$(wc -l < ../said)" = 2 ] && [ "$(ls -A)" = .git ]
 )
