@@ -16,6 +16,24 @@ git init -q repository
 )
 rm -r ~/.config/sandbox
 
+AT='an engine that nobody started'
+(
+    unset CONTAINER_HOST
+    export XDG_RUNTIME_DIR=$HOME/runtime
+    mkdir -m 700 "$XDG_RUNTIME_DIR"
+    sandbox status > /dev/null 2> said || { cat said; exit 1; }
+    grep "^engine: started podman's service" said
+    sandbox status > /dev/null 2> said
+    ! grep 'engine:' said
+    # It would end by itself.
+    for process in /proc/[0-9]*; do
+        command=$(tr '\0' ' ' < "$process/cmdline" 2> /dev/null) || continue
+        case $command in
+            *'podman system service '*"$XDG_RUNTIME_DIR/"*) kill "${process#/proc/}" ;;
+        esac
+    done
+)
+
 AT='the project'
 mkdir -p project/.sandbox
 cd project

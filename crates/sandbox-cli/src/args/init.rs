@@ -12,4 +12,7 @@ pub(crate) struct InitArgs {
     /// Agent to write them for [default: `agent` of sandbox.yaml, claude]
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Agent::NAMES))]
     pub(crate) agent: Option<String>,
+    /// Print the files, and write none
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }

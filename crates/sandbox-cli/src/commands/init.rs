@@ -56,12 +56,19 @@ fn init_where(
         let path = &file.path;
         let shown = path.strip_prefix(&project.root).unwrap_or(path).display().to_string();
         let shown = sanitize_name(&shown);
+        if args.dry_run {
+            printer.line(format_args!("==> {shown} <==\n{}", file.content));
+            continue;
+        }
         if write_new(&project, path, &file.content)? {
             printer.line(format_args!("wrote {shown}"));
             written.extend(file.input());
         } else {
             printer.line(format_args!("{shown} is there already, and stays as it is"));
         }
+    }
+    if args.dry_run {
+        return Ok(ExitStatus::Success);
     }
     let project = read()?;
     let review = || project.review(Some(Needs { image: Some(&ImageArgs::default()), allowlist: None }));
@@ -116,7 +123,7 @@ mod tests {
     fn init_for(agent: Option<&str>, root: &Path, environment: &Environment) -> Result<ExitStatus, Failure> {
         let read = || Project::load_at(root, None, environment, Printer::new(0, true));
         let agent = agent.map(str::to_owned);
-        init_where(&InitArgs { agent }, read, environment, Printer::new(0, true))
+        init_where(&InitArgs { agent, dry_run: false }, read, environment, Printer::new(0, true))
     }
 
     #[test]
@@ -144,6 +151,19 @@ mod tests {
         let project = Project::load_at(root, None, &environment(state), Printer::new(0, true)).unwrap();
         let needs = Needs { image: Some(&ImageArgs::default()), allowlist: None };
         project.trusted(Some(needs), &Trust::Recorded, Printer::new(0, true)).is_ok()
+    }
+
+    #[test]
+    fn dry_run_writes_nothing() {
+        let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = root.path().canonicalize().unwrap();
+        let environment = environment(state.path());
+        let read = || Project::load_at(&root, None, &environment, Printer::new(0, true));
+        for (dry_run, expected) in [(true, false), (false, true)] {
+            let args = InitArgs { agent: None, dry_run };
+            init_where(&args, read, &environment, Printer::new(0, true)).unwrap();
+            assert_eq!(root.join(".sandbox").exists(), expected);
+        }
     }
 
     #[test]
@@ -186,7 +206,8 @@ mod tests {
                 }
                 Project::load_at(&root, None, &environment, Printer::new(0, true))
             };
-            init_where(&InitArgs { agent: None }, read, &environment, Printer::new(0, true)).unwrap();
+            init_where(&InitArgs { agent: None, dry_run: false }, read, &environment, Printer::new(0, true))
+                .unwrap();
             assert!(!is_trusted(&root, state.path()), "{name}");
         }
     }

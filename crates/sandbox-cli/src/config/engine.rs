@@ -1,12 +1,40 @@
 //! Finding the engine's socket.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::process::geteuid;
 use sandbox::EngineAddress;
+use sandbox_files::{FileLock, create_folder};
 
 use super::Environment;
 use crate::failure::{Failure, START_ENGINE};
+use crate::printer::Printer;
+
+/// Where distributions and administrators put podman. What `PATH` names, a task could have written.
+const PODMAN: [&str; 2] = ["/usr/bin/podman", "/usr/local/bin/podman"];
+/// Seconds without a request after which a service that this program started ends. A run holds requests open as long as it lives.
+const IDLE: u64 = 600;
+/// How long one takes to start, with its storage on a slow disk.
+const STARTING: Duration = Duration::from_secs(30);
+/// What podman is told of the environment: credentials are none of its business.
+const VARIABLES: [&str; 8] = [
+    "HOME",
+    "PATH",
+    "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "CONTAINERS_CONF",
+    "CONTAINERS_STORAGE_CONF",
+];
 
 /// The engine, and where it was named: the flag, the file, else where the library finds it.
 pub(crate) fn find_engine(
@@ -26,9 +54,129 @@ pub(crate) fn find_engine(
     found.map_err(|error| Failure::new(error.to_string()).with_hint(START_ENGINE))
 }
 
+/// The service of podman that an earlier command of this user started, else one that is started now. `None` where podman is not installed,
+/// the user has no folder for a socket, or `CONTAINER_HOST` names another engine.
+pub(crate) fn own_service(
+    environment: &Environment,
+    printer: Printer,
+) -> Result<Option<EngineAddress>, Failure> {
+    let is_named = environment.exact("CONTAINER_HOST").is_some_and(|value| !value.is_empty());
+    let podman = PODMAN.iter().map(Path::new).find(|path| path.exists());
+    let (Some(folder), Some(podman), false) = (runtime_folder(environment), podman, is_named) else {
+        return Ok(None);
+    };
+    service_in(&folder, podman, environment, printer).map(Some)
+}
+
+/// Where this user's sockets are until the machine ends.
+fn runtime_folder(environment: &Environment) -> Option<PathBuf> {
+    let of_user = environment.path("XDG_RUNTIME_DIR").filter(|path| path.is_absolute());
+    of_user
+        .or_else(|| geteuid().is_root().then(|| PathBuf::from("/run")))
+        .map(|folder| folder.join("sandbox"))
+}
+
+fn service_in(
+    folder: &Path,
+    podman: &Path,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<EngineAddress, Failure> {
+    let failed = || Failure::doing(format!("start podman's service in `{}`", folder.display()));
+    let address = EngineAddress::unix(folder.join("podman.sock"));
+    create_folder(folder, 0o700).map_err(failed())?;
+    // Of two commands, one starts it.
+    let _lock = FileLock::exclusive_blocking(&folder.join("lock")).map_err(failed())?;
+    if answers(&address) {
+        return Ok(address);
+    }
+    let log = folder.join("podman.log");
+    let output = File::create(&log).map_err(failed())?;
+    let mut service = Command::new(podman);
+    service
+        .args(["system", "service", "--time", &IDLE.to_string(), &address.to_string()])
+        .env_clear()
+        .envs(VARIABLES.iter().filter_map(|name| Some((name, environment.exact(name)?))))
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().map_err(failed())?)
+        .stderr(output)
+        // Ctrl-C in the terminal is not for it.
+        .process_group(0);
+    let mut child = service.spawn().map_err(failed())?;
+    if !await_answer(&address, &mut child) {
+        let mut said = String::new();
+        // What it said is only part of the message.
+        let _ = File::open(&log).and_then(|file| file.take(2000).read_to_string(&mut said));
+        let message = format!("podman's service does not start: {}", said.trim());
+        return Err(Failure::new(message).with_hint(START_ENGINE));
+    }
+    printer.message(format_args!(
+        "engine: started podman's service, which ends after {} minutes without use; `systemctl --user enable --now podman.socket` has \
+         one always (as root without --user)",
+        IDLE / 60
+    ));
+    Ok(address)
+}
+
+fn answers(address: &EngineAddress) -> bool {
+    UnixStream::connect(address.socket()).is_ok()
+}
+
+/// Whether it answers before it ends.
+fn await_answer(address: &EngineAddress, child: &mut Child) -> bool {
+    let deadline = Instant::now() + STARTING;
+    while Instant::now() < deadline {
+        if answers(address) {
+            return true;
+        }
+        if !matches!(child.try_wait(), Ok(None)) {
+            return false;
+        }
+        // tidy: sleep: nothing tells when another program listens
+        thread::sleep(Duration::from_millis(20));
+    }
+    // It is of no use, and may hang.
+    let _ = child.kill();
+    false
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
+
     use super::*;
+
+    /// A program in the place of podman.
+    fn podman(folder: &Path, script: &str) -> PathBuf {
+        let path = folder.join("podman");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[test]
+    fn service_that_does_not_start_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let podman = podman(folder.path(), "echo \"no $SECRET subuids\" >&2; exit 125");
+        let environment = Environment::from([("SECRET", "key"), ("PATH", "/usr/bin:/bin")]);
+        let printer = Printer::new(0, true);
+        let failed = service_in(&folder.path().join("run"), &podman, &environment, printer).unwrap_err();
+        assert!(failed.to_string().ends_with("does not start: no  subuids"), "{failed:?}");
+    }
+
+    #[test]
+    fn service_that_answers_is_not_started_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, count) = (folder.path().join("run"), folder.path().join("count"));
+        let podman = podman(folder.path(), &format!("echo >> '{}'", count.display()));
+        let start = || service_in(&run, &podman, &Environment::default(), Printer::new(0, true));
+        assert!(start().is_err(), "the control: it listens to nothing");
+        let _listener = UnixListener::bind(run.join("podman.sock")).unwrap();
+        assert_eq!(start().unwrap().socket(), run.join("podman.sock"));
+        assert_eq!(fs::read_to_string(count).unwrap(), "\n");
+    }
 
     #[test]
     fn the_flag_wins_over_the_file_and_that_over_the_environment() {

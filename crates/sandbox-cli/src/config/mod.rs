@@ -26,7 +26,7 @@ pub(crate) use build::BuildFile;
 #[cfg(test)]
 pub(crate) use build::BuildNetwork;
 pub(crate) use credentials::{Advice, CredentialsFile, LoginEntry, Renewable};
-pub(crate) use engine::find_engine;
+pub(crate) use engine::{find_engine, own_service};
 pub(crate) use env::Environment;
 pub(crate) use file::{ConfigFile, UpstreamFile};
 #[cfg(any(test, feature = "fuzzing"))]

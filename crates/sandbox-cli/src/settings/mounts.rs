@@ -159,8 +159,9 @@ impl Project {
 }
 
 /// Where engines usually listen.
-const ENGINE_SOCKETS: [&str; 5] = [
+const ENGINE_SOCKETS: [&str; 6] = [
     "/run/podman/podman.sock",
+    "/run/sandbox/podman.sock",
     "/run/docker.sock",
     "/var/run/docker.sock",
     "/run/containerd/containerd.sock",

@@ -12,8 +12,8 @@ use super::review::{Obeyed, TrustedProject};
 use super::variables::passed_value;
 use crate::args::{GlobalArgs, ImageArgs};
 use crate::config::{
-    self, ConfigFile, CredentialsFile, Environment, Folder, Places, UpstreamFile, find_engine, project_key,
-    project_root,
+    self, ConfigFile, CredentialsFile, Environment, Folder, Places, UpstreamFile, find_engine, own_service,
+    project_key, project_root,
 };
 use crate::failure::{Failure, with_causes};
 use crate::printer::Printer;
@@ -216,8 +216,14 @@ impl TrustedProject {
         printer: Printer,
     ) -> Result<SandboxConfig, Failure> {
         let is_there = |path: &Path| path.exists();
-        let (engine, source) =
-            find_engine(global.engine.as_ref(), self.file.engine.as_ref(), environment, is_there)?;
+        let found = find_engine(global.engine.as_ref(), self.file.engine.as_ref(), environment, is_there);
+        let (engine, source) = match found {
+            Ok(found) => found,
+            Err(error) => match own_service(environment, printer)? {
+                Some(engine) => (engine, "podman's service, started here".to_owned()),
+                None => return Err(error),
+            },
+        };
         printer.note(format_args!("engine {engine}, from {source}"));
         let mut config = SandboxConfig::new(engine, &self.places.state).on_demand();
         config.prefix = self.prefix();

@@ -25,7 +25,9 @@ pub enum SandboxError {
     Engine(#[from] EngineError),
     /// There is no engine at the configured address.
     // The beginning is what callers of other sandboxes look for, whichever engine it is.
-    #[error("Docker is not running, or rather podman: start its service")]
+    #[error(
+        "Docker is not running, or rather podman, which takes its place: nothing answers at the engine's socket"
+    )]
     EngineNotRunning(#[source] EngineError),
     /// An executor could not do what was asked.
     #[error(transparent)]
