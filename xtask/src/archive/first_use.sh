@@ -79,6 +79,12 @@ sandbox man ../man
 installed /usr vendor-completions
 prefix="$HOME/a prefix"
 mkdir -p "$prefix/share"
+AT='install.sh over what is not from it'
+mkdir "$prefix/bin"
+echo mine > "$prefix/bin/sandbox"
+! "$ARCHIVE/install.sh" --prefix "$prefix" || exit 1
+grep mine "$prefix/bin/sandbox"
+rm -r "$prefix/bin"
 AT='install.sh'
 for _ in first 'over the first'; do
     "$ARCHIVE/install.sh" --prefix "$prefix"

@@ -1,6 +1,8 @@
 #!/bin/sh
 # Installs what lies beside this script, and removes it again.
 set -eu
+unset CDPATH
+export LC_ALL=C
 
 usage() {
     cat <<'END'
@@ -20,29 +22,39 @@ fail() {
     exit 1
 }
 
-# The folders and files that were made, in the order in which they were.
+# The folders, each with a slash, and the files that were made, in this order.
 LIST=libexec/sandbox/installed
 
-# Folders last, and only those that this script made and that nobody else uses.
-uninstall() {
-    while IFS= read -r name; do
-        case $name in */) ;; *) rm -f -- "$prefix/$name" ;; esac
-    done < "$prefix/$LIST"
-    folders=$(grep '/$' "$prefix/$LIST" | sort -r)
-    rm -f -- "$prefix/$LIST"
-    printf '%s\n' "$folders" | while IFS= read -r name; do
-        [ -z "$name" ] || rmdir -- "$prefix/$name" 2>/dev/null || true
+# What was installed into the prefix, for whoever may remove it.
+installed() {
+    [ -e "$prefix/$LIST" ] || return 0
+    if [ "$(id -u)" = 0 ] && [ "$(stat -c %u -- "$prefix/$LIST")" != 0 ]; then
+        fail "$prefix/$LIST is not root's: uninstall as the user who installed it"
+    fi
+    if grep -qE '^/|(^|/)\.\.(/|$)' "$prefix/$LIST"; then
+        fail "$prefix/$LIST names something outside of $prefix"
+    fi
+    cat "$prefix/$LIST"
+}
+
+# Removes what standard input lists. Of the folders, those that nobody else uses.
+remove() {
+    sort -r | while IFS= read -r name; do
+        case $name in
+            */) rmdir -- "$prefix/$name" 2>/dev/null || true ;;
+            *) rm -f -- "$prefix/$name" ;;
+        esac
     done
 }
 
 here=$(cd -- "$(dirname -- "$0")" && pwd -P)
 prefix=
-remove=
+uninstall=
 while [ $# -gt 0 ]; do
     case $1 in
-        --prefix) [ $# -ge 2 ] || fail '--prefix needs a folder'; prefix=$2; shift ;;
-        --prefix=*) prefix=${1#--prefix=} ;;
-        --uninstall) remove=yes ;;
+        --prefix) [ -n "${2-}" ] || fail '--prefix needs a folder'; prefix=$2; shift ;;
+        --prefix=?*) prefix=${1#--prefix=} ;;
+        --uninstall) uninstall=yes ;;
         -h | --help) usage; exit ;;
         *) usage >&2; exit 2 ;;
     esac
@@ -50,42 +62,58 @@ while [ $# -gt 0 ]; do
 done
 if [ -z "$prefix" ]; then
     # The installed copy knows where it is.
-    if [ -e "$here/installed" ]; then
-        prefix=$(cd -- "$here/../.." && pwd -P)
-    else
-        prefix=$HOME/.local
-    fi
+    if [ -e "$here/installed" ]; then prefix=$here/../..; else prefix=$HOME/.local; fi
 fi
 
-if [ -n "$remove" ]; then
+if [ -n "$uninstall" ]; then
     [ -e "$prefix/$LIST" ] || fail "nothing was installed into $prefix"
     prefix=$(cd -- "$prefix" && pwd -P)
-    uninstall
+    old=$(installed)
+    rm -f -- "$prefix/$LIST"
+    printf '%s\n' "$old" | remove
     echo "removed sandbox from $prefix"
     exit
 fi
 
 [ -x "$here/bin/sandbox" ] || fail "there is nothing to install beside $0"
-# The new files are run once before any old one goes.
+# The new programs are run once before any old one goes.
 version=$("$here/bin/sandbox" --version) || fail "the programs in $here do not run on this machine"
 mkdir -p -- "$prefix"
 prefix=$(cd -- "$prefix" && pwd -P)
-[ ! -e "$prefix/$LIST" ] || uninstall
-list=$(mktemp)
-trap 'rm -f -- "$list"' EXIT
+[ "$prefix" != "$here" ] || fail 'choose another folder than that of the archive'
+old=$(installed)
+was_installed() { printf '%s\n' "$old" | grep -qxF -- "$1"; }
 cd "$here"
-find bin libexec share -type d | sort | while IFS= read -r folder; do
-    [ -d "$prefix/$folder" ] || { mkdir -m 755 -- "$prefix/$folder"; echo "$folder/" >> "$list"; }
+files=$(find bin libexec share -type f | sort; echo libexec/sandbox/install.sh)
+printf '%s\n' "$files" | while IFS= read -r file; do
+    if [ -d "$prefix/$file" ] || { [ -e "$prefix/$file" ] || [ -L "$prefix/$file" ]; } && ! was_installed "$file"; then
+        fail "$prefix/$file is there, and not from this script: remove it, or choose another --prefix"
+    fi
 done
-{ find bin libexec share -type f | sort; echo libexec/sandbox/install.sh; } >> "$list"
-# First of the files: what is not finished can be removed too.
-install -m 644 -- "$list" "$prefix/$LIST"
-grep -v '/$' "$list" | while IFS= read -r file; do
+folders=$(find bin libexec share -type d | sort | while IFS= read -r folder; do
+    if [ ! -d "$prefix/$folder" ] || was_installed "$folder/"; then echo "$folder/"; fi
+done)
+# First of all: what is not finished can be removed too.
+mkdir -p -- "$prefix/libexec/sandbox"
+printf '%s\n' "$old" "$folders" "$files" | sed '/^$/d' | sort -u > "$prefix/$LIST.new"
+mv -f -- "$prefix/$LIST.new" "$prefix/$LIST"
+printf '%s\n' "$folders" | sed '/^$/d' | while IFS= read -r folder; do
+    mkdir -p -m 755 -- "$prefix/$folder"
+done
+printf '%s\n' "$files" | while IFS= read -r file; do
     from=$file mode=644
     [ "$file" != libexec/sandbox/install.sh ] || from=install.sh
     [ ! -x "$from" ] || mode=755
-    install -m "$mode" -- "$from" "$prefix/$file"
+    # What runs goes on with the old file.
+    install -m "$mode" -- "$from" "$prefix/$file.new"
+    mv -f -- "$prefix/$file.new" "$prefix/$file"
 done
+# What the version before had and this one has not.
+printf '%s\n' "$old" | sed '/^$/d' | while IFS= read -r name; do
+    printf '%s\n' "$folders" "$files" | grep -qxF -- "$name" || echo "$name"
+done | remove
+printf '%s\n' "$folders" "$files" | sed '/^$/d' > "$prefix/$LIST.new"
+mv -f -- "$prefix/$LIST.new" "$prefix/$LIST"
 
 echo "installed $version into $prefix; $prefix/libexec/sandbox/install.sh --uninstall removes it"
 case :$PATH: in

@@ -42,12 +42,12 @@ pub(super) fn deb(usr: &Path, work: &Path) -> Result<PathBuf> {
         control.join("control"),
         format!(
             "Package: sandbox\nVersion: {VERSION}\nArchitecture: {architecture}\nMaintainer: sandbox developers <sandbox@localhost>\n\
-             Section: utils\nPriority: optional\nDepends: libc6 (>= {libc}), podman (>= {PODMAN}), netavark, nftables | iptables, catatonit\n\
+             Section: utils\nPriority: optional\nDepends: libc6 (>= {libc}), podman (>= {PODMAN}), netavark, nftables | iptables, catatonit\nConflicts: policycoreutils-sandbox\n\
              Recommends: git, uidmap\nDescription: {SUMMARY}\n {description}\n"
         ),
     )?;
     let package = work.join(format!("sandbox_{VERSION}_{architecture}.deb"));
-    process::run_quietly(command("chmod", ["--recursive", "u=rwX,go=rX"]).arg(&root))?;
+    readable(&root)?;
     let mut pack = command("dpkg-deb", ["--root-owner-group", "-Zxz", "-z1", "--build"]);
     step("packing for Debian", || process::run_quietly(dated(pack.arg(&root).arg(&package))))?;
     Ok(package)
@@ -58,9 +58,12 @@ pub(super) fn rpm(usr: &Path, work: &Path) -> Result<PathBuf> {
     apt::ensure(&[Needed { program: "rpmbuild", package: "rpm" }])?;
     let top = work.join("rpm");
     fs::create_dir_all(&top).with_context(|| format!("cannot make {}", top.display()))?;
-    let found =
-        process::output(command("find", ["-type", "f", "-printf", "\"/usr/%P\"\n"]).current_dir(usr))?;
-    let mut files: Vec<&str> = found.lines().collect();
+    readable(usr)?;
+    // Folders that nobody else has anything in are listed as a whole.
+    let own = ["libexec/sandbox", "share/doc/sandbox"];
+    let found = process::output(command("find", ["-type", "f", "-printf", "%P\n"]).current_dir(usr))?;
+    let shared = found.lines().filter(|file| !own.iter().any(|folder| Path::new(file).starts_with(folder)));
+    let mut files: Vec<String> = shared.chain(own).map(|file| format!("\"/usr/{file}\"")).collect();
     files.sort_unstable();
     let spec = top.join("sandbox.spec");
     // What is packed is finished: nothing is stripped, compressed or linked.
@@ -70,7 +73,7 @@ pub(super) fn rpm(usr: &Path, work: &Path) -> Result<PathBuf> {
          %global debug_package %{{nil}}\n%global __os_install_post %{{nil}}\n%global _build_id_links none\n\
          %description\n{DESCRIPTION}\n\
          %install\nmkdir -p %{{buildroot}}\ncp -a '{}' %{{buildroot}}/usr\n\
-         %files\n%defattr(-,root,root)\n%dir /usr/libexec/sandbox\n%dir /usr/share/doc/sandbox\n{}\n",
+         %files\n%defattr(-,root,root)\n{}\n",
         usr.display(),
         files.join("\n")
     );
@@ -88,6 +91,11 @@ pub(super) fn rpm(usr: &Path, work: &Path) -> Result<PathBuf> {
     }
     step("packing for Fedora", || process::run_quietly(dated(rpmbuild.arg(&spec))))?;
     Ok(top.join("RPMS").join(format!("sandbox-{VERSION}-1.{architecture}.rpm")))
+}
+
+/// Whatever the mask for new files is here, everybody can read what is installed.
+fn readable(folder: &Path) -> Result<()> {
+    process::run_quietly(command("chmod", ["--recursive", "u=rwX,go=rX"]).arg(folder))
 }
 
 /// All files are from the same second.
@@ -117,7 +125,7 @@ mod tests {
             ("libexec/sandbox/sandbox-proxy", "proxy"),
             ("share/zsh/site-functions/_sandbox", "#compdef sandbox"),
             ("share/man/man1/sandbox.1", ".TH sandbox 1"),
-            ("share/doc/sandbox/README.md", "# sandbox"),
+            ("share/doc/sandbox/docs/git.md", "# Git"),
         ] {
             let file = folder.path().join("usr").join(file);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -157,6 +165,7 @@ mod tests {
             for line in [
                 "/usr/bin/sandbox\n",
                 "/usr/libexec/sandbox\n",
+                "/usr/share/doc/sandbox/docs\n",
                 "/usr/share/man/man1/sandbox.1\n",
                 "podman >= 4.3\n",
             ] {
