@@ -98,9 +98,9 @@ impl Index {
     }
 
     /// The versions of `path`, one for each stage.
-    pub(crate) fn versions(&self, path: &Path) -> impl Iterator<Item = &ObjectId> {
+    pub(crate) fn versions(&self, path: &Path) -> impl Iterator<Item = &(u32, ObjectId)> {
         let at = |stage| (path.as_os_str().as_bytes().to_vec(), stage);
-        self.0.range(at(0)..=at(u8::MAX)).map(|(_, (_, id))| id)
+        self.0.range(at(0)..=at(u8::MAX)).map(|(_, entry)| entry)
     }
 
     fn changed<'a>(&'a self, before: &'a Self) -> BTreeSet<&'a [u8]> {

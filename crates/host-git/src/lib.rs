@@ -37,7 +37,7 @@ pub use error::Error;
 pub use import::Import;
 pub use index::Index;
 pub use limits::Limits;
-pub use recorded::Recorded;
+pub use recorded::{Recorded, Version};
 pub use report::{Left, RefChange, RefOutcome, Report, SettingChange};
 pub use repository::HostRepository;
 pub use run_name::{InvalidRunName, RunName};

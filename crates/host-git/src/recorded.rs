@@ -12,9 +12,36 @@ use crate::object_id::{Format, ObjectId};
 use crate::plan::Plan;
 use crate::state::{Part, State, commit};
 
-/// The files of which the commit at `HEAD`, or the index, has other versions after an import than before.
+/// The files of which the commit at `HEAD`, or the index, has other versions after an import than before: the mode and object of each;
+/// nothing where the file is gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recorded(BTreeMap<Vec<u8>, BTreeSet<Option<ObjectId>>>);
+pub struct Recorded(BTreeMap<Vec<u8>, BTreeSet<Option<(u32, ObjectId)>>>);
+
+/// What is at a path of the work tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Version {
+    /// Nothing.
+    None,
+    /// A file, and whether its owner can execute it.
+    File(Vec<u8>, bool),
+    /// A link, and where it leads.
+    Link(Vec<u8>),
+    /// Something that git does not record, or that is not looked at.
+    Other,
+}
+
+impl Version {
+    /// Whether git would write this of what it recorded. No filter of the host's is asked what it would make of that.
+    fn is(&self, recorded: Option<&(u32, ObjectId)>) -> bool {
+        match (self, recorded) {
+            (Self::None, None) => true,
+            (Self::File(content, false), Some((0o100_644, id)))
+            | (Self::File(content, true), Some((0o100_755, id)))
+            | (Self::Link(content), Some((0o120_000, id))) => index::is_of(id, content),
+            _ => false,
+        }
+    }
+}
 
 impl Recorded {
     /// Their paths in the work tree.
@@ -22,16 +49,11 @@ impl Recorded {
         self.0.keys().map(|path| Path::new(OsStr::from_bytes(path)))
     }
 
-    /// Whether `content`, or no file for `None`, is the only version that is recorded of `path`. No filter of the host's is asked what it
-    /// would make of it.
+    /// Whether `version` is the only one that is recorded of `path`.
     #[must_use]
-    pub fn is(&self, path: &Path, content: Option<&[u8]>) -> bool {
-        let is_it = |id: &Option<ObjectId>| match (id, content) {
-            (Some(id), Some(content)) => index::is_of(id, content),
-            (None, None) => true,
-            _ => false,
-        };
-        self.0.get(path.as_os_str().as_bytes()).is_none_or(|versions| versions.iter().all(is_it))
+    pub fn is(&self, path: &Path, version: &Version) -> bool {
+        let versions = self.0.get(path.as_os_str().as_bytes());
+        versions.is_none_or(|versions| versions.iter().all(|recorded| version.is(recorded.as_ref())))
     }
 
     /// What `plan` makes of the host, which is as `now` says; `index` is the one that comes. Git sees the new objects.
@@ -57,7 +79,7 @@ impl Recorded {
             // Of one that is not understood, all is new.
             let old = old.parse(format).unwrap_or_default();
             for path in index.differing(&old) {
-                let versions = index.versions(&path).map(|id| Some(id.clone()));
+                let versions = index.versions(&path).map(|entry| Some(entry.clone()));
                 let all = recorded.0.entry(path.as_os_str().as_bytes().to_vec()).or_default();
                 all.extend(versions);
                 if index.versions(&path).next().is_none() {
@@ -89,9 +111,11 @@ impl Recorded {
         let text = git.read(OPERATION, &arguments, Input::Nothing)?;
         let mut parts = text.split(|byte| *byte == 0);
         while let (Some(facts), Some(path)) = (parts.next(), parts.next()) {
-            let id = facts.split(|byte| *byte == b' ').nth(3).and_then(|id| format.id(id));
-            let is_there = |id: &ObjectId| id.as_str().bytes().any(|digit| digit != b'0');
-            self.0.entry(path.to_vec()).or_default().insert(id.filter(is_there));
+            let mut facts = facts.split(|byte| *byte == b' ').skip(1);
+            let mode = facts.next().and_then(|mode| u32::from_str_radix(str::from_utf8(mode).ok()?, 8).ok());
+            let id = facts.nth(1).and_then(|id| format.id(id));
+            let entry = mode.zip(id).filter(|(mode, _)| *mode != 0);
+            self.0.entry(path.to_vec()).or_default().insert(entry);
         }
         Ok(())
     }

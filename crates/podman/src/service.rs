@@ -1,7 +1,7 @@
 //! The process behind the engine's socket, as far as it is on this machine: its network is that of the engine's host.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio::net::UnixStream;
 
@@ -33,26 +33,26 @@ impl Engine {
 
 impl Service {
     /// The kernel's tables about its network. Each thread is asked: podman leaves the one that made a container's network in there, and that
-    /// may be the first. What is a container's is not the host's.
+    /// may be the first. Where threads are in the network of this program, the others are in those of containers.
     pub(crate) fn tables(&self, name: &str) -> Vec<String> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten();
+        let network = |thread: &Path| std::fs::read_link(thread.join("ns/net")).ok();
         let table = |thread: std::io::Result<std::fs::DirEntry>| {
             let thread = thread.ok()?.path();
-            let network = std::fs::read_link(thread.join("ns/net")).ok();
-            Some((network, std::fs::read_to_string(thread.join("net").join(name)).ok()?))
+            let before = network(&thread);
+            let table = std::fs::read_to_string(thread.join("net").join(name)).ok()?;
+            // It may move meanwhile.
+            Some((before.filter(|before| network(&thread).as_ref() == Some(before)), table))
         };
-        of_most(threads.filter_map(table).collect())
+        of_own(threads.filter_map(table).collect(), network(Path::new("/proc/self")).as_ref())
     }
 }
 
-/// The tables of the network that more than half of the threads are in; all of them where it cannot be told which that is.
-fn of_most(tables: Vec<(Option<PathBuf>, String)>) -> Vec<String> {
-    let half = tables.len() / 2;
-    let count =
-        |network: &PathBuf| tables.iter().filter(|(other, _)| other.as_ref() == Some(network)).count();
-    let most = tables.iter().filter_map(|(network, _)| network.clone()).find(|network| count(network) > half);
-    let is_of_it = |(network, _): &(Option<PathBuf>, String)| most.is_none() || *network == most;
-    tables.into_iter().filter(is_of_it).map(|(_, table)| table).collect()
+/// The tables of the network `own`; all of them where none is.
+fn of_own(tables: Vec<(Option<PathBuf>, String)>, own: Option<&PathBuf>) -> Vec<String> {
+    let is_own = |network: &Option<PathBuf>| network.is_some() && network.as_ref() == own;
+    let has_own = tables.iter().any(|(network, _)| is_own(network));
+    tables.into_iter().filter(|(network, _)| !has_own || is_own(network)).map(|(_, table)| table).collect()
 }
 
 /// The addresses of the machine in the kernel's routing table, where each is followed by a line that says what it is.
@@ -73,12 +73,14 @@ mod tests {
     #[test]
     fn thread_in_the_network_of_a_container_says_nothing_of_the_host() {
         let table = |network: &str| (Some(PathBuf::from(network)), network.to_owned());
-        let of = |networks: &[&str]| of_most(networks.iter().map(|network| table(network)).collect());
-        assert_eq!(of(&["container", "host", "host"]), ["host", "host"]);
-        assert_eq!(of(&["a", "b"]), ["a", "b"], "it could be either");
-        let hidden = vec![(None, "x".to_owned()), (None, "y".to_owned()), table("z")];
-        assert_eq!(of_most(hidden), ["x", "y", "z"], "whose threads cannot be looked at");
-        assert!(of(&[]).is_empty());
+        let own = PathBuf::from("host");
+        let of =
+            |networks: &[&str]| of_own(networks.iter().map(|network| table(network)).collect(), Some(&own));
+        assert_eq!(of(&["container", "host", "container"]), ["host"]);
+        assert_eq!(of(&["a", "b"]), ["a", "b"], "the host is another one");
+        let hidden = || vec![(None, "x".to_owned()), (None, "y".to_owned())];
+        assert_eq!(of_own(hidden(), None), ["x", "y"], "whose threads cannot be looked at");
+        assert_eq!(of_own(hidden(), Some(&own)), ["x", "y"]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::change_report::{ChangeReport, line, reports};
 use crate::config::WorkspaceMode;
 use crate::failure::Failure;
 use crate::git_report::{coming, report_staying};
-use crate::printer::Printer;
+use crate::printer::{Printer, sanitize_name};
 use crate::settings::TaskSettings;
 
 /// Held-back changes that are listed, on stderr and for programs; all are counted, and `sandbox diff` has all.
@@ -66,7 +66,8 @@ struct Waiting {
 
 impl Waiting {
     fn in_copy(copy: &WorkspaceCopy, protection: &Protection) -> Result<Self, WorkspaceError> {
-        Ok(Self { changes: copy.changes(protection)?, git: copy.git_changes(protection)? })
+        let (changes, git) = copy.waiting(protection)?;
+        Ok(Self { changes, git: git? })
     }
 
     fn count(&self) -> usize {
@@ -241,7 +242,7 @@ impl<'a> CopyOfRun<'a> {
             };
             self.report(&applied);
             report.applied = applied.applied.len();
-            report.pending = applied.held_back.len();
+            report.pending = applied.held_back.len() + applied.waiting.len();
             report.held_back = listed(&applied.held_back);
             report.git = cut(applied.git);
             return Ok(());
@@ -288,7 +289,7 @@ impl<'a> CopyOfRun<'a> {
         if lines.len() > LISTED {
             printer.message(format_args!("… and {} more of git's", lines.len() - LISTED));
         }
-        report_held_back(&applied.held_back, printer);
+        report_held_back(applied, printer);
         report_staying(&applied.git, printer);
     }
 
@@ -370,8 +371,17 @@ pub(crate) fn explained(error: WorkspaceError) -> Failure {
 }
 
 /// Lists what was not applied, and says how to let it through.
-pub(crate) fn report_held_back(held: &[Change], printer: Printer) {
+pub(crate) fn report_held_back(applied: &Applied, printer: Printer) {
+    let held = &applied.held_back;
+    for repository in &applied.waiting {
+        let path = sanitize_name(&repository.path.display().to_string());
+        printer.warning(format_args!("what git did in `{path}` is held back"));
+        repository.report.hints.iter().for_each(|hint| printer.hint(sanitize_name(hint)));
+    }
     if held.is_empty() {
+        if !applied.waiting.is_empty() {
+            printer.hint("`sandbox diff` shows it, `sandbox apply --include-protected` takes it, `sandbox discard` throws it away");
+        }
         return;
     }
     let is_special = |change: &Change| change.held_back == Some(sandbox::workspace::HeldBack::Special);

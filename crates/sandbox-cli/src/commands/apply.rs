@@ -47,7 +47,7 @@ fn report(applied: &Applied, printer: Printer) {
     let lines = applied.applied.iter().map(line).chain(coming(&applied.git));
     // Until nobody reads any more.
     let _ = { lines }.all(|line| printer.line(line));
-    report_held_back(&applied.held_back, printer);
+    report_held_back(applied, printer);
     report_staying(&applied.git, printer);
 }
 

@@ -1,12 +1,13 @@
 //! `clean`: removing what ended runs left, or everything.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sandbox::workspace::{Protection, WorkspaceCopy, remove_folder};
 use sandbox::{ImageSource, Sandbox, SandboxConfig};
+use sandbox_files::FileLock;
 
 use crate::args::CleanArgs;
 use crate::config::Places;
@@ -85,7 +86,7 @@ async fn everything(
     }
     if !yes {
         printer.message("this also removes, for all projects of this user:");
-        printer.message(format_args!("  {} images", sandbox.list_images().await?.len()));
+        printer.message(format_args!("  {} images that it built", sandbox.list_images().await?.len()));
         let state = places.state.display();
         printer.message(format_args!("  {state}: logs, sessions, decisions about trust"));
         for line in not_elsewhere(places)? {
@@ -105,10 +106,27 @@ async fn everything(
     }
     sandbox.shutdown().await?;
     drop(sandbox);
-    remove_folder(&places.state)
-        .map_err(Failure::doing(format!("remove all of `{}`", places.state.display())))?;
+    remove_state(&places.state)?;
     printer.line(format_args!("removed {}", places.state.display()));
     Ok(ExitStatus::Success)
+}
+
+/// Removes the folder, unless a run of any prefix, which may have begun meanwhile, uses it.
+fn remove_state(state: &Path) -> Result<(), Failure> {
+    let failed = || Failure::doing(format!("remove all of `{}`", state.display()));
+    let state = state.canonicalize().map_err(failed())?;
+    // What begins from here on makes a new one.
+    let removed = state.with_extension(format!("removed-{}", std::process::id()));
+    fs::rename(&state, &removed).map_err(failed())?;
+    for lock in entries(&removed.join("instances"))? {
+        let is_held = File::open(&lock).and_then(FileLock::try_exclusive_on).is_ok_and(|lock| lock.is_none());
+        if is_held {
+            fs::rename(&removed, &state).map_err(failed())?;
+            return Err(Failure::new("another run uses the state, so that stays")
+                .with_hint("`sandbox ps` and `sandbox status` list runs"));
+        }
+    }
+    remove_folder(&removed).map_err(failed())
 }
 
 /// What is nowhere else: work that did not come to the user's files, and keys.

@@ -30,7 +30,7 @@ pub(crate) fn diff(
         return Ok(ExitStatus::Success);
     };
     let protection = project.protection(false);
-    let (changes, git) = (copy.changes(&protection)?, copy.git_changes(&protection));
+    let (changes, git) = copy.waiting(&protection)?;
     if args.output == Output::Json {
         printer.line(json(&changes, &git.map_err(explained)?));
         return Ok(ExitStatus::Success);

@@ -1,7 +1,7 @@
 //! `discard`: throws away what a task changed in its copy of the work tree.
 
-use sandbox::SandboxConfig;
 use sandbox::workspace::{WorkspaceCopy, WorkspaceError};
+use sandbox::{SandboxConfig, SandboxError};
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Failure, with_causes};
@@ -18,10 +18,15 @@ pub(crate) async fn discard(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let dir = project.copy_dir();
-    if let Err(error @ WorkspaceError::Unfinished { .. }) = WorkspaceCopy::open(&dir) {
-        WorkspaceCopy::discard_in(&dir)?;
-        printer.warning(format_args!("a part of it had come, and stays: {}", with_causes(&error)));
-        return Ok(ExitStatus::Success);
+    match WorkspaceCopy::open(&dir) {
+        Err(error @ WorkspaceError::Busy { .. }) => return Err(SandboxError::from(error).into()),
+        // What is said once, and what can never be finished.
+        Err(error) => {
+            WorkspaceCopy::discard_in(&dir)?;
+            printer.warning(format_args!("what had come until then stays: {}", with_causes(&error)));
+            return Ok(ExitStatus::Success);
+        }
+        Ok(_) => {}
     }
     match settled(&dir, sandbox).await? {
         Some(copy) => copy.discard()?,

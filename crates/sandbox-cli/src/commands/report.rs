@@ -38,12 +38,12 @@ pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> R
     report.read_session(&project.resolver)?;
     if let Some(copy) = WorkspaceCopy::open(project.copy_dir())? {
         let protection = project.protection(false);
-        let changes = copy.changes(&protection)?;
+        let (changes, git) = copy.waiting(&protection)?;
         for change in changes.iter().take(MOST_CHANGES) {
             report.changes.push(page::cut(&diff::described(&copy, change, LARGEST_TEXT)?));
         }
         report.more_changes = changes.len().saturating_sub(MOST_CHANGES);
-        let git = copy.git_changes(&protection)?;
+        let git = git?;
         let lines = coming(&git).into_iter().chain(staying(&git));
         report.changes.extend(lines.take(MOST_CHANGES).map(|line| page::cut(&line)));
     }

@@ -76,6 +76,7 @@ fn runtime_folder(environment: &Environment) -> Option<PathBuf> {
         .map(|folder| folder.join("sandbox"))
 }
 
+#[expect(clippy::disallowed_methods, reason = "there is no socket yet to drive the engine through")]
 fn service_in(
     folder: &Path,
     podman: &Path,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::super::error::WorkspaceError;
 use super::super::fingerprint::ContentFingerprint;
 use super::super::git_view::{
-    self, GitChanges, Opened, RepositoryChanges, WaitingSetting, git_changes, is_listed,
+    self, GitChanges, Opened, RepositoryChanges, WaitingSetting, git_changes, hint,
 };
 use super::super::host_follow::HostFollows;
 use super::super::path_text::PathText;
@@ -52,6 +52,9 @@ pub struct Applied {
     pub held_back: Vec<Change>,
     /// What came of what the task did in repositories, and what did not.
     pub git: GitChanges,
+    /// What would have come of repositories of which nothing did, since git recorded a protected file in them in another version than is here:
+    /// a hint names it.
+    pub waiting: Vec<RepositoryChanges>,
 }
 
 /// What differs, and what of it waits.
@@ -79,8 +82,9 @@ impl Comparison {
     ) -> Result<Judged, WorkspaceError> {
         let Differences { mut changes, left } = self.differences(protection)?;
         let follows = HostFollows::find(&self.host, protection, &self.names);
-        let is_protected = |path: &Path| follows.covers(path) || is_listed(protection, path);
-        let waiting = hold_recorded(&mut changes, opened, imports, &self.host, is_protected);
+        let waiting = hold_recorded(&mut changes, opened, imports, |work_tree, recorded| {
+            hint(&self.host, work_tree, recorded, protection, |path| follows.covers(path))
+        });
         Ok(Judged { changes, left, waiting })
     }
 }
@@ -114,15 +118,11 @@ fn apply_within(
     if !options.force {
         refuse_conflicts(from, &applied)?;
     }
-    let mut reports = imports.reports(&waiting);
-    reports.retain(|report| report.waits);
+    let mut waits = imports.reports(&waiting);
+    waits.retain(|report| report.waits && imports.is_written_later(&report.path));
     let imports = imports.without(&waiting);
     let taken = taken(&options.git_settings, &imports, folder)?;
-    let git = |came: Vec<RepositoryChanges>| GitChanges {
-        repositories: came.into_iter().chain(reports.iter().cloned()).collect(),
-        left: judged.left.clone(),
-        ..GitChanges::default()
-    };
+    let git = |repositories| GitChanges { repositories, left: judged.left.clone(), ..GitChanges::default() };
     let mut keeps = Kept::of(&held_back);
     let mut keeps_outside = false;
     for path in &waiting {
@@ -165,7 +165,7 @@ fn apply_within(
     let mut came = Vec::new();
     let import = |_: &Journal| imports.commit(&from.host, &taken, folder).map(|done| came = done);
     finish(journal, folder, import, fail_points)?;
-    Ok(Applied { applied, held_back, git: git(came) })
+    Ok(Applied { applied, held_back, git: git(came), waiting: waits })
 }
 
 /// The settings called `keys`, of those that wait and those that will.

@@ -8,7 +8,7 @@ use sandbox_files::tree::Tree;
 use sandbox_host_git::{Error, HostRepository, Import, Recorded, RunName};
 
 use super::super::error::WorkspaceError;
-use super::super::git_view::{Opened, RepositoryChanges, WaitingSetting, git_changes, hint, run};
+use super::super::git_view::{Opened, RepositoryChanges, WaitingSetting, git_changes, run};
 use super::super::inventory::is_in_git;
 use super::change::{Change, HeldBack};
 use super::journal::{Journal, Phase};
@@ -60,6 +60,10 @@ impl<'a> Imports<'a> {
             changes
         };
         self.all.iter().map(report).collect()
+    }
+
+    pub(super) fn is_written_later(&self, path: &Path) -> bool {
+        self.hints.contains_key(path)
     }
 
     /// Those that do not wait.
@@ -161,8 +165,7 @@ pub(super) fn hold_recorded(
     changes: &mut [Change],
     opened: &[Opened<'_>],
     imports: &mut Imports<'_>,
-    host: &Tree,
-    is_protected: impl Fn(&Path) -> bool,
+    is_written_later: impl Fn(&Path, &Recorded) -> Option<String>,
 ) -> BTreeSet<PathBuf> {
     let mut waiting = BTreeSet::new();
     for repository in opened {
@@ -170,22 +173,19 @@ pub(super) fn hold_recorded(
             continue;
         };
         let path = repository.known.path();
-        let later = imports.recorded(path).and_then(|it| hint(host, work_tree, it, &is_protected));
-        let is_later = later.is_some();
-        imports.hints.extend(later.map(|later| (path.to_owned(), later)));
         let is_held = |change: &&Change| {
             change.held_back.is_some() && change.path.starts_with(work_tree) && !is_in_git(&change.path)
         };
         let held: Vec<PathBuf> = changes.iter().filter(is_held).map(|change| change.path.clone()).collect();
-        let is_torn = || {
-            !held.is_empty()
-                && repository.recorded().is_none_or(|recorded| {
-                    let mut recorded = recorded.into_iter().map(|path| work_tree.join(path));
-                    recorded.any(|path| held.iter().any(|held| path.starts_with(held)))
-                })
-        };
-        if !is_later && !is_torn() {
-            continue;
+        let is_torn = !held.is_empty()
+            && repository.recorded().is_none_or(|recorded| {
+                let mut recorded = recorded.into_iter().map(|path| work_tree.join(path));
+                recorded.any(|path| held.iter().any(|held| path.starts_with(held)))
+            });
+        if !is_torn {
+            let later = imports.recorded(path).and_then(|recorded| is_written_later(work_tree, recorded));
+            let Some(later) = later else { continue };
+            imports.hints.insert(path.to_owned(), later);
         }
         waiting.insert(path.to_owned());
         for change in changes.iter_mut() {

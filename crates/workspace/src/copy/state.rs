@@ -180,11 +180,7 @@ impl WorkspaceCopy {
     ///
     /// When copy or tree cannot be read; [`WorkspaceError::Unreadable`] where the task made folders deeper than 200.
     pub fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
-        let comparison = self.comparison()?;
-        let opened = comparison.opened(&self.folder)?;
-        // What cannot be imported can be looked at.
-        let imports = Imports::prepare(&opened, &any_run(), &self.folder);
-        Ok(comparison.judged(&opened, &mut imports.unwrap_or_default(), protection)?.changes)
+        Ok(self.waiting(protection)?.0)
     }
 
     /// What the task did in repositories. Blocks, and runs git of the host on what the task left, within limits.
@@ -193,13 +189,36 @@ impl WorkspaceCopy {
     ///
     /// When copy or tree cannot be read, or the task left too much.
     pub fn git_changes(&self, protection: &Protection) -> Result<GitChanges, WorkspaceError> {
+        self.waiting(protection)?.1
+    }
+
+    /// Both of them. What a task did in repositories may be unknown where the files are not.
+    ///
+    /// # Errors
+    ///
+    /// When copy or tree cannot be read.
+    pub fn waiting(
+        &self,
+        protection: &Protection,
+    ) -> Result<(Vec<Change>, Result<GitChanges, WorkspaceError>), WorkspaceError> {
         let comparison = self.comparison()?;
         let opened = comparison.opened(&self.folder)?;
-        let mut imports = Imports::prepare(&opened, &any_run(), &self.folder)?;
+        let prepared = Imports::prepare(&opened, &any_run(), &self.folder);
+        let (mut imports, failed) = match prepared {
+            Ok(imports) => (imports, None),
+            Err(error) => (Imports::default(), Some(error)),
+        };
         let judged = comparison.judged(&opened, &mut imports, protection)?;
-        let repositories = imports.reports(&judged.waiting);
-        let settings = git_changes::read(&self.folder)?;
-        Ok(GitChanges { repositories, left: judged.left, settings, failed: Vec::new() })
+        let git = match failed {
+            Some(error) => Err(error),
+            None => git_changes::read(&self.folder).map(|settings| GitChanges {
+                repositories: imports.reports(&judged.waiting),
+                left: judged.left,
+                settings,
+                failed: Vec::new(),
+            }),
+        };
+        Ok((judged.changes, git))
     }
 
     /// Brings the changes into the work tree, and what the task did in repositories into those: all of it, or nothing when anything fails.
@@ -238,10 +257,11 @@ impl WorkspaceCopy {
             return Ok(false);
         }
         let _lock = lock(&folder, &folder)?;
-        if let Err(error) = recover(&folder, &mut |_| true)
-            && !abandon(&folder)?
-        {
-            return Err(error);
+        if let Err(error) = recover(&folder, &mut |_| true) {
+            if !abandon(&folder)? {
+                return Err(error);
+            }
+            tracing::warn!(%error, "what an interrupted apply had begun is given up");
         }
         let is_there = Self::read(&folder)?.is_some();
         trash::put(&folder, &[UPPER, WORK, GIT])?;

@@ -14,4 +14,4 @@ pub use git_changes::{FailedImport, GitChanges, RepositoryChanges, WaitingSettin
 pub(crate) use known::{Found, Known, Opened, any_run, find, is_repository, run};
 pub use views::Patience;
 pub(crate) use views::{Views, recover};
-pub(crate) use written_later::{hint, is_listed};
+pub(crate) use written_later::hint;

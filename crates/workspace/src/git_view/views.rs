@@ -25,7 +25,7 @@ use super::super::record;
 use super::super::trash;
 use super::git_changes::{FailedImport, GitChanges, RepositoryChanges};
 use super::known::{Found, Known, run};
-use super::written_later::{hint, is_listed};
+use super::written_later::hint;
 
 /// What is known of a view, in its folder.
 const RECORD: &str = "view.json";
@@ -369,7 +369,7 @@ impl View {
         }
         let later = known.work_tree().and_then(|work_tree| {
             let tree = Tree::open(&self.tree.0).ok()?;
-            hint(&tree, work_tree, import.recorded(), |path| is_listed(&Protection::default(), path))
+            hint(&tree, work_tree, import.recorded(), &Protection::default(), |_| false)
         });
         let mut report = import.commit().map_err(|error| match error {
             sandbox_host_git::Error::Unfinished { source } => {

@@ -1,12 +1,15 @@
 //! Protected files that git has in versions which the work tree does not: `git stash` or `git checkout` of the host writes them.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::Read as _;
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::{Kind, Tree};
-use sandbox_host_git::Recorded;
+use sandbox_host_git::{Recorded, Version};
 
-use super::super::inventory::protected;
+use super::super::inventory::{Protected, makes_repository, protected};
 use super::super::protection::Protection;
 use super::super::role::Role;
 
@@ -15,16 +18,18 @@ const MOST_READ: u64 = 16 << 20;
 /// Names in a hint.
 const LISTED: usize = 5;
 
-/// What says so of the folder `work_tree` of `tree`, where there are such files.
+/// What says so of the folder `work_tree` of `tree`, where there are such files. `follows` knows what the host's configuration names.
 pub(crate) fn hint(
     tree: &Tree,
     work_tree: &Path,
     recorded: &Recorded,
-    is_protected: impl Fn(&Path) -> bool,
+    protection: &Protection,
+    follows: impl Fn(&Path) -> bool,
 ) -> Option<String> {
+    let folders = Folders::of(tree, work_tree, recorded, protection);
     let is_later = |path: &&Path| {
         let place = work_tree.join(path);
-        is_protected(&place) && !recorded.is(path, content(tree, &place).as_deref())
+        (follows(&place) || folders.protect(&place)) && !recorded.is(path, &version(tree, &place))
     };
     let later: Vec<String> = recorded
         .paths()
@@ -39,20 +44,60 @@ pub(crate) fn hint(
     })
 }
 
-/// Whether `path`, or a folder that it lies in, is protected wherever it lies.
-pub(crate) fn is_listed(protection: &Protection, path: &Path) -> bool {
-    let mut kind = Kind::File;
-    path.ancestors().filter(|part| part.file_name().is_some()).any(|part| {
-        let (folder, name) = (part.parent().unwrap_or(Path::new("")), part.file_name().unwrap_or_default());
-        let judged = protected(protection, folder, &[(name.to_owned(), kind)]);
-        kind = Kind::Folder;
-        judged.roles.values().any(|role| *role == Role::Listed)
-    })
+/// What is protected of the entries of each folder, if git wrote all that it recorded beside what is there.
+struct Folders(BTreeMap<PathBuf, Protected>);
+
+impl Folders {
+    fn of(tree: &Tree, work_tree: &Path, recorded: &Recorded, protection: &Protection) -> Self {
+        let mut folders: BTreeMap<PathBuf, BTreeMap<OsString, Kind>> = BTreeMap::new();
+        for path in recorded.paths() {
+            let mut kind = Kind::File;
+            for (folder, name) in steps(&work_tree.join(path)) {
+                let known = folders
+                    .entry(folder.to_owned())
+                    .or_insert_with(|| tree.list(folder).unwrap_or_default().into_iter().collect());
+                known.insert(name, kind);
+                kind = Kind::Folder;
+            }
+        }
+        let judged = folders.into_iter().map(|(folder, names)| {
+            let judged = protected(protection, &folder, &names.into_iter().collect::<Vec<_>>());
+            (folder, judged)
+        });
+        Self(judged.collect())
+    }
+
+    /// Whether `path` is protected, or a folder that it lies in. What `.gitmodules` says runs nothing.
+    fn protect(&self, path: &Path) -> bool {
+        steps(path).any(|(folder, name)| {
+            self.0.get(folder).is_some_and(|judged| {
+                judged.roles.get(&name).is_some_and(|role| *role != Role::Modules)
+                    || judged.is_repository && makes_repository(&name)
+            })
+        })
+    }
 }
 
-/// What is at `path`; `None` where that is no file.
-fn content(tree: &Tree, path: &Path) -> Option<Vec<u8>> {
-    let mut content = Vec::new();
-    tree.file(path).ok()?.take(MOST_READ).read_to_end(&mut content).ok()?;
-    Some(content)
+/// The folders that `path` lies in, with the name in each, from the innermost.
+fn steps(path: &Path) -> impl Iterator<Item = (&Path, OsString)> {
+    path.ancestors().filter_map(|part| Some((part.parent()?, part.file_name()?.to_owned())))
+}
+
+fn version(tree: &Tree, path: &Path) -> Version {
+    let Ok(facts) = tree.facts(path) else { return Version::Other };
+    let Some(facts) = facts else { return Version::None };
+    let read = || {
+        let mut content = Vec::new();
+        tree.file(path)?.take(MOST_READ).read_to_end(&mut content).map(|_| content)
+    };
+    match facts.kind {
+        Kind::File => {
+            read().map_or(Version::Other, |content| Version::File(content, facts.mode & 0o100 != 0))
+        }
+        Kind::Link => {
+            let target = tree.target(path).map(|target| target.into_os_string().into_vec());
+            target.map_or(Version::Other, Version::Link)
+        }
+        Kind::Folder | Kind::Special => Version::Other,
+    }
 }

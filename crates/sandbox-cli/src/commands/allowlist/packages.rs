@@ -40,8 +40,7 @@ pub(crate) async fn packages(
     let finished = Box::pin(on_stage(&settings, printer, work)).await?;
     let Some(answer) = finished.value else { return Ok(finished.status) };
     let named = Named::read(&answer, &clients);
-    // Who asks all wants those that there are.
-    for client in args.clients.iter().filter(|client| !named.answered.contains(client)) {
+    for client in clients.iter().filter(|client| !named.answered.contains(client)) {
         printer.message(format_args!("{client}: the image has none, or it names no repository"));
     }
     for (text, why) in named.left_out.iter().take(MOST_LEFT_OUT) {

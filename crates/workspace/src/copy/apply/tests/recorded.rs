@@ -30,12 +30,13 @@ fn protected_version_that_only_git_has_keeps_everything_waiting() {
         git.work(&format!("{EVIL}; {hidden}"));
         let shown = git.bed.opened().git_changes(&Protection::default()).unwrap();
         let applied = git.apply();
-        let waits: Vec<bool> = applied.git.repositories.iter().map(|it| it.waits).collect();
+        let waits = vec![!applied.waiting.is_empty()];
         assert_eq!(waits, [expected == "waits"], "{hidden}: {applied:?}");
+        assert_eq!(applied.git.repositories.is_empty(), waits[0], "{hidden}: {applied:?}");
         assert_eq!(shown.repositories.iter().map(|it| it.waits).collect::<Vec<_>>(), waits, "{hidden}");
         assert_eq!(git.host(says), before, "{hidden}");
         if expected == "waits" {
-            let hints = applied.git.repositories[0].report.hints.join("\n");
+            let hints = applied.waiting[0].report.hints.join("\n");
             assert!(hints.contains("`.envrc`, `.githooks/pre-commit`"), "{hints}");
             let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
             git.bed.apply(&all).unwrap();
@@ -45,12 +46,32 @@ fn protected_version_that_only_git_has_keeps_everything_waiting() {
 }
 
 #[test]
+fn what_git_would_make_something_else_of_waits() {
+    let with = "printf 'other' > .envrc; git add .envrc; git commit -qm envrc";
+    for script in [
+        // The same content as a link, to a file that is not protected; and one that can be executed.
+        "git update-index --cacheinfo 120000,$(git rev-parse HEAD:.envrc),.envrc",
+        "git update-index --chmod=+x .envrc",
+        // A repository as a folder of files: each of them is nothing by itself.
+        "git init -q --bare foo; touch foo/objects/.k foo/refs/.k; git add -f foo; git commit -qm foo; rm -r foo",
+    ] {
+        let git = Git::with(with);
+        git.work(script);
+        let applied = git.apply();
+        assert!(applied.git.repositories.is_empty(), "{script}: {applied:?}");
+        assert_eq!(applied.waiting.len(), 1, "{script}: {applied:?}");
+    }
+}
+
+#[test]
 fn protected_file_that_git_records_as_it_is_here_does_not_wait() {
     // Not committed yet, as in every new project.
-    let git = Git::with("mkdir .sandbox; echo 'image: x' > .sandbox/sandbox.yaml; echo x > .envrc");
+    let git = Git::with(
+        "mkdir .sandbox; echo 'image: x' > .sandbox/sandbox.yaml; echo x > .envrc; ln -s .agents .claude; touch .envrc.local; chmod +x .envrc.local",
+    );
     git.work("git add -A; git commit -qm all");
     let applied = git.apply();
-    assert!(applied.git.repositories.iter().all(|it| !it.waits), "{applied:?}");
+    assert!(applied.waiting.is_empty(), "{applied:?}");
     assert_eq!(git.log("."), "all");
     assert_eq!(git.host("git status --porcelain"), "");
 }
