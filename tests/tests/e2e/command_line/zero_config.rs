@@ -222,7 +222,9 @@ async fn settings_above_the_current_folder_are_the_projects() {
     project.write("src/deep/file", "");
     let run = |folder: &str| -> Ended {
         let mut command = project.sandbox(&["run", "--", "bash", "-c", "pwd; curl -sS https://open.test/"]);
-        command.current_dir(project.path().join(folder)).output().expect("the sandbox command").into()
+        // For a project that names no engine.
+        command.current_dir(project.path().join(folder)).env("CONTAINER_HOST", "unix:///no/such.sock");
+        command.output().expect("the sandbox command").into()
     };
     let deep = run("src/deep");
     assert_eq!(deep.stdout, "/workspace/src/deep\nhello from open.test\n", "{deep:?}");
