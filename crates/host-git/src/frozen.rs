@@ -22,8 +22,8 @@ use crate::view::View;
 const MOST_PACKS: usize = 1000;
 /// Bytes of a file that is neither an index nor has all packed refs.
 const SMALL: u64 = 16 << 20;
-/// Loose refs: each is a file that is copied.
-const MOST_REFS: usize = 100_000;
+/// Loose refs, or files of a linked work tree: each is copied.
+const MOST_FILES: usize = 100_000;
 
 impl Snapshot {
     /// Freezes the refs, `HEAD`, index, stashes and a merge in progress of the host's repository for a task: they are copied to the folder `upper`, and the
@@ -38,7 +38,7 @@ impl Snapshot {
         let failed = || Error::files("copy what a task sees of", host.path());
         let freezer = Freezer { from: host.view().tree(), to: &upper };
         // Git packs a ref before it removes the loose one: in this order none is missed.
-        if !freezer.refs().map_err(failed())? {
+        if !freezer.folder(Path::new("refs"), LOOSE).map_err(failed())? {
             let problem = "has more than 100,000 loose refs: `git pack-refs --all` packs them";
             return Err(Error::Unsupported { path: host.path().to_owned(), problem });
         }
@@ -51,6 +51,7 @@ impl Snapshot {
                 .and_then(|is_there| if is_there { Ok(()) } else { freezer.hide(&path) });
             copied.map_err(failed())?;
         }
+        freezer.linked(&host.own("")).map_err(failed())?;
         freezer.packs().map_err(failed())?;
         Self::of(host, &View::upper(upper))
     }
@@ -85,13 +86,24 @@ impl Freezer<'_> {
         }
     }
 
-    /// All loose refs, which hide those of the host. Whether there are not too many.
-    fn refs(&self) -> io::Result<bool> {
-        let top = Path::new("refs");
+    /// The rest of a linked work tree's folder `own`, where no repositories of submodules are in it: a lock of the host's that a task met
+    /// would stay there for it.
+    fn linked(&self, own: &Path) -> io::Result<()> {
+        let has_modules = || Ok::<_, io::Error>(self.from.facts(&own.join("modules"))?.is_some());
+        if own.as_os_str().is_empty() || has_modules()? {
+            return Ok(());
+        }
+        let all = self.folder(own, OWN_FILE)?;
+        if all { Ok(()) } else { Err(io::Error::other(format!("`{}` has too many files", own.display()))) }
+    }
+
+    /// The files in the folder `top` that are not copied yet, which hide those of the host; none of more than `most` bytes. Whether there
+    /// are not too many.
+    fn folder(&self, top: &Path, most: u64) -> io::Result<bool> {
         self.to.make_folders(top, self.from)?;
         note_opaque(self.to.folder(top)?)?;
         let mut folders = vec![(top.to_owned(), DEPTH)];
-        let mut room = MOST_REFS;
+        let mut room = MOST_FILES;
         while let Some((folder, depth)) = folders.pop() {
             for (name, kind) in self.from.list(&folder).or_else(absent)? {
                 let path = folder.join(name);
@@ -104,8 +116,9 @@ impl Freezer<'_> {
                     }
                     // Of a git that is at work, or was killed.
                     (tree::Kind::File, _) if path.extension().is_some_and(|it| it == "lock") => {}
-                    (tree::Kind::File, _) => match self.file(&path, LOOSE) {
-                        // It is no ref.
+                    (tree::Kind::File, _) if self.to.facts(&path)?.is_some() => {}
+                    (tree::Kind::File, _) => match self.file(&path, most) {
+                        // It is not a ref.
                         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {}
                         copied => drop(copied?),
                     },

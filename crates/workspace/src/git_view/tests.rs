@@ -410,6 +410,8 @@ fn commits_in_a_linked_work_tree_come_to_the_repository_outside_of_it() {
     let bed = Bed::new();
     bed.host("git worktree add -q ../linked -b linked");
     let before = bed.host("cat .git/config .git/worktrees/linked/gitdir");
+    // Git of the host is at work, and its locks stay for as long as the task looks.
+    bed.host("cd .git/worktrees/linked; touch HEAD.lock index.lock");
     let (tree, common) = (bed.at("linked"), bed.tree().join(".git"));
     let resolver = sandbox_files::host_path::Resolver::new([&tree]);
     let outside = super::super::outside::OutsideRepository::of(&tree, "/workspace", &resolver);
@@ -424,6 +426,7 @@ fn commits_in_a_linked_work_tree_come_to_the_repository_outside_of_it() {
         &tree,
         "echo x > x; git add x; git commit -qm linked; git config user.name Evil; git worktree prune",
     );
+    bed.host("cd .git/worktrees/linked; rm HEAD.lock index.lock");
     let mut git = GitChanges::default();
     let tampered = watch.end(|| git = views.end(true));
     assert!(tampered.is_empty() && git.failed.is_empty(), "{tampered:?} {git:?}");
