@@ -136,7 +136,7 @@ fn hint_for(error: &SandboxError) -> Option<String> {
         }
         SandboxError::Program(ProgramError::Unusable { .. })
         | SandboxError::Proxy(ProxyError::Program(ProgramError::Unusable { .. })) => {
-            return Some(programs_hint(cfg!(debug_assertions)));
+            return Some(PROGRAMS_HINT.to_owned());
         }
         SandboxError::Proxy(ProxyError::NoResolver { .. }) => {
             "write `upstream: {dns: 192.0.2.53}` with your name server's address into .sandbox/sandbox.yaml"
@@ -172,16 +172,8 @@ fn hint_for(error: &SandboxError) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// Releases are no builds of a checkout, whose tasks their users do not have.
-fn programs_hint(is_of_checkout: bool) -> String {
-    let hint = "install the package or the archive again: the programs in libexec/sandbox belong to `sandbox`; or name their folder in \
-                SANDBOX_PROXY_DIR";
-    if is_of_checkout {
-        format!("{hint}; in a checkout, `cargo xtask proxy-image` builds them")
-    } else {
-        hint.to_owned()
-    }
-}
+const PROGRAMS_HINT: &str = "install the package or the archive again: the programs in libexec/sandbox belong to `sandbox`; after `cargo install`, \
+                             `cargo xtask proxy-image` in the checkout builds them, and SANDBOX_PROXY_DIR names their folder";
 
 /// An error with its causes, on one line.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
@@ -234,9 +226,6 @@ mod tests {
         let (name, problem) = ("sandbox-inside", "there is none".to_owned());
         let failure = Failure::from(SandboxError::from(ProgramError::Unusable { name, problem }));
         assert!(failure.hint().is_some_and(|hint| hint.contains("SANDBOX_PROXY_DIR")));
-        for is_of_checkout in [true, false] {
-            assert_eq!(programs_hint(is_of_checkout).contains("cargo"), is_of_checkout);
-        }
     }
 
     #[test]

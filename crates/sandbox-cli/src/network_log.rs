@@ -30,8 +30,15 @@ pub(crate) struct LogCopies {
 /// Hosts that are named to a person at once.
 const MOST_HOSTS: usize = 10;
 
+/// Names on a terminal the hosts that no rule allows, each with the command that does.
+pub(crate) fn report_blocked(folder: Option<&Path>, printer: Printer) {
+    for host in folder.map(blocked_hosts).unwrap_or_default() {
+        printer.progress(&format!("{host} was blocked; to allow it: sandbox allowlist allow {host}"));
+    }
+}
+
 /// The first hosts that the run in `folder` asked for and no rule allows, each once. What cannot be read is left out.
-pub(crate) fn blocked_hosts(folder: &Path) -> Vec<String> {
+fn blocked_hosts(folder: &Path) -> Vec<String> {
     let mut hosts = Vec::new();
     let Ok(mut entries) = NetworkLog::new(folder).entries() else { return hosts };
     while hosts.len() < MOST_HOSTS {

@@ -12,6 +12,7 @@ use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+use crate::terminal::Filter;
 
 /// Why stdout, of which a process has one, did not take what it was given.
 static STDOUT_FAULT: OnceLock<io::Error> = OnceLock::new();
@@ -85,6 +86,7 @@ impl Shown {
 pub(crate) struct Printer {
     verbosity: u8,
     quiet: bool,
+    raw_terminal: bool,
     stdout: Stream,
     stderr: Stream,
 }
@@ -125,6 +127,7 @@ impl Printer {
         Self {
             verbosity,
             quiet: false,
+            raw_terminal: false,
             stdout: stream(io::stdout().is_terminal()),
             stderr: stream(io::stderr().is_terminal()),
         }
@@ -133,6 +136,17 @@ impl Printer {
     /// The same without progress, if `quiet` says so.
     pub(crate) fn quiet(self, quiet: bool) -> Self {
         Self { quiet, ..self }
+    }
+
+    /// The same for programs whose output terminals get as it is, if `raw_terminal` says so.
+    pub(crate) fn raw_terminal(self, raw_terminal: bool) -> Self {
+        Self { raw_terminal, ..self }
+    }
+
+    /// What programs in containers write to stdout and stderr goes through these.
+    pub(crate) fn filters(self) -> (Filter, Filter) {
+        let filter = |stream: Stream| Filter::new(stream.terminal && !self.raw_terminal);
+        (filter(self.stdout), filter(self.stderr))
     }
 
     /// How often `-v` was given.

@@ -84,7 +84,7 @@ pub(crate) struct AgentArgs {
 impl AgentArgs {
     /// How its run is left to a process of its own where prompts are typed.
     pub(crate) fn on_terminal(&self) -> BackgroundArgs {
-        BackgroundArgs { terminal: true, detach: false, detach_keys: self.detach_keys.clone() }
+        BackgroundArgs::on_terminal(self.detach_keys.clone())
     }
 }
 

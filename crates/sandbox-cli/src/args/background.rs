@@ -16,12 +16,20 @@ pub(crate) struct BackgroundArgs {
     /// Keys that leave the run to itself; none: ''
     #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]
     pub(crate) detach_keys: DetachKeys,
+    /// For those who are used to `-it`: stdin is passed on in any case.
+    #[arg(short = 'i', long = "interactive", hide = true)]
+    _interactive: bool,
 }
 
 impl BackgroundArgs {
     /// In the background, without a terminal.
     pub(crate) fn detached() -> Self {
-        Self { terminal: false, detach: true, detach_keys: DetachKeys::default() }
+        Self { terminal: false, detach: true, detach_keys: DetachKeys::default(), _interactive: false }
+    }
+
+    /// On this terminal, which these keys leave.
+    pub(crate) fn on_terminal(detach_keys: DetachKeys) -> Self {
+        Self { terminal: true, detach: false, detach_keys, _interactive: false }
     }
 
     /// Whether a process of its own owns the run.

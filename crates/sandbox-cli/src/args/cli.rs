@@ -56,6 +56,9 @@ pub(crate) struct GlobalArgs {
     /// This process owns a run that others attach to
     #[arg(long, global = true, hide = true)]
     pub(crate) owner: bool,
+    /// Pass all that programs write to this terminal: they could set the clipboard, and make it type
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) raw_terminal: bool,
     /// No progress on stderr
     #[arg(short, long, global = true, help_heading = GLOBAL, conflicts_with = "verbose")]
     pub(crate) quiet: bool,

@@ -7,9 +7,10 @@ use crate::terminal::DetachKeys;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The current folder is mounted at /workspace and is the working directory. stdin, stdout and stderr are passed through byte for byte.
+The current folder is mounted at /workspace and is the working directory. stdin, stdout and stderr are passed through byte for byte; a terminal \
+gets what draws, and nothing that would set its clipboard or make it type (see --raw-terminal).
 
-With -t the command has a terminal, and what it writes reaches yours as it is. Ctrl-P Ctrl-Q, or closing the terminal, leaves it running: \
+With -t the command has a terminal. Ctrl-P Ctrl-Q, or closing the terminal, leaves it running: \
 see `sandbox ps`, `attach` and `stop`.
 
 Examples:
@@ -42,7 +43,7 @@ impl ShellArgs {
         let script = "if command -v bash > /dev/null; then exec bash; else exec sh; fi";
         RunArgs {
             task: self.task,
-            background: BackgroundArgs { terminal: true, detach: false, detach_keys: self.detach_keys },
+            background: BackgroundArgs::on_terminal(self.detach_keys),
             command: ["sh", "-c", script].map(str::to_owned).to_vec(),
         }
     }

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use claude_output::{EventKind, StreamEvent};
@@ -25,7 +25,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::git_report::report_imported;
 use crate::launch::{Executed, Stage, on_stage, watched};
-use crate::network_log::blocked_hosts;
+use crate::network_log::report_blocked;
 use crate::owner::Owner;
 use crate::printer::{Printer, sanitize_name};
 use crate::questions::{Asking, Board};
@@ -223,12 +223,6 @@ async fn typed(
         printer.progress(&format!("session {session}; go on with --resume"));
     }
     Ok(finished.status)
-}
-
-fn report_blocked(folder: Option<&Path>, printer: Printer) {
-    for host in folder.map(blocked_hosts).unwrap_or_default() {
-        printer.progress(&format!("{host} was blocked; to allow it: sandbox allowlist allow {host}"));
-    }
 }
 
 /// Runs the agent once.

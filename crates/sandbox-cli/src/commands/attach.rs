@@ -67,7 +67,7 @@ pub(crate) async fn attach(
     let id = connection.report.run.clone();
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
     let stop = async |interrupt| Some(End::Interrupted(interrupt));
-    let end = attached(connection, args.detach_keys, &mut interrupts, stop).await?;
+    let end = attached(connection, args.detach_keys, &mut interrupts, stop, printer).await?;
     Ok(status(&end, &id, printer))
 }
 
@@ -80,8 +80,9 @@ pub(crate) async fn in_front(
 ) -> Result<ExitStatus, Failure> {
     let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     if !(args.detach || has_terminal) {
-        return Err(Failure::usage("there is no terminal: stdin and stdout have to be one")
-            .with_hint("leave -t out, or use -d and `sandbox attach`"));
+        return Err(Failure::usage("there is no terminal: stdin and stdout have to be one").with_hint(
+            "`sandbox run` without -t needs none; with -d, `sandbox attach` shows the run on a terminal",
+        ));
     }
     if asks {
         printer.hint("`sandbox watch` shows what --ask asks; what is not answered within 60 s is refused");
@@ -117,7 +118,7 @@ pub(crate) async fn in_front(
             None
         }
     };
-    match attached(connection, args.detach_keys, &mut interrupts, stop).await? {
+    match attached(connection, args.detach_keys, &mut interrupts, stop, printer).await? {
         End::Exited(_) => Ok(ended.await.unwrap_or(ExitStatus::Infrastructure)),
         end => Ok(status(&end, &run, printer)),
     }
@@ -151,13 +152,15 @@ async fn ended(logs: &Path, named: &str, printer: Printer) -> Result<Option<Exit
     let mut code = None;
     // It may have been killed, or be cut off in the midst of what it drew.
     let mut shown = Shown::default();
+    let (mut filter, mut error_filter) = printer.filters();
     while let Some(frame) = Frame::read(&mut kept).await.map_err(Failure::doing("read what is kept of it"))? {
         match frame {
             Frame::Output(bytes) => {
+                let bytes = filter.pass(&bytes);
                 shown.saw(&bytes);
                 printer.data(&bytes);
             }
-            Frame::Message(bytes) => drop(io::stderr().write_all(&bytes)),
+            Frame::Message(bytes) => drop(io::stderr().write_all(&error_filter.pass(&bytes))),
             Frame::Exit(ended) => code = Some(ended),
             Frame::Typed(_) | Frame::Size(_) | Frame::Taken | Frame::Stop => {}
         }
@@ -171,6 +174,7 @@ async fn attached(
     mut keys: DetachKeys,
     interrupts: &mut Interrupts,
     stop: impl AsyncFn(Interrupt) -> Option<End>,
+    printer: Printer,
 ) -> Result<End, Failure> {
     let has_terminal = report.screen.is_some_and(|screen| screen.terminal);
     let types = has_terminal && io::stdin().is_terminal() && io::stdout().is_terminal();
@@ -184,12 +188,14 @@ async fn attached(
     if types {
         send(&mut write, &Frame::Size(terminal::size())).await;
     }
+    let (mut filter, mut error_filter) = printer.filters();
     let mut messages = Vec::new();
     let mut stdout = tokio::io::stdout();
     let end = loop {
         tokio::select! {
             frame = shown.recv() => match frame {
                 Some(Frame::Output(bytes)) => {
+                    let bytes = filter.pass(&bytes);
                     if let Some(raw) = &mut raw {
                         raw.saw(&bytes);
                     }
@@ -204,7 +210,7 @@ async fn attached(
                     let room = MESSAGES.saturating_sub(messages.len());
                     messages.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
                 }
-                Some(Frame::Message(bytes)) => drop(io::stderr().write_all(&bytes)),
+                Some(Frame::Message(bytes)) => drop(io::stderr().write_all(&error_filter.pass(&bytes))),
                 Some(Frame::Exit(code)) => break End::Exited(code),
                 Some(Frame::Typed(_) | Frame::Size(_) | Frame::Taken | Frame::Stop) => {}
                 None => break End::Lost,

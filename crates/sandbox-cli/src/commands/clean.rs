@@ -121,7 +121,8 @@ fn remove_state(state: &Path) -> Result<(), Failure> {
     for lock in entries(&removed.join("instances"))? {
         let is_held = File::open(&lock).and_then(FileLock::try_exclusive_on).is_ok_and(|lock| lock.is_none());
         if is_held {
-            fs::rename(&removed, &state).map_err(failed())?;
+            let back = format!("move the state back from `{}` to `{}`", removed.display(), state.display());
+            fs::rename(&removed, &state).map_err(Failure::doing(back))?;
             return Err(Failure::new("another run uses the state, so that stays")
                 .with_hint("`sandbox ps` and `sandbox status` list runs"));
         }

@@ -67,6 +67,7 @@ async fn passed(
     let mut resized = waiting(SignalKind::window_change())?;
     let mut continued = waiting(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     let (mut typed, mut shown, mut write) = streams(stream, true);
+    let (mut filter, mut error_filter) = printer.filters();
     let mut stdout = tokio::io::stdout();
     // Why it was asked to end.
     let mut why = None;
@@ -76,6 +77,7 @@ async fn passed(
         tokio::select! {
             frame = shown.recv() => match frame {
                 Some(Frame::Output(bytes)) => {
+                    let bytes = filter.pass(&bytes);
                     if let Some(raw) = &mut raw {
                         raw.saw(&bytes);
                     }
@@ -90,7 +92,7 @@ async fn passed(
                         return Ok(Some(ExitStatus::OutputClosed));
                     }
                 }
-                Some(Frame::Message(bytes)) => drop(io::stderr().write_all(&bytes)),
+                Some(Frame::Message(bytes)) => drop(io::stderr().write_all(&error_filter.pass(&bytes))),
                 Some(Frame::Exit(code)) => return Ok(Some(why.unwrap_or(ExitStatus::Command(code)))),
                 Some(Frame::Taken) => is_open = true,
                 Some(Frame::Typed(_) | Frame::Size(_) | Frame::Stop) => {}

@@ -39,6 +39,9 @@ async fn list(gate: &Gate, output: Output, printer: Printer) -> Result<(), Failu
         all.push((repository, upstream));
     }
     match output {
+        Output::Text if all.is_empty() => {
+            printer.message("no repository yet: `sandbox gate init NAME` makes one");
+        }
         Output::Text => {
             let row = |(repository, upstream): &(Repository, Option<String>)| {
                 let cells = [

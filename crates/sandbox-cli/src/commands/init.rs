@@ -14,19 +14,21 @@ use crate::settings::{Needs, NewFiles, Project};
 
 use super::agent::agent_of;
 
-/// A manifest, the packages of Debian that its language needs beside those of the default image, and what fetches its dependencies, where
-/// `allowlist packages` knows that.
-const LANGUAGES: [(&str, &[&str], Option<PackageClient>); 10] = [
-    ("Cargo.toml", &["cargo", "rustc"], Some(PackageClient::Cargo)),
-    ("go.mod", &["golang-go"], Some(PackageClient::Go)),
-    ("package.json", &[], Some(PackageClient::Npm)),
-    ("pyproject.toml", &[], Some(PackageClient::Pip)),
-    ("requirements.txt", &[], Some(PackageClient::Pip)),
-    ("CMakeLists.txt", &["cmake"], None),
-    ("pom.xml", &["default-jdk-headless", "maven"], Some(PackageClient::Maven)),
-    ("build.gradle", &["default-jdk-headless", "gradle"], None),
-    ("Gemfile", &["bundler", "ruby-dev"], None),
-    ("composer.json", &["composer", "php-cli"], None),
+/// A manifest, the packages of Debian that its language needs beside those of the default image, what fetches its dependencies, where
+/// `allowlist packages` knows that, and what tests it.
+type Language = (&'static str, &'static [&'static str], Option<PackageClient>, &'static str);
+
+const LANGUAGES: [Language; 10] = [
+    ("Cargo.toml", &["cargo", "rustc"], Some(PackageClient::Cargo), "cargo test"),
+    ("go.mod", &["golang-go"], Some(PackageClient::Go), "go test ./..."),
+    ("package.json", &[], Some(PackageClient::Npm), "npm test"),
+    ("pyproject.toml", &[], Some(PackageClient::Pip), "python3 -m unittest"),
+    ("requirements.txt", &[], Some(PackageClient::Pip), "python3 -m unittest"),
+    ("CMakeLists.txt", &["cmake"], None, "cmake -B build"),
+    ("pom.xml", &["default-jdk-headless", "maven"], Some(PackageClient::Maven), "mvn test"),
+    ("build.gradle", &["default-jdk-headless", "gradle"], None, "gradle test"),
+    ("Gemfile", &["bundler", "ruby-dev"], None, "bundle exec rake"),
+    ("composer.json", &["composer", "php-cli"], None, "composer test"),
 ];
 
 /// Writes what is missing in the current folder, and trusts that.
@@ -49,7 +51,7 @@ fn init_where(
     let agent = agent_of(args.agent.as_deref(), &project)?;
     let has = |name: &str| project.resolver.find(&project.root.join(name)).is_ok_and(|found| found.is_file());
     let found: Vec<_> = LANGUAGES.iter().filter(|(manifest, ..)| has(manifest)).collect();
-    let packages: Vec<&str> = found.iter().flat_map(|(_, packages, _)| packages.iter().copied()).collect();
+    let packages: Vec<&str> = found.iter().flat_map(|(_, packages, ..)| packages.iter().copied()).collect();
     let files = NewFiles::new(&project, &agent, &packages, environment);
     let mut written = Vec::new();
     for file in files.all {
@@ -83,14 +85,15 @@ fn init_where(
     };
     let trust = if rest { "`sandbox trust`, then " } else { "" };
     let clients: BTreeSet<String> =
-        found.iter().filter_map(|(_, _, client)| Some(client.as_ref()?.to_string())).collect();
+        found.iter().filter_map(|(_, _, client, _)| Some(client.as_ref()?.to_string())).collect();
     if !clients.is_empty() {
         let clients = clients.into_iter().collect::<Vec<_>>().join(" ");
         printer.message(format_args!(
             "for tasks that fetch dependencies: {trust}`sandbox allowlist packages {clients}`"
         ));
     }
-    printer.message(format_args!("next: {trust}{export}`sandbox agent \"…\"`, or `sandbox run -- make`"));
+    let test = found.first().map_or("make", |(.., test)| test);
+    printer.message(format_args!("next: {trust}{export}`sandbox agent \"…\"`, or `sandbox run -- {test}`"));
     Ok(ExitStatus::Success)
 }
 

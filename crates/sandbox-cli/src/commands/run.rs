@@ -16,13 +16,14 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::git_report::report_imported;
 use crate::launch::{Executed, Stage, on_stage, watched};
+use crate::network_log::report_blocked;
 use crate::owner::Owner;
 use crate::printer::Printer;
 use crate::questions::{Asking, Board};
 use crate::run_record::RunRecord;
 use crate::settings::TaskSettings;
 use crate::tamper_report;
-use crate::terminal;
+use crate::terminal::{self, Filter};
 
 /// What a command works on by default: with a copy, servers and watchers would see nothing of what is edited beside them, and
 /// a second command would have to wait.
@@ -59,7 +60,9 @@ pub(crate) async fn run(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let work = async |stage: Stage<'_>| Box::pin(execute(stage, &settings, command, streams, printer)).await;
-    Ok(Box::pin(on_stage(&settings, printer, work)).await?.status)
+    let finished = Box::pin(on_stage(&settings, printer, work)).await?;
+    report_blocked(finished.folder.as_deref(), printer);
+    Ok(finished.status)
 }
 
 async fn execute(
@@ -116,7 +119,7 @@ async fn execute(
     let control = stage.control(settings, Controlled::Command(command.clone()), program, printer);
     let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Command(command.clone()), printer);
     let mut failure = None;
-    let passed = pass(execution, board, &closed, &mut failure);
+    let passed = pass(execution, board, &closed, &mut failure, printer);
     let (result, why) = watched(passed, async || command.stop().await, stage.interrupts, &closed).await;
     let why = why.or(ControlSocket::end(control).await);
     let is_over = matches!(result, Some(Ok(_)));
@@ -131,9 +134,11 @@ pub(super) async fn pass(
     board: Option<&Board>,
     closed: &Notify,
     failure: &mut Option<io::Error>,
+    printer: Printer,
 ) -> Result<CommandResult, SandboxError> {
-    let mut stdout = Outlet::new(tokio::io::stdout());
-    let mut stderr = Outlet::new(tokio::io::stderr());
+    let (out, err) = printer.filters();
+    let mut stdout = Outlet::new(tokio::io::stdout(), out);
+    let mut stderr = Outlet::new(tokio::io::stderr(), err);
     while let Some(chunk) = execution.next().await {
         if let Some(owner) = Owner::of_this_process() {
             owner.takes_output().await;
@@ -200,13 +205,14 @@ pub(super) fn ended(
 /// One of our streams, until its reader is gone.
 struct Outlet<W> {
     writer: Option<W>,
+    filter: Filter,
     /// Why it was given up, where that was not the reader's going away.
     failure: Option<io::Error>,
 }
 
 impl<W: AsyncWrite + Unpin> Outlet<W> {
-    fn new(writer: W) -> Self {
-        Self { writer: Some(writer), failure: None }
+    fn new(writer: W, filter: Filter) -> Self {
+        Self { writer: Some(writer), filter, failure: None }
     }
 
     /// Writes all of it. `false` when it failed just now or before.
@@ -215,7 +221,7 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
             return false;
         };
         let written = async {
-            writer.write_all(bytes).await?;
+            writer.write_all(&self.filter.pass(bytes)).await?;
             writer.flush().await
         };
         match written.await {
@@ -236,7 +242,7 @@ mod tests {
     #[tokio::test]
     async fn bytes_pass_and_a_reader_that_went_away_is_no_failure() {
         let (ours, theirs) = tokio::io::duplex(64);
-        let mut outlet = Outlet::new(ours);
+        let mut outlet = Outlet::new(ours, Filter::new(false));
         assert!(outlet.write(b"\x00\xff").await);
         drop(theirs);
         assert!(!outlet.write(b"x").await);
@@ -247,7 +253,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_disk_is_a_failure() {
         let full = tokio::fs::OpenOptions::new().write(true).open("/dev/full").await.unwrap();
-        let mut outlet = Outlet::new(full);
+        let mut outlet = Outlet::new(full, Filter::new(false));
         assert!(!outlet.write(b"x").await);
         assert!(outlet.failure.is_some());
     }

@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(bed.keys("mine").len(), 1, "the control");
         let other = Bed::new("");
         for (arguments, expected) in [
-            (["init", "--keyring"].as_slice(), "there is no scope"),
+            (["init", "--keyring"].as_slice(), "no scope is named"),
             (&["init", "../x", "--keyring"], "not the name of a scope"),
             (&["init", "s", "--passphrase-env", "MISSING"], "is not set"),
         ] {

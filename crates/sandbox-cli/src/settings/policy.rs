@@ -260,7 +260,7 @@ impl Project {
     }
 
     /// The repositories that tasks reach.
-    fn repositories(&self) -> Result<Vec<Repository>, InvalidFile> {
+    pub(super) fn repositories(&self) -> Result<Vec<Repository>, InvalidFile> {
         let gate = gate::open(&self.places.state);
         let found = self.file.gate.iter().map(|(name, location)| {
             gate.repository(name).map_err(|error| InvalidFile::new(location, error.to_string()))

@@ -182,6 +182,7 @@ impl Project {
             values.chain(passed).flatten().chain(places).chain(credentials).map(Failure::from).collect();
         let roots = self.file.upstream.extra_roots.as_ref();
         faults.extend(roots.and_then(|path| self.roots(path).err()));
+        faults.extend(self.repositories().err().map(Failure::from));
         faults.extend(self.image_fault());
         faults.extend(self.mount_faults());
         faults

@@ -1,11 +1,14 @@
 //! Which SSH keys sign, and how they are unlocked.
 
+use std::fs;
+
 use sandbox::host_path::Resolver;
 use sandbox::ssh::{SshScope, SshSigner, Unlock};
 
 use super::{Project, TrustedProject};
 use crate::config::Environment;
 use crate::failure::Failure;
+use crate::printer::sanitize_name;
 
 /// The keys that a task's commits are signed with.
 #[derive(Debug)]
@@ -27,9 +30,16 @@ impl Project {
     pub(crate) fn ssh_scope(&self, name: Option<&str>, unlock: Unlock) -> Result<SshScope, Failure> {
         let configured = self.file.ssh.as_ref().map(|ssh| ssh.scope.as_str());
         let name = name.or(configured).ok_or_else(|| {
-            Failure::usage("there is no scope").with_hint(
-                "name one, or write `ssh: {scope: NAME, unlock: keyring}` to .sandbox/sandbox.yaml",
-            )
+            let made = fs::read_dir(self.places.state.join("ssh")).into_iter().flatten().flatten();
+            let mut made: Vec<String> = made
+                .map(|entry| format!("`{}`", sanitize_name(&entry.file_name().to_string_lossy())))
+                .collect();
+            made.sort();
+            let name =
+                if made.is_empty() { "name one".to_owned() } else { format!("name {}", made.join(" or ")) };
+            Failure::usage("no scope is named").with_hint(format!(
+                "{name}, or write `ssh: {{scope: NAME, unlock: keyring}}` to .sandbox/sandbox.yaml"
+            ))
         })?;
         Ok(sandbox::ssh::scope(&self.places.state, name, unlock)?)
     }

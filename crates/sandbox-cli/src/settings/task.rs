@@ -283,6 +283,7 @@ mod tests {
         environment: &Environment,
     ) -> Result<TaskSettings, Failure> {
         let global = GlobalArgs {
+            raw_terminal: false,
             engine: Some(sandbox::EngineAddress::unix("/x")),
             config: None,
             trust: None,

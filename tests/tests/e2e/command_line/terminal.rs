@@ -529,3 +529,44 @@ async fn an_agent_on_a_terminal_shows_what_it_does_and_which_hosts_were_blocked(
     terminal.shows("evil.example was blocked; to allow it: sandbox allowlist allow evil.example\r\n");
     assert_eq!(terminal.ends(), Some(0), "{:?}", terminal.rest());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn command_on_a_terminal_hides_a_refusal_and_the_host_is_named() {
+    let project = Project::new();
+    let mut command =
+        project.sandbox(&["run", "--", "sh", "-c", "curl -s http://evil.example/ > /dev/null; echo end"]);
+    let mut terminal = Terminal::start(command.env("NO_COLOR", "1"));
+    terminal.shows("end\r\n");
+    terminal.shows("evil.example was blocked; to allow it: sandbox allowlist allow evil.example\r\n");
+    assert_eq!(terminal.ends(), Some(0), "{:?}", terminal.rest());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_of_a_task_makes_a_terminal_type_nothing_and_leaves_its_clipboard() {
+    let project = Project::new();
+    let hostile = [
+        "\x1b[c",
+        "\x1b[6n",
+        "\x1b[21t",
+        "\x1b]52;c;ZXZpbA==\x07",
+        "\x1b]8;;file:///x\x1b\\",
+        "\x1bP$qm\x1b\\",
+    ];
+    let script = format!("printf '%s' '{}'; printf '\\033[31mend\\n'", hostile.concat());
+    for before in [&["run", "--"][..], &["run", "-t", "--"], &["exec", "--"]] {
+        for raw in [false, true] {
+            let mut arguments = before.to_vec();
+            arguments.extend(["sh", "-c", &script]);
+            if raw {
+                arguments.insert(0, "--raw-terminal");
+            }
+            let mut command = project.sandbox(&arguments);
+            let mut terminal = Terminal::start(command.env("NO_COLOR", "1"));
+            let drawn = terminal.shows("\x1b[31mend");
+            for sequence in hostile {
+                assert_eq!(drawn.contains(sequence), raw, "{arguments:?}: {drawn:?}");
+            }
+            assert_eq!(terminal.ends(), Some(0), "{:?}", terminal.rest());
+        }
+    }
+}

@@ -68,7 +68,7 @@ async fn attempt(
     let control = stage.control(settings, Controlled::Task(task.clone()), name.to_owned(), printer);
     let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Task(task.clone()), printer);
     let mut failure = None;
-    let passed = pass(execution, None, &closed, &mut failure);
+    let passed = pass(execution, None, &closed, &mut failure, printer);
     let (result, why) = watched(passed, async || task.stop().await, stage.interrupts, &closed).await;
     let why = why.or(ControlSocket::end(control).await);
     if let (Some(Err(SandboxError::Session(SessionError::Busy { .. }))), None) = (&result, why) {

@@ -50,9 +50,11 @@ for library in glob.glob(home + "/lib/maven-model-builder*.jar"):
         texts.append(archive.read("org/apache/maven/model/pom-4.0.0.xml").decode())
 for settings in (home + "/conf/settings.xml", os.path.expanduser("~/.m2/settings.xml")):
     if os.path.exists(settings):
-        texts.append("".join(re.findall(r"<mirror>.*?</mirror>", open(settings).read(), re.S)))
+        texts.append(open(settings).read())
 for text in texts:
-    for url in re.findall(r"<url>\s*(\S+)\s*</url>", re.sub(r"<!--.*?-->", "", text, flags=re.S)):
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
+    blocked = r"<mirror>(?:(?!</mirror>).)*<blocked>\s*true\s*</blocked>.*?</mirror>"
+    for url in re.findall(r"<url>\s*(\S+)\s*</url>", re.sub(blocked, "", text, flags=re.S)):
         print("maven", url)
 EOF
         ;;
