@@ -1,5 +1,7 @@
 //! `dist`: the archive and the packages for users, and their test.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Args;
 
@@ -18,6 +20,9 @@ pub(crate) struct DistArgs {
     /// Use them as root and as an ordinary user do, and run what the documents say.
     #[arg(long)]
     test: bool,
+    /// Draw the first use of the package into this file, in a path of the checkout: the README's picture.
+    #[arg(long, value_name = "SVG", conflicts_with = "test")]
+    record: Option<PathBuf>,
 }
 
 /// Prints the path of each file that it makes.
@@ -26,7 +31,11 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
         reproducible::check(&PROGRAMS)?;
     }
     let build = if args.dev { Build::Dev } else { Build::Release };
-    let made = if args.test { archive::tested(build)? } else { archive::make(build)? };
+    let made = match &args.record {
+        Some(picture) => archive::recorded(build, picture)?,
+        None if args.test => archive::tested(build)?,
+        None => archive::make(build)?,
+    };
     for file in [Some(made.archive), Some(made.deb), made.rpm].into_iter().flatten() {
         println!("{}", file.display());
     }

@@ -5,8 +5,9 @@ mod licences;
 mod pack;
 mod package;
 mod programs;
+mod record;
 mod trial;
 mod user;
 
 pub(crate) use self::pack::{Build, make};
-pub(crate) use self::trial::tested;
+pub(crate) use self::trial::{recorded, tested};

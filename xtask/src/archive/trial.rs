@@ -7,6 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::documents;
 use super::pack::{Build, Made, make};
+use super::record;
 use super::user::{System, User};
 use crate::claude_code;
 use crate::demo::StandIn;
@@ -57,6 +58,19 @@ pub(crate) fn tested(build: Build) -> Result<Made> {
     Ok(made)
 }
 
+/// Makes the packages, and of their first use on an empty system a picture at `picture` in the checkout.
+pub(crate) fn recorded(build: Build, picture: &Path) -> Result<Made> {
+    let made = make(build)?;
+    let _lock = lock()?;
+    let place = Place::prepare(Podman::Five, &StandIn::build()?)?;
+    let user = place.user(&made, &claude_code::program(None)?)?;
+    user.run_as_root(include_str!("purge.sh"))?;
+    step("recording the first use", || user.run(include_str!("record.sh")))?;
+    record::draw(user.home(), picture)?;
+    user.leave()?;
+    Ok(made)
+}
+
 /// An engine, and the internet that its containers reach.
 struct Place {
     podman: Podman,
@@ -74,12 +88,18 @@ impl Place {
         Ok(Self { podman, engine, internet })
     }
 
-    fn first_use(&self, made: &Made, claude: &Path) -> Result<()> {
+    /// Someone who has installed the package, and Claude Code.
+    fn user(&self, made: &Made, claude: &Path) -> Result<User> {
         let user = User::new(&self.engine, System::Debian, made)?;
         let folder = user.home().join("claude-code");
         fs::create_dir_all(&folder)?;
         fs::copy(claude, folder.join("claude")).context("cannot copy Claude Code")?;
         user.write_upstream(&self.internet)?;
+        Ok(user)
+    }
+
+    fn first_use(&self, made: &Made, claude: &Path) -> Result<()> {
+        let user = self.user(made, claude)?;
         user.run(&format!("IMAGE={}\n{}", BASE.reference(), include_str!("first_use.sh")))?;
         user.leave()
     }

@@ -142,7 +142,7 @@ impl User {
         Self::bash(self.enter(self.is_root), script)
     }
 
-    fn run_as_root(&self, script: &str) -> Result<()> {
+    pub(super) fn run_as_root(&self, script: &str) -> Result<()> {
         Self::bash(self.enter(true), script)
     }
 

@@ -1,0 +1,37 @@
+//! The README's picture: what the first commands print, as it came.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::npm;
+use crate::process::{self, command};
+use crate::workspace;
+
+/// Seconds without output that are kept of a longer wait.
+const LONGEST_WAIT: f64 = 1.5;
+
+/// Draws what util-linux's `script` kept in the files `out` and `timing` of the folder `home`, with `home` itself as a user's would be.
+pub(super) fn draw(home: &Path, picture: &Path) -> Result<()> {
+    let out = fs::read(home.join("out"))?;
+    // The first and last lines are the program's own.
+    let mut rest = out.splitn(2, |byte| *byte == b'\n').nth(1).context("nothing was recorded")?;
+    let header = json!({"version": 2, "width": 100, "height": 22});
+    let (mut lines, mut at) = (vec![header.to_string()], 0.0);
+    for line in fs::read_to_string(home.join("timing"))?.lines() {
+        let (wait, size) = line.split_once(' ').context("a line without two numbers")?;
+        let (now, later) = rest.split_at_checked(size.parse()?).context("less output than noted")?;
+        at += wait.parse::<f64>()?.min(LONGEST_WAIT);
+        let text = String::from_utf8_lossy(now).replace(&*home.to_string_lossy(), "/home/you");
+        lines.push(json!([at, "o", text]).to_string());
+        rest = later;
+    }
+    let cast = home.join("first-answer.cast");
+    fs::write(&cast, lines.join("\n") + "\n")?;
+    let modules = npm::installed(&["svg-term-cli@2.1.1"], "svg-term")?;
+    let mut draw = command("node", [modules.join(".bin/svg-term")]);
+    draw.arg("--in").arg(&cast).arg("--out").arg(workspace::root().join(picture));
+    process::run_quietly(draw.args(["--window", "--no-cursor"]))
+}

@@ -1,0 +1,23 @@
+# What the README's picture shows, in a terminal of its own: from the package to the first answer.
+mkdir -p ~/.config/sandbox project
+cp upstream.yaml ~/.config/sandbox/sandbox.yaml
+git init -q project
+mv sandbox_*.deb project/
+cat > typed.sh <<'END'
+stty columns 100 rows 22
+type() {
+    printf '\e[1;32m$\e[0m '
+    for ((at = 0; at < ${#1}; at++)); do
+        printf %s "${1:at:1}"
+        sleep 0.03
+    done
+    echo
+    eval "$1"
+}
+type "apt install ./$(echo sandbox_*.deb)"
+type 'export ANTHROPIC_API_KEY=sk-ant-any'
+type "sandbox agent 'Say in one sentence what a sandbox is good for.'"
+sleep 5
+END
+cd project
+TERM=xterm-256color PATH=~/claude-code:$PATH script --quiet --return --log-out ../out --log-timing ../timing --command 'bash -e ../typed.sh' < /dev/null
