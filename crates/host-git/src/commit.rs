@@ -10,7 +10,7 @@ use sandbox_files::{Replacement, or_absent};
 use crate::fail_point::{FailPoint, FailPoints, stopped};
 use crate::git::{Git, HERE, Input};
 use crate::object_id::{ObjectId, lines};
-use crate::operation::{MESSAGE_FILE, Operation};
+use crate::operation::{AUTOSTASH, MESSAGE_FILE, Operation};
 use crate::plan::{Loss, Plan, Update};
 use crate::ref_name::{RefName, Space};
 use crate::refs::RefValue;
@@ -87,6 +87,12 @@ impl Writer<'_> {
             write(&git_dir.join(operation.kind.file()), operation.heads_text().as_bytes())?;
         }
         Ok(())
+    }
+
+    /// Removes what git set aside for an operation.
+    pub(crate) fn take_back(&self) -> Result<(), Error> {
+        let path = self.host.git_dir().join(AUTOSTASH);
+        or_absent(fs::remove_file(&path)).map_err(Error::files("remove", &path))
     }
 
     /// The settings that come.

@@ -147,7 +147,7 @@ impl Freezer<'_> {
 }
 
 /// Whether a large file takes less room than its size says: its copy would take more.
-fn has_holes(file: &File) -> bool {
+pub(crate) fn has_holes(file: &File) -> bool {
     let size = file.metadata().map_or(0, |facts| facts.len());
     size > 1 << 20 && seek(file, SeekFrom::Hole(0)).is_ok_and(|hole| hole < size)
 }

@@ -40,6 +40,10 @@ const ALWAYS: [&str; 16] = [
 
 /// Bytes that git may print: a list of objects.
 const OUTPUT: u64 = 512 << 20;
+/// The same, memory and time of a question that need not have an answer.
+const MODEST_OUTPUT: u64 = 256 << 20;
+const MODEST_MEMORY: u64 = 2 << 30;
+const MODEST_TIME: Duration = Duration::from_mins(1);
 /// Bytes of git's messages that are read, and that an error repeats.
 const MESSAGES: u64 = 16 * 1024;
 const SHOWN: usize = 2000;
@@ -58,6 +62,7 @@ pub(crate) struct Git<'a> {
     index: Option<PathBuf>,
     memory: u64,
     file_bytes: u64,
+    output: u64,
     deadline: Instant,
 }
 
@@ -93,6 +98,7 @@ impl<'a> Git<'a> {
             index: None,
             memory: limits.memory,
             file_bytes: limits.object_bytes.saturating_mul(2),
+            output: OUTPUT,
             deadline: Instant::now() + limits.time,
         }
     }
@@ -100,6 +106,16 @@ impl<'a> Git<'a> {
     /// The same, which writes its objects to `folder`.
     pub(crate) fn with_objects(&self, folder: &Path, also: Objects) -> Self {
         Self { objects: Some((folder.to_owned(), also)), ..self.clone() }
+    }
+
+    /// The same for a question that a task can make as large as it likes, and that need not have an answer.
+    pub(crate) fn modest(&self) -> Self {
+        Self {
+            memory: self.memory.min(MODEST_MEMORY),
+            output: MODEST_OUTPUT,
+            deadline: self.deadline.min(Instant::now() + MODEST_TIME),
+            ..self.clone()
+        }
     }
 
     /// The same with another index.
@@ -145,6 +161,10 @@ impl<'a> Git<'a> {
         let (is_success, output, messages) = ended.map_err(Error::files("run", Path::new("git")))?;
         if Instant::now() >= self.deadline {
             return Err(Error::TooLong { operation });
+        }
+        // A part of a list would be taken for all of it.
+        if output.len() as u64 > self.output {
+            return Err(Error::TooMuch { what: "bytes of what git prints of it", limit: self.output });
         }
         Ok(Said { is_success, output, messages, operation })
     }
@@ -229,12 +249,16 @@ impl<'a> Git<'a> {
                 stdin.map(|mut stdin| stdin.write_all(input))
             });
             let messages = scope.spawn(move || stderr.map(|stderr| beginning(stderr, MESSAGES)));
-            let output = stdout.map(|stdout| beginning(stdout, OUTPUT));
+            let output = stdout.map(|stdout| {
+                let mut text = Vec::new();
+                // Who prints more writes to nobody then, and ends.
+                stdout.take(self.output.saturating_add(1)).read_to_end(&mut text).map(|_| text)
+            });
             let messages = messages.join().ok().flatten().unwrap_or_default();
             // It prints no more, so it is about to end. Until it is waited for, nothing else has its number.
             drop(done);
             let _ = watch.join();
-            Ok((child.wait()?.success(), output.unwrap_or_default(), messages))
+            Ok((child.wait()?.success(), output.transpose()?.unwrap_or_default(), messages))
         })
     }
 }
@@ -270,7 +294,7 @@ fn end_in_time(pid: Option<Pid>, left: Duration, ended: &mpsc::Receiver<()>) {
     }
 }
 
-/// The first bytes of what git prints; the rest is thrown away.
+/// The first bytes of git's messages; the rest is thrown away.
 fn beginning(mut from: impl Read, most: u64) -> Vec<u8> {
     let mut text = Vec::new();
     if (&mut from).take(most).read_to_end(&mut text).is_ok() {
@@ -349,6 +373,22 @@ mod tests {
         let said = git.run("fail", &["cat-file", "\x1b[2J"], Input::Nothing, None).unwrap();
         assert!(!said.is_success);
         assert!(!said.message().contains('\x1b') && !said.message().contains('\n'), "{}", said.message());
+    }
+
+    #[test]
+    fn git_that_prints_more_than_is_read_is_an_error_and_ends() {
+        let (folder, bare) = bare();
+        let file = folder.path().join("large");
+        std::fs::write(&file, vec![b'x'; 1 << 20]).unwrap();
+        crate::tests::bed::git(folder.path(), &format!("hash-object -w {}", file.display()));
+        let git = Git::new(&bare, Path::new(""), &Limits::default());
+        let arguments = ["cat-file", "--batch-all-objects", "--batch"];
+        let whole = git.read("print", &arguments, Input::Nothing).unwrap();
+        let small = Git { output: whole.len() as u64, ..git.clone() };
+        assert_eq!(small.read("print", &arguments, Input::Nothing).unwrap(), whole);
+        let small = Git { output: whole.len() as u64 - 1, ..git };
+        let error = small.read("print", &arguments, Input::Nothing).unwrap_err();
+        assert!(matches!(error, Error::TooMuch { .. }), "{error}");
     }
 
     #[test]

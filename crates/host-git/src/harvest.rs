@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_files::tree::Kind;
 
+use crate::frozen::has_holes;
 use crate::git::{Git, Input, Objects};
 use crate::object_id::ObjectId;
 use crate::objects::{kinds, make};
@@ -82,6 +83,11 @@ impl Harvest<'_> {
             }
             Found::Same | Found::Absent => return Ok(()),
         };
+        // Its copy could fill the disk.
+        if has_holes(&file) {
+            self.report.leave(path.to_string_lossy(), "it has holes: git did not write it");
+            return Ok(());
+        }
         self.weigh(size)?;
         let folder = self.to.join(head);
         let new = folder.join(tail);

@@ -242,7 +242,12 @@ impl<'a> Import<'a> {
         stopped(points, FailPoint::Index)?;
         match &plan.operation {
             Next::Stays => {}
-            Next::Ends => writer.operation(None, points)?,
+            Next::Ends => {
+                if plan.taken_back {
+                    writer.take_back()?;
+                }
+                writer.operation(None, points)?;
+            }
             Next::Is(operation) => writer.operation(Some(operation), points)?,
         }
         stopped(points, FailPoint::Operation)?;
@@ -332,6 +337,7 @@ impl<'a> Import<'a> {
         if self.task.stash != self.start.stash {
             wanted.extend(self.task.stash.iter().map(|stash| stash.id.clone()));
         }
+        wanted.extend(self.task.set_aside.iter().cloned());
         if let Part::Here(Some(operation)) = &self.task.operation {
             wanted.extend(operation.heads.iter().cloned());
         }

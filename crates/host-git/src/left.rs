@@ -19,12 +19,13 @@ const COMPARED: u64 = 1 << 20;
 const DEPTH: usize = 16;
 
 /// What is read elsewhere, and what git makes anew: never of use without the rest.
-const NOT_LISTED: [&str; 21] = [
+const NOT_LISTED: [&str; 22] = [
     "AUTO_MERGE",
     "CHERRY_PICK_HEAD",
     "COMMIT_EDITMSG",
     "FETCH_HEAD",
     "HEAD",
+    "MERGE_AUTOSTASH",
     "MERGE_HEAD",
     "MERGE_MODE",
     "MERGE_MSG",

@@ -40,6 +40,10 @@ impl Kind {
     }
 }
 
+/// What git sets aside of the user's changes until a merge or a rebase ends.
+pub(crate) const AUTOSTASH: &str = "MERGE_AUTOSTASH";
+const AUTOSTASHES: [&str; 3] = [AUTOSTASH, "rebase-merge/autostash", "rebase-apply/autostash"];
+
 /// The file with the message of the commit that ends it.
 pub(crate) const MESSAGE_FILE: &str = "MERGE_MSG";
 
@@ -49,6 +53,26 @@ const OTHERS: [&str; 3] = ["REVERT_HEAD", "rebase-merge", "rebase-apply"];
 /// Which of them the work tree has whose folder in `view` is `own`.
 pub(crate) fn other(view: &View, own: &Path) -> Option<&'static str> {
     OTHERS.into_iter().find(|name| !matches!(view.open(&own.join(name)), Found::Absent))
+}
+
+/// What a task's git set aside, and what it took back of what the host's had set aside for a merge. `own` is the work tree's folder.
+pub(crate) fn autostashes(
+    view: &View,
+    host: &View,
+    own: &Path,
+    format: Format,
+) -> (Vec<ObjectId>, Option<ObjectId>) {
+    let read = |view: &View, name: &str| view.read(&own.join(name), MESSAGE);
+    let id = |found: &Found<Vec<u8>>| match found {
+        Found::Here(text) => format.id(text.trim_ascii()),
+        _ => None,
+    };
+    let new = AUTOSTASHES.into_iter().filter_map(|name| {
+        let found = read(view, name);
+        id(&found).filter(|_| found != read(host, name))
+    });
+    let is_taken = matches!(read(view, AUTOSTASH), Found::Absent);
+    (new.collect(), is_taken.then(|| id(&read(host, AUTOSTASH))).flatten())
 }
 
 impl Operation {

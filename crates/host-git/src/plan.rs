@@ -67,6 +67,8 @@ pub(crate) struct Plan {
     pub(crate) head: Option<RefValue>,
     pub(crate) index: bool,
     pub(crate) operation: Next,
+    /// Whether what git had set aside for that is among the files again.
+    pub(crate) taken_back: bool,
     pub(crate) stashes: Option<Vec<Stash>>,
     pub(crate) report: Report,
     pub(crate) losses: Vec<Loss>,
@@ -85,6 +87,7 @@ impl Plan {
         };
         planner.refs();
         planner.stashes();
+        planner.set_aside();
         planner.head();
         planner.index();
         planner.operation();
@@ -318,6 +321,30 @@ impl Planner<'_> {
         self.record(&name, outcome);
     }
 
+    /// Changes of files that git took away for a merge or a rebase, which is not over.
+    fn set_aside(&mut self) {
+        for id in &self.it.task.set_aside {
+            let Some(name) = RefName::parse(format!("refs/stash/{}", short(id)).as_bytes()) else { continue };
+            let outcome = match self.check(id, Space::Stash) {
+                Ok(()) => self.keep(&name, id, "git in the task set it aside"),
+                Err(why) => RefOutcome::Stayed { why },
+            };
+            if let RefOutcome::Kept { name, .. } = &outcome {
+                self.plan.report.hints.push(format!(
+                    "git in the task set changes aside for a merge or a rebase that it did not end: `git stash apply {name}` brings them back"
+                ));
+            }
+            let new = Some(id.to_string());
+            self.plan.report.refs.push(RefChange {
+                name: name.to_string(),
+                old: None,
+                new,
+                outcome,
+                backup: None,
+            });
+        }
+    }
+
     fn head(&mut self) {
         let start = self.it.start.head.as_ref();
         match &self.it.task.head {
@@ -512,7 +539,27 @@ impl Planner<'_> {
         }
         if host != Some(wanted) {
             self.plan.operation = wanted.clone().map_or(Next::Ends, Next::Is);
+            self.take_back();
         }
+    }
+
+    /// Git on the host would bring it back once more, with its next commit.
+    fn take_back(&mut self) {
+        let Some(id) = self.it.task.taken_back.clone().filter(|_| matches!(self.plan.operation, Next::Ends))
+        else {
+            return;
+        };
+        let Some(name) = RefName::parse(format!("refs/stash/{}", short(&id)).as_bytes()) else { return };
+        self.plan.taken_back = true;
+        let (old, outcome) = (Some(id.to_string()), RefOutcome::Came);
+        self.plan.report.refs.push(RefChange {
+            name: name.to_string(),
+            old,
+            new: None,
+            outcome,
+            backup: None,
+        });
+        self.plan.losses.push(Loss { name, id, is_always: true });
     }
 
     fn settings(&mut self) {

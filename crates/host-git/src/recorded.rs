@@ -10,12 +10,20 @@ use crate::git::{Git, Input};
 use crate::index::{self, Index};
 use crate::object_id::{Format, ObjectId};
 use crate::plan::Plan;
+use crate::stash::Stash;
 use crate::state::{Part, State, commit};
 
-/// The files of which the commit at `HEAD`, or the index, has other versions after an import than before: the mode and object of each;
-/// nothing where the file is gone.
+/// New stashes that are looked at.
+const MOST_STASHES: usize = 20;
+
+/// The files of which the commit at `HEAD`, the index or a new stash has other versions after an import than before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recorded(BTreeMap<Vec<u8>, BTreeSet<Option<(u32, ObjectId)>>>);
+pub struct Recorded {
+    /// The mode and object of each; nothing where the file is gone.
+    files: BTreeMap<Vec<u8>, BTreeSet<Option<(u32, ObjectId)>>>,
+    /// There are too many to find all.
+    is_cut: bool,
+}
 
 /// What is at a path of the work tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,13 +54,19 @@ impl Version {
 impl Recorded {
     /// Their paths in the work tree.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.0.keys().map(|path| Path::new(OsStr::from_bytes(path)))
+        self.files.keys().map(|path| Path::new(OsStr::from_bytes(path)))
+    }
+
+    /// Whether these are all: a task can record more than is looked at.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        !self.is_cut
     }
 
     /// Whether `version` is the only one that is recorded of `path`.
     #[must_use]
     pub fn is(&self, path: &Path, version: &Version) -> bool {
-        let versions = self.0.get(path.as_os_str().as_bytes());
+        let versions = self.files.get(path.as_os_str().as_bytes());
         versions.is_none_or(|versions| versions.iter().all(|recorded| version.is(recorded.as_ref())))
     }
 
@@ -75,12 +89,18 @@ impl Recorded {
         if let Some(after) = after.filter(|after| before != Some(*after)) {
             recorded.commits(git, before, after, format)?;
         }
+        let is_new = |stash: &&Stash| !now.stash.iter().any(|known| known.id == stash.id);
+        let stashes: Vec<&Stash> = plan.stashes.iter().flatten().filter(is_new).collect();
+        recorded.is_cut |= stashes.len() > MOST_STASHES;
+        for stash in stashes.into_iter().take(MOST_STASHES) {
+            recorded.stash(git, &stash.id, format)?;
+        }
         if let (Some(index), true, Part::Here(old)) = (index, plan.index, &now.index) {
             // Of one that is not understood, all is new.
             let old = old.parse(format).unwrap_or_default();
             for path in index.differing(&old) {
                 let versions = index.versions(&path).map(|entry| Some(entry.clone()));
-                let all = recorded.0.entry(path.as_os_str().as_bytes().to_vec()).or_default();
+                let all = recorded.files.entry(path.as_os_str().as_bytes().to_vec()).or_default();
                 all.extend(versions);
                 if index.versions(&path).next().is_none() {
                     all.insert(None);
@@ -88,6 +108,22 @@ impl Recorded {
             }
         }
         Ok(recorded)
+    }
+
+    /// What `git stash pop` writes: the files as they were, those in the index, and those that were new.
+    fn stash(&mut self, git: &Git<'_>, id: &ObjectId, format: Format) -> Result<(), Error> {
+        let arguments = ["rev-list", "--no-walk", "--parents", id.as_str()];
+        let said = git.read("look at stashes", &arguments, Input::Nothing)?;
+        let parents: Vec<ObjectId> =
+            said.trim_ascii().split(|byte| *byte == b' ').skip(1).filter_map(|id| format.id(id)).collect();
+        if let [before, index, new @ ..] = parents.as_slice() {
+            self.commits(git, Some(before), id, format)?;
+            self.commits(git, Some(before), index, format)?;
+            for new in new {
+                self.commits(git, None, new, format)?;
+            }
+        }
+        Ok(())
     }
 
     /// What `git diff-tree --raw -z` says: a line of modes, ids and what was done, then the path.
@@ -108,14 +144,21 @@ impl Recorded {
         };
         let arguments =
             ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", &before, after.as_str()];
-        let text = git.read(OPERATION, &arguments, Input::Nothing)?;
+        let text = match git.modest().read(OPERATION, &arguments, Input::Nothing) {
+            // Whatever a task put into its trees, the rest of what it did can come.
+            Err(Error::TooMuch { .. } | Error::TooLong { .. } | Error::Git { .. }) => {
+                self.is_cut = true;
+                return Ok(());
+            }
+            text => text?,
+        };
         let mut parts = text.split(|byte| *byte == 0);
         while let (Some(facts), Some(path)) = (parts.next(), parts.next()) {
             let mut facts = facts.split(|byte| *byte == b' ').skip(1);
             let mode = facts.next().and_then(|mode| u32::from_str_radix(str::from_utf8(mode).ok()?, 8).ok());
             let id = facts.nth(1).and_then(|id| format.id(id));
             let entry = mode.zip(id).filter(|(mode, _)| *mode != 0);
-            self.0.entry(path.to_vec()).or_default().insert(entry);
+            self.files.entry(path.to_vec()).or_default().insert(entry);
         }
         Ok(())
     }

@@ -67,6 +67,9 @@ pub(crate) struct State {
     /// Whether these are all stashes that there are.
     pub(crate) has_all_stashes: bool,
     pub(crate) operation: Part<Option<Operation>>,
+    /// What git set aside for a merge or a rebase, and what it took back of what the host's had set aside.
+    pub(crate) set_aside: Vec<ObjectId>,
+    pub(crate) taken_back: Option<ObjectId>,
     /// The file of an operation that is not imported.
     pub(crate) other_operation: Option<&'static str>,
     pub(crate) settings: Part<Settings>,
@@ -184,6 +187,7 @@ impl State {
         let (refs, odd) = Refs::read(view, host.view(), &start.refs, format, limits.file_bytes, limits.refs)?;
         let (stash, has_all_stashes) = stashes(view, &start.stash, &refs.table(), format);
         let own = host.own("");
+        let (set_aside, taken_back) = operation::autostashes(view, host.view(), &own, format);
         Ok(Self {
             head: match head(&read(&host.own("HEAD")), format) {
                 // The host's own was not understood either.
@@ -194,6 +198,8 @@ impl State {
             operation: Operation::read(view, &own, start.operation.as_ref(), format)
                 .map_or_else(Part::Bad, Part::Here),
             other_operation: operation::other(view, &own),
+            set_aside,
+            taken_back,
             refs,
             odd,
             stash,

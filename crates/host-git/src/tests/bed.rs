@@ -25,7 +25,9 @@ pub(crate) struct Bed {
 }
 
 /// Parts of a repository that an import writes; settings are compared apart.
-const LIST: [&str; 13] = [
+const LIST: [&str; 16] = [
+    "AUTO_MERGE",
+    "MERGE_MODE",
     "COMMIT_EDITMSG",
     "info/refs",
     "objects",
@@ -34,6 +36,7 @@ const LIST: [&str; 13] = [
     "HEAD",
     "index",
     "logs",
+    "MERGE_AUTOSTASH",
     "MERGE_HEAD",
     "MERGE_MSG",
     "CHERRY_PICK_HEAD",

@@ -8,3 +8,4 @@ mod hostile_refs;
 mod hosts;
 mod killed;
 mod scripts;
+mod set_aside;

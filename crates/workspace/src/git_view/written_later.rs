@@ -26,6 +26,9 @@ pub(crate) fn hint(
     protection: &Protection,
     follows: impl Fn(&Path) -> bool,
 ) -> Option<String> {
+    if !recorded.is_whole() {
+        return Some("git in the task recorded more files than can be compared: protected ones may be among them, which `git stash` or `git checkout` would write".to_owned());
+    }
     let folders = Folders::of(tree, work_tree, recorded, protection);
     let is_later = |path: &&Path| {
         let place = work_tree.join(path);

@@ -21,11 +21,13 @@ fn protected_version_that_only_git_has_keeps_everything_waiting() {
             "git reset -q --soft HEAD~1; git show HEAD:.githooks/pre-commit > .githooks/pre-commit; rm .envrc",
             "waits",
         ),
+        // In a stash: `git stash pop` would.
+        ("git reset -q HEAD~1; git add -A; git stash -q", "waits"),
         // The control: the same commit on another branch is data, and the person sees what it is before a switch.
         ("git branch -q evil; git reset -q --hard HEAD~1", "comes"),
     ] {
         let git = Git::with(PROTECTED);
-        let says = "git for-each-ref refs/heads/main; git ls-files -s";
+        let says = "git for-each-ref refs/heads/main refs/stash; git ls-files -s";
         let before = git.host(says);
         git.work(&format!("{EVIL}; {hidden}"));
         let shown = git.bed.opened().git_changes(&Protection::default()).unwrap();

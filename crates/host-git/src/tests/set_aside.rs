@@ -1,0 +1,100 @@
+//! Changes that git takes out of the files for a while: for a merge, a rebase, or as a stash. And trees and objects that only seem large.
+
+use std::path::Path;
+
+use super::bed::{Bed, git, script};
+use crate::Recorded;
+
+/// A branch that `main` conflicts with, and a change that is not committed.
+fn conflicting(host: &Path) {
+    script(
+        host,
+        "git switch -qc other side; echo other > a; git commit -qam other; git switch -q main; echo precious >> b",
+    );
+}
+
+fn recorded(bed: &Bed) -> Recorded {
+    bed.prepare_and(|import| import.recorded().clone()).unwrap()
+}
+
+#[test]
+fn changes_that_a_merge_or_a_rebase_of_the_task_set_aside_are_kept() {
+    for is_upper in [false, true] {
+        for operation in [
+            "git merge -q --autostash other",
+            "git rebase -q --autostash other",
+            "git rebase -q --apply --autostash other",
+            "git -c pull.rebase=true -c rebase.autoStash=true pull -q . other",
+        ] {
+            let mut bed = Bed::with("sha1", conflicting);
+            bed.is_upper = is_upper;
+            bed.script(&format!("-{operation}"));
+            assert_eq!(std::fs::read_to_string(bed.task().join("b")).unwrap(), "one\n", "{operation}");
+            let report = bed.import();
+            let kept = bed.git("for-each-ref --format=%(refname) refs/sandbox/run-1/stash");
+            let patch = bed.git(&format!("stash show -p {kept}"));
+            assert!(patch.contains("+precious"), "{operation}: {patch}");
+            assert!(report.hints.iter().any(|hint| hint.contains(&format!("git stash apply {kept}"))));
+        }
+    }
+}
+
+#[test]
+fn changes_that_the_host_set_aside_and_the_task_took_back_do_not_come_twice() {
+    let begin = |host: &Path| {
+        conflicting(host);
+        script(host, "-git merge -q --autostash other");
+    };
+    for (end, is_taken) in [
+        ("git checkout -q --theirs a; git add a; git commit -qm merged", true),
+        ("git merge --abort", true),
+        // The control: it goes on.
+        ("git branch new", false),
+    ] {
+        let bed = Bed::with("sha1", begin);
+        let set_aside = bed.common().join("MERGE_AUTOSTASH");
+        assert!(set_aside.exists());
+        bed.script(end);
+        bed.import();
+        assert_eq!(set_aside.exists(), !is_taken, "{end}");
+        let backup = bed.git("for-each-ref --format=%(refname) refs/sandbox/backup/run-1/stash");
+        assert_eq!(!backup.is_empty(), is_taken, "{end}: {backup}");
+        if is_taken {
+            assert!(bed.git(&format!("stash show -p {backup}")).contains("+precious"));
+        }
+    }
+}
+
+#[test]
+fn stash_of_the_task_records_its_files_and_one_of_the_host_none() {
+    let bed = Bed::with("sha1", |host| script(host, "echo host > b; git stash -q"));
+    bed.script("echo new > new; echo staged > staged; git add staged; echo changed > a; git stash -qu");
+    let paths: Vec<String> = recorded(&bed).paths().map(|path| path.display().to_string()).collect();
+    assert_eq!(paths, ["a", "new", "staged"]);
+    let many = "echo $i > a; git stash -q;";
+    bed.script(&format!("for i in $(seq 25); do {many} done"));
+    assert!(!recorded(&bed).is_whole());
+}
+
+#[test]
+fn commit_with_more_files_than_can_be_compared_comes_and_what_it_records_is_not_whole() {
+    let mut bed = Bed::new();
+    bed.limits.memory = 512 << 20;
+    bed.script("git branch good");
+    // Ten folders in each of ten folders, and so on: a few objects, and more paths than there is memory for.
+    bed.script(
+        r#"b=$(echo x | git hash-object -w --stdin); t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf "100644 blob $b\tf$i\n"; done | git mktree); for l in 1 2 3 4 5 6 7 8; do t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf "040000 tree $t\td$i\n"; done | git mktree); done; git update-ref HEAD $(git commit-tree -p HEAD -m bomb $t)"#,
+    );
+    assert!(!recorded(&bed).is_whole());
+    bed.import();
+    assert_eq!(bed.git("rev-parse main good"), git(&bed.task(), "rev-parse main good").trim());
+}
+
+#[test]
+fn object_with_holes_stays_behind_and_the_rest_comes() {
+    let bed = Bed::new();
+    bed.script("mkdir -p .git/objects/aa; truncate -s 1G .git/objects/aa/$(printf 'b%.0s' $(seq 38)); git commit -q --allow-empty -m new");
+    let report = bed.import();
+    assert!(report.left.iter().any(|left| left.why.contains("holes")), "{report:?}");
+    assert_eq!(bed.git("log -1 --format=%s"), "new");
+}
