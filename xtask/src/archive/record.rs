@@ -13,21 +13,31 @@ use crate::workspace;
 /// Seconds without output that are kept of a longer wait.
 const LONGEST_WAIT: f64 = 1.5;
 
+/// What comes within so many seconds is drawn at once.
+const FRAME: f64 = 0.1;
+
 /// Draws what util-linux's `script` kept in the files `out` and `timing` of the folder `home`, with `home` itself as a user's would be.
 pub(super) fn draw(home: &Path, picture: &Path) -> Result<()> {
     let out = fs::read(home.join("out"))?;
     // The first and last lines are the program's own.
     let mut rest = out.splitn(2, |byte| *byte == b'\n').nth(1).context("nothing was recorded")?;
     let header = json!({"version": 2, "width": 100, "height": 22});
-    let (mut lines, mut at) = (vec![header.to_string()], 0.0);
+    let (mut frames, mut at): (Vec<(f64, String)>, f64) = (Vec::new(), 0.0);
     for line in fs::read_to_string(home.join("timing"))?.lines() {
         let (wait, size) = line.split_once(' ').context("a line without two numbers")?;
         let (now, later) = rest.split_at_checked(size.parse()?).context("less output than noted")?;
         at += wait.parse::<f64>()?.min(LONGEST_WAIT);
-        let text = String::from_utf8_lossy(now).replace(&*home.to_string_lossy(), "/home/you");
-        lines.push(json!([at, "o", text]).to_string());
+        let text = String::from_utf8_lossy(now);
+        match frames.last_mut() {
+            Some((begun, frame)) if at - *begun < FRAME => frame.push_str(&text),
+            _ => frames.push((at, text.into_owned())),
+        }
         rest = later;
     }
+    let home_text = home.to_string_lossy();
+    let frames =
+        frames.iter().map(|(at, text)| json!([at, "o", text.replace(&*home_text, "/home/you")]).to_string());
+    let lines: Vec<String> = std::iter::once(header.to_string()).chain(frames).collect();
     let cast = home.join("first-answer.cast");
     fs::write(&cast, lines.join("\n") + "\n")?;
     let modules = npm::installed(&["svg-term-cli@2.1.1"], "svg-term")?;

@@ -20,4 +20,8 @@ type "sandbox agent 'Say in one sentence what a sandbox is good for.'"
 sleep 5
 END
 cd project
+# Of apt's output, what is not about this machine.
+export DEBIAN_FRONTEND=noninteractive APT_CONFIG=$HOME/apt.conf
+echo 'quiet "1"; Dpkg::Progress-Fancy "0"; APT::Sandbox::User "root";' > "$APT_CONFIG"
 TERM=xterm-256color PATH=~/claude-code:$PATH script --quiet --return --log-out ../out --log-timing ../timing --command 'bash -e ../typed.sh' < /dev/null
+rm -r ~/.config/sandbox
