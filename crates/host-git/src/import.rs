@@ -35,7 +35,7 @@ pub struct Import<'a> {
     start: Snapshot,
     run: RunName,
     limits: Limits,
-    quarantine: PathBuf,
+    quarantine: Quarantine,
     task: State,
     /// The task's index, where it is another than at the start.
     index: Option<Index>,
@@ -47,9 +47,32 @@ pub struct Import<'a> {
     recorded: Recorded,
 }
 
+/// The folder of an import, which goes with it, however it ends.
+#[derive(Debug)]
+struct Quarantine(PathBuf);
+
+impl Quarantine {
+    /// Makes it, with nothing in it.
+    fn make(folder: &Path) -> Result<Self, Error> {
+        let folder = absolute(folder).map_err(Error::files("find", folder))?;
+        or_absent(fs::remove_dir_all(&folder)).map_err(Error::files("remove", &folder))?;
+        let quarantine = Self(folder);
+        fs::create_dir_all(&quarantine.0).map_err(Error::files("make", &quarantine.0))?;
+        Ok(quarantine)
+    }
+}
+
+impl Drop for Quarantine {
+    fn drop(&mut self) {
+        if let Err(error) = or_absent(fs::remove_dir_all(&self.0)) {
+            tracing::warn!(folder = %self.0.display().to_string().escape_debug(), %error, "what an import kept for itself cannot be removed");
+        }
+    }
+}
+
 impl<'a> Import<'a> {
     /// Reads what a task left in `view`, and judges it. Only the folder `quarantine` is written, which must be the caller's alone: what is
-    /// in it is removed.
+    /// in it is removed, and the folder too when the import ends.
     ///
     /// # Errors
     ///
@@ -77,15 +100,14 @@ impl<'a> Import<'a> {
         limits: &Limits,
         quarantine: &Path,
     ) -> Result<Self, Error> {
-        let quarantine = &absolute(quarantine).map_err(Error::files("find", quarantine))?;
-        clear(quarantine)?;
+        let quarantine = Quarantine::make(quarantine)?;
         pack_file::release(&host.objects(), run)?;
         let mut import = Self {
             host,
             start: start.clone(),
             run: run.clone(),
             limits: limits.clone(),
-            quarantine: quarantine.clone(),
+            quarantine,
             task: State::read(view, host, start, limits)?.with_index(view, host, limits),
             index: None,
             sifted: Sifted::default(),
@@ -130,18 +152,15 @@ impl<'a> Import<'a> {
     }
 
     pub(crate) fn commit_with(self, points: FailPoints<'_>) -> Result<Report, Error> {
-        let (objects, run, quarantine) = (self.host.objects(), self.run.clone(), self.quarantine.clone());
-        let report = match self.written(points) {
+        let (objects, run) = (self.host.objects(), self.run.clone());
+        match self.written(points) {
             // As if this process were killed.
-            Err(error) if is_stop(&error) => return Err(error),
+            Err(error) if is_stop(&error) => Err(error),
             written => {
                 pack_file::release(&objects, &run)?;
-                written?
+                written
             }
-        };
-        clear(&quarantine)?;
-        or_absent(fs::remove_dir(&quarantine)).map_err(Error::files("remove", &quarantine))?;
-        Ok(report)
+        }
     }
 
     fn written(mut self, points: FailPoints<'_>) -> Result<Report, Error> {
@@ -200,11 +219,11 @@ impl<'a> Import<'a> {
             return Err(Error::Git { operation: "follow commits", message });
         }
         let known = &self.start.stash;
-        let writer = Writer { host: self.host, git, run: &self.run, known, quarantine: &self.quarantine };
+        let writer = Writer { host: self.host, git, run: &self.run, known, quarantine: &self.quarantine.0 };
         let format = self.host.format();
         let built = match (&self.index, &now.index) {
             (Some(new), Part::Here(old)) if plan.index => {
-                let text = file.build(new, old, git, format, &self.quarantine.join("index"))?;
+                let text = file.build(new, old, git, format, &self.quarantine.0.join("index"))?;
                 Some((text, &old.digest))
             }
             _ => None,
@@ -362,7 +381,7 @@ impl<'a> Import<'a> {
         // Where the host lacks one, git would refuse everything.
         let there = kinds(git, known.iter())?;
         let known: BTreeSet<ObjectId> = known.into_iter().filter(|id| there.contains_key(id)).collect();
-        let mut sieve = Sieve::new(self.host, git, known.into_iter().collect(), &self.quarantine);
+        let mut sieve = Sieve::new(self.host, git, known.into_iter().collect(), &self.quarantine.0);
         harvest(view, self.host, git, &sieve.task, &self.limits, &mut self.left)?;
         let mut groups: Vec<Group> = wanted.iter().map(|id| vec![id.clone()]).collect();
         groups.extend((!missing.is_empty()).then_some(missing));
@@ -400,10 +419,4 @@ impl<'a> Import<'a> {
         }
         Ok(())
     }
-}
-
-/// Makes a folder that is empty.
-fn clear(folder: &Path) -> Result<(), Error> {
-    or_absent(fs::remove_dir_all(folder)).map_err(Error::files("remove", folder))?;
-    fs::create_dir_all(folder).map_err(Error::files("make", folder))
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use sandbox::Mount;
 use sandbox::workspace::{GitChanges, HeldBack, ImportReport, Left, RefChange, RefOutcome, SettingChange};
 
 use crate::failure::Failure;
@@ -100,7 +101,7 @@ pub(crate) fn report_imported(git: &GitChanges, root: &Path, printer: Printer) {
         );
         let kept_in = sanitize_name(&failed.kept_in.display().to_string());
         printer.failure(&Failure::new(text).with_hint(format!(
-            "all of it is kept in `{kept_in}`; the next run and `sandbox clean` try it again, until you remove that folder"
+            "all of it is kept in `{kept_in}` until you remove that folder; `sandbox clean` tries it again"
         )));
     }
 }
@@ -111,6 +112,24 @@ pub(crate) fn report_recovered(git: &GitChanges, root: &Path, printer: Printer) 
         printer.message("what a run that was killed did in repositories:");
     }
     report_imported(git, root, printer);
+}
+
+/// The same before a task with `mounts` begins: what could not come to repositories that it does not see is no failure of its run.
+pub(crate) fn report_recovered_at_start(
+    mut git: GitChanges,
+    root: &Path,
+    mounts: &[Mount],
+    printer: Printer,
+) {
+    let all = git.failed.len();
+    git.failed.retain(|failed| mounts.iter().any(|mount| failed.path.starts_with(mount.host_path())));
+    let elsewhere = all - git.failed.len();
+    report_recovered(&git, root, printer);
+    if elsewhere > 0 {
+        printer.warning(format_args!(
+            "what tasks did in other repositories ({elsewhere}) could not be imported: `sandbox clean` tries it again and says why"
+        ));
+    }
 }
 
 fn report_staying_with(git: &GitChanges, takes_settings: &str, printer: Printer) {

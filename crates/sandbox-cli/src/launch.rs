@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use crate::control::{ControlSocket, Controlled, Report};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::git_report::report_recovered;
+use crate::git_report::report_recovered_at_start;
 use crate::interrupt::Interrupts;
 use crate::network_log::LogTap;
 use crate::owner::{Owner, RequestedSize};
@@ -248,8 +248,8 @@ async fn prepare(
     let image = sandbox.ensure_image(
         ImageRequest::new(&settings.image).network_log_dir(run).on_line(|line| printer.progress(line)),
     );
-    let (swept, (), image) = tokio::try_join!(sandbox.sweep(), shared, image)?;
-    report_recovered(&swept.git, &settings.root, printer);
+    let (swept, (), image) = tokio::try_join!(sandbox.sweep_at_start(), shared, image)?;
+    report_recovered_at_start(swept.git, &settings.root, &settings.mounts, printer);
     if !swept.instances.is_empty() {
         printer.note(format_args!(
             "removed {} objects that ended runs had left",

@@ -342,7 +342,7 @@ pub(crate) async fn settled(
         return Ok(None);
     };
     if copy.was_interrupted() {
-        let swept = Sandbox::start(sandbox()?).await?.sweep().await?;
+        let swept = Sandbox::start(sandbox()?).await?.sweep_at_start().await?;
         if !swept.failed.is_empty() {
             return Err(Failure::new(
                 "the run that worked on this copy was killed, and its container cannot be removed",

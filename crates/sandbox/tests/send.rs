@@ -59,6 +59,7 @@ fn every_future_can_be_spawned() {
         sandbox.inventory();
         sandbox.stray_bridges();
         sandbox.sweep();
+        sandbox.sweep_at_start();
         sandbox.remove_shared();
         sandbox.shutdown();
     );

@@ -43,7 +43,7 @@ async fn in_sandbox(
     settings: &VerifySettings,
     printer: Printer,
 ) -> Result<VerifyReport, Failure> {
-    report_recovered(&sandbox.sweep().await?.git, Path::new(""), printer);
+    report_recovered(&sandbox.sweep_at_start().await?.git, Path::new(""), printer);
     let run = RunFolder::create(&settings.logs, sandbox.instance_id())?;
     let image = sandbox
         .ensure_image(

@@ -38,7 +38,8 @@ pub struct SandboxConfig {
     /// An image that is older is built again. Default 24 h.
     pub max_image_age: Duration,
     /// Whether [`Sandbox::start`](crate::Sandbox::start) only connects: to look at what is there, or to clean it. The first execution that needs
-    /// a proxy prepares what it needs then, and nothing is swept before [`Sandbox::sweep`](crate::Sandbox::sweep) is called. Default no.
+    /// a proxy prepares what it needs then, and nothing is swept before [`Sandbox::sweep`](crate::Sandbox::sweep) or
+    /// [`Sandbox::sweep_at_start`](crate::Sandbox::sweep_at_start) is called. Default no.
     pub on_demand: bool,
 }
 

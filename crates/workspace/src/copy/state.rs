@@ -232,6 +232,9 @@ impl WorkspaceCopy {
     pub fn apply(self, options: &ApplyOptions) -> Result<Applied, WorkspaceError> {
         let _lock = lock(&self.folder, self.tree())?;
         recover(&self.folder, &mut |_| true)?;
+        if let Err(error) = trash::empty(&self.folder) {
+            tracing::warn!(%error, "what an apply that was killed had kept for itself cannot be removed");
+        }
         apply::apply(&self.comparison()?, &self.folder, options, &mut |_| true)
     }
 

@@ -217,13 +217,47 @@ fn import_that_fails_says_why_and_keeps_the_view_for_the_next_sweep() {
     fs::write(&slow, "").unwrap();
     let waits = recover(&bed.views(), Patience::Start);
     assert!(
-        waits.repositories.is_empty() && waits.failed[0].problem.contains("`sandbox clean`"),
+        waits.repositories.is_empty() && waits.failed[0].problem.contains("took long to fail before"),
         "{waits:?}"
     );
-    fs::remove_file(&slow).unwrap();
-    assert_eq!(paths(&bed, &recover(&bed.views(), Patience::Start)), ["inner/.git"]);
+    assert_eq!(paths(&bed, &recover(&bed.views(), Patience::Whole)), ["inner/.git"]);
     assert_eq!(bed.host("git -C inner branch --list topic; git branch --list topic"), "  topic\n");
     assert_eq!(fs::read_dir(bed.views()).unwrap().count(), 0);
+}
+
+#[test]
+fn import_that_fails_leaves_nothing_in_the_view_but_what_the_task_did() {
+    let object = "f=.git/objects/$(git rev-parse main~1 | sed 's,..,&/,')";
+    for (breaks, repairs) in [
+        // It fails when it is written, and when it is judged.
+        ("touch .git/index.lock".to_owned(), "rm .git/index.lock".to_owned()),
+        (format!("{object}; mv $f ../gone"), format!("{object}; mv ../gone $f")),
+    ] {
+        let bed = Bed::new();
+        let (mounts, watch, views) = bed.began("run-1");
+        // Where a commit is refused, the host's are looked at.
+        let tree = "printf '100644 blob %s\\t..\\n' $(git hash-object new) | git mktree";
+        let refused = format!("git branch bad $(git commit-tree -m bad $({tree}))");
+        work(&mounts, &bed.tree(), &format!("echo new > new; git add new; git commit -qm second; {refused}"));
+        bed.host(&breaks);
+        let mut git = GitChanges::default();
+        watch.end(|| git = views.end(true));
+        assert_eq!(git.failed.len(), 1, "{git:?}");
+        let names = || {
+            let entries = fs::read_dir(&git.failed[0].kept_in).unwrap();
+            let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(), ["upper", "view.json", "work"], "{git:?}");
+        // What one leaves that was killed goes too.
+        fs::create_dir_all(git.failed[0].kept_in.join("discarded-1/new-1")).unwrap();
+        assert_eq!(recover(&bed.views(), Patience::Start).failed.len(), 1);
+        assert_eq!(names(), ["upper", "view.json", "work"]);
+        bed.host(&repairs);
+        assert_eq!(paths(&bed, &recover(&bed.views(), Patience::Start)), [".git"]);
+        assert_eq!(fs::read_dir(bed.views()).unwrap().count(), 0);
+    }
 }
 
 #[test]

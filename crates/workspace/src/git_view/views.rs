@@ -307,13 +307,16 @@ impl View {
 
     /// Imports what is kept in `folder`, each repository once; returns whether all of it came.
     fn import(mut self, folder: &Path, run: &RunName, patience: Patience, git: &mut GitChanges) -> bool {
+        if let Err(error) = trash::empty(folder) {
+            tracing::warn!(%error, "what an import that was killed had kept for itself cannot be removed");
+        }
         let mut waiting = Vec::new();
         let is_slow = patience == Patience::Start && folder.join(SLOW).exists();
         let begun = Instant::now();
         // The inner ones before those that name their commits.
         while let Some(known) = self.known.pop() {
             let done = if is_slow {
-                let problem = "it failed after a long time before; `sandbox clean` tries it again";
+                let problem = "it took long to fail before, so no start tries it again";
                 Err(WorkspaceError::new("import", known.common(), io::Error::other(problem)))
             } else {
                 self.one(&known, folder, run, patience)

@@ -89,6 +89,14 @@ async fn import_that_fails_is_an_error_and_made_when_its_cause_is_gone() {
     ended.fails(125, "could not be imported");
     assert!(ended.stderr.contains("is kept in `"), "{ended:?}");
     bed.host(&bed.work_tree, "rm -r .git; mv ../other .git");
+    // One that took long to fail is nothing for a start.
+    let kept_in = ended.stderr.split("is kept in `").nth(1).and_then(|rest| rest.split('`').next());
+    fs::write(Path::new(kept_in.expect("a folder")).join("slow"), "").expect("a file");
+    let next = bed.run("direct", "true");
+    assert!(next.code == Some(0) && next.stderr.contains("took long to fail before"), "{next:?}");
+    let elsewhere = Bed::with(Kind::Clone, Project::with_prefix("e2e-git-failed"));
+    let next = elsewhere.run("direct", "true");
+    assert!(!next.stderr.contains("took long"), "{next:?}");
     let next = bed.sandbox(&["clean"]);
     assert_eq!(next.code, Some(0), "{next:?}");
     assert_eq!(bed.host(&bed.work_tree, "git log -1 --format=%s task"), "task\n", "{next:?}");

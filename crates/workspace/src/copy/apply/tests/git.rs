@@ -523,3 +523,25 @@ fn of_several_copies_of_one_tree_every_branch_arrives_while_the_host_works() {
     }
     git.host("git fsck --strict");
 }
+
+#[test]
+fn look_and_apply_leave_nothing_in_the_copy_but_what_the_task_did() {
+    let git = Git::new();
+    git.work("echo new > new; git add new; git commit -qm second");
+    let names = || {
+        let entries = fs::read_dir(git.bed.copy()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>()
+    };
+    let before = names();
+    let shown = git.bed.opened().git_changes(&Protection::default()).unwrap();
+    assert_eq!(shown.repositories.len(), 1, "the control: {shown:?}");
+    assert_eq!(names(), before);
+    // One that was killed leaves something.
+    fs::create_dir_all(git.bed.copy().join("discarded-1/new-1")).unwrap();
+    git.host("touch .git/index.lock");
+    git.bed.apply(&ApplyOptions::default()).unwrap_err();
+    assert_eq!(names(), before);
+    git.host("rm .git/index.lock");
+    git.apply();
+    assert_eq!(git.log("."), "second");
+}
