@@ -14,10 +14,11 @@ use crate::index::{self, Index, digest_of_none};
 use crate::index_file::IndexFile;
 use crate::left;
 use crate::object_id::{ObjectId, lines};
-use crate::objects::{Group, Sieve, Sifted, is_connected, kinds};
+use crate::objects::{Group, Sieve, Sifted, abbreviations, is_connected, kinds};
 use crate::pack_file;
 use crate::plan::{Next, Plan, Situation};
 use crate::recorded::Recorded;
+use crate::ref_name::RefName;
 use crate::refs::RefValue;
 use crate::report::Report;
 use crate::repository::HostRepository;
@@ -280,6 +281,14 @@ impl<'a> Import<'a> {
     }
 
     fn plan(&self, git: &Git<'_>, now: &State) -> Result<Plan, Error> {
+        let table = self.task.refs.table();
+        // Of a branch without commits, `HEAD` alone knows.
+        let head = match &self.task.head {
+            Part::Here(RefValue::Symbolic(name)) => Some(name),
+            _ => None,
+        };
+        let new = table.keys().chain(head).filter(|name| now.refs.get(name).is_none());
+        let digits = new.filter_map(RefName::abbreviation).map(str::to_owned).collect();
         let situation = Situation {
             run: &self.run,
             start: &self.start,
@@ -289,6 +298,7 @@ impl<'a> Import<'a> {
             kinds: &self.kinds,
             bad: &self.sifted.bad,
             odd_stashes: &crate::stash::odd(git, &self.task.stash)?,
+            abbreviations: &abbreviations(git, digits)?,
             elsewhere: &self.host.branches_elsewhere(),
         };
         let mut plan = Plan::of(&situation);

@@ -183,6 +183,25 @@ pub(crate) fn kinds<'a>(
     Ok(known.map(|(id, kind)| (id.clone(), kind.to_owned())).collect())
 }
 
+/// Which of `digits` git takes for the beginning of one object's id.
+pub(crate) fn abbreviations(git: &Git<'_>, digits: BTreeSet<String>) -> Result<BTreeSet<String>, Error> {
+    if digits.is_empty() {
+        return Ok(digits);
+    }
+    // Where a commit is looked for, other objects do not make it ambiguous.
+    let mut wanted = String::new();
+    for digits in &digits {
+        wanted.extend([digits, "\n", digits, "^{commit}\n"]);
+    }
+    let arguments = ["cat-file", "--batch-check=%(objecttype)", "--buffer"];
+    let kinds = git.read("look for objects", &arguments, Input::Bytes(wanted.as_bytes()))?;
+    let kinds = String::from_utf8_lossy(&kinds);
+    let is_known = |kind: &str| !kind.contains(' ');
+    let known: Vec<bool> = kinds.lines().map(is_known).collect();
+    let found = digits.into_iter().zip(known.chunks(2)).filter(|(_, is_known)| is_known.contains(&true));
+    Ok(found.map(|(digits, _)| digits).collect())
+}
+
 fn drop_all(folder: &Path) -> Result<(), Error> {
     or_absent(fs::remove_dir_all(folder)).map_err(Error::files("remove", folder))
 }

@@ -27,6 +27,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) bad: &'a BTreeMap<ObjectId, String>,
     /// The task's stashes that are none.
     pub(crate) odd_stashes: &'a BTreeSet<ObjectId>,
+    /// Names of new refs, or ends of them, that git takes for objects.
+    pub(crate) abbreviations: &'a BTreeSet<String>,
     /// Branches that other work trees of the host are at.
     pub(crate) elsewhere: &'a BTreeSet<RefName>,
 }
@@ -190,6 +192,8 @@ impl Planner<'_> {
             "another work tree of the host is at it"
         } else if id.is_some() && in_the_way(&self.plan.end, name).next().is_some() {
             IN_THE_WAY
+        } else if let Some(why) = self.shadow(name).filter(|_| id.is_some()) {
+            why
         } else {
             self.update(name, old, id, space == Space::Tag);
             return RefOutcome::Came;
@@ -202,11 +206,20 @@ impl Planner<'_> {
 
     /// Why a ref of this name stays behind that the host does not have.
     fn trap(&self, name: &RefName) -> Option<&'static str> {
-        // Branches are planned before tags.
-        let is_shadow = || name.shadowed().any(|name| self.plan.end.contains_key(&name));
-        let shadow =
-            || is_shadow().then_some("a branch has its name, by which git would mean the tag from now on");
-        name.trap().or_else(shadow).filter(|_| self.it.host.refs.get(name).is_none())
+        name.trap().filter(|_| self.it.host.refs.get(name).is_none())
+    }
+
+    /// Why a new ref cannot have this name: people call something else by it.
+    fn shadow(&self, name: &RefName) -> Option<&'static str> {
+        if self.plan.end.contains_key(name) {
+            None
+        } else if name.shadowed().any(|name| self.plan.end.contains_key(&name)) {
+            Some("another ref has its name, by which git would mean this one from now on")
+        } else if name.abbreviation().is_some_and(|digits| self.it.abbreviations.contains(digits)) {
+            Some("an object has its name, by which git would mean this ref from now on")
+        } else {
+            None
+        }
     }
 
     fn update(&mut self, name: &RefName, old: Option<ObjectId>, new: Option<ObjectId>, is_always: bool) {
@@ -234,6 +247,9 @@ impl Planner<'_> {
         }
         if is_moved || in_the_way(&self.plan.end, name).next().is_some() {
             return RefOutcome::Stayed { why: MOVED.to_owned() };
+        }
+        if let Some(why) = self.shadow(name) {
+            return RefOutcome::Stayed { why: why.to_owned() };
         }
         self.plan.end.insert(name.clone(), RefValue::Symbolic(target.clone()));
         self.plan.symbolic.push((name.clone(), target.clone()));
@@ -345,6 +361,7 @@ impl Planner<'_> {
                 }
                 // Of one without commits, there is no ref.
                 RefValue::Symbolic(name) if let Some(why) = self.trap(name) => Some(why.to_owned()),
+                RefValue::Symbolic(name) if let Some(why) = self.shadow(name) => Some(why.to_owned()),
                 RefValue::Symbolic(name) if self.plan.end.get(name) != self.task.get(name) => {
                     Some("its branch does not come as the task has it".to_owned())
                 }
