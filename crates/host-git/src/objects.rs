@@ -17,6 +17,8 @@ use crate::repository::HostRepository;
 
 /// Attempts to find out which tips are good.
 const ATTEMPTS: usize = 40;
+/// Names that git is asked about: for each that it does not find, it looks through its folders again.
+const MOST_ABBREVIATIONS: usize = 5000;
 const LOST: &str = "its objects are not all there";
 
 /// Objects that come together or not at all.
@@ -183,9 +185,9 @@ pub(crate) fn kinds<'a>(
     Ok(known.map(|(id, kind)| (id.clone(), kind.to_owned())).collect())
 }
 
-/// Which of `digits` git takes for the beginning of one object's id.
+/// Which of `digits` git takes for the beginning of one object's id: all, where there are too many.
 pub(crate) fn abbreviations(git: &Git<'_>, digits: BTreeSet<String>) -> Result<BTreeSet<String>, Error> {
-    if digits.is_empty() {
+    if digits.is_empty() || digits.len() > MOST_ABBREVIATIONS {
         return Ok(digits);
     }
     // Where a commit is looked for, other objects do not make it ambiguous.

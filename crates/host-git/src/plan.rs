@@ -83,6 +83,9 @@ impl Plan {
             it: situation,
             at_start: situation.start.refs.table(),
             task: situation.task.refs.table(),
+            removed: Table::new(),
+            early: BTreeSet::new(),
+            places: BTreeMap::new(),
             plan: Self { end, ..Self::default() },
         };
         planner.refs();
@@ -98,6 +101,8 @@ impl Plan {
     pub(crate) fn back_up(&mut self, run: &RunName, lost: &BTreeSet<RefName>) {
         let folder = format!("refs/sandbox/backup/{run}/");
         let mut backups = Vec::new();
+        let names = self.report.refs.iter().map(|change| change.name.clone());
+        let places: BTreeMap<String, usize> = names.zip(0..).collect();
         for Loss { name, id, is_always } in std::mem::take(&mut self.losses) {
             if !is_always && !lost.contains(&name) {
                 continue;
@@ -114,10 +119,8 @@ impl Plan {
                 continue;
             }
             // Stashes are one ref.
-            let is_it = |change: &&mut RefChange| {
-                change.name == name.as_str() || name.space().is_none() && change.name == "refs/stash"
-            };
-            if let Some(change) = self.report.refs.iter_mut().find(is_it) {
+            let name = if name.space().is_some() { name.as_str() } else { "refs/stash" };
+            if let Some(change) = places.get(name).and_then(|place| self.report.refs.get_mut(*place)) {
                 change.backup = Some(backup.to_string());
             }
         }
@@ -131,6 +134,11 @@ struct Planner<'a> {
     it: &'a Situation<'a>,
     at_start: Table,
     task: Table,
+    /// Refs of the host that go, and those of them that are in the way of others.
+    removed: Table,
+    early: BTreeSet<RefName>,
+    /// Where in the report a ref is.
+    places: BTreeMap<RefName, usize>,
     plan: Plan,
 }
 
@@ -153,11 +161,14 @@ impl Planner<'_> {
             };
             self.record(&name, outcome);
         }
+        let is_early = |update: &mut Update| self.early.contains(&update.name);
+        self.plan.early = self.plan.updates.extract_if(.., is_early).collect();
     }
 
     fn record(&mut self, name: &RefName, outcome: RefOutcome) {
         let (old, new) = (self.it.host.refs.get(name), self.task.get(name));
         let (old, new) = (old.map(ToString::to_string), new.map(ToString::to_string));
+        self.places.insert(name.clone(), self.plan.report.refs.len());
         self.plan.report.refs.push(RefChange { name: name.to_string(), old, new, outcome, backup: None });
     }
 
@@ -226,11 +237,10 @@ impl Planner<'_> {
         match &new {
             Some(id) => {
                 // Git takes no ref away and puts another in its place at once.
-                let is_in_way = |update: &mut Update| update.new.is_none() && update.name.excludes(name);
-                self.plan.early.extend(self.plan.updates.extract_if(.., is_in_way));
+                self.early.extend(in_the_way(&self.removed, name).cloned());
                 self.plan.end.insert(name.clone(), RefValue::Object(id.clone()));
             }
-            None => drop(self.plan.end.remove(name)),
+            None => self.removed.extend(self.plan.end.remove_entry(name)),
         }
         if let Some(id) = old.clone() {
             self.plan.losses.push(Loss { name: name.clone(), id, is_always });
@@ -406,7 +416,7 @@ impl Planner<'_> {
             return;
         };
         // The host had none of them beside the branch: they came in its place.
-        let in_its_place: Vec<RefName> = in_the_way(&self.plan.end, &name).cloned().collect();
+        let in_its_place: BTreeSet<RefName> = in_the_way(&self.plan.end, &name).cloned().collect();
         self.plan.end.retain(|name, _| !in_its_place.contains(name));
         for updates in [&mut self.plan.updates, &mut self.plan.early] {
             updates.retain(|update| !is_it(update) && !in_its_place.contains(&update.name));
@@ -424,7 +434,8 @@ impl Planner<'_> {
 
     /// Says of a change something else than was recorded.
     fn correct(&mut self, name: &RefName, outcome: RefOutcome) {
-        if let Some(change) = self.plan.report.refs.iter_mut().find(|change| change.name == name.as_str()) {
+        let place = self.places.get(name);
+        if let Some(change) = place.and_then(|place| self.plan.report.refs.get_mut(*place)) {
             change.outcome = outcome;
         }
     }

@@ -151,12 +151,6 @@ impl RefName {
         Self(format!("{}{suffix}", self.0).into())
     }
 
-    /// Whether there can be no ref of this name beside `other`.
-    pub(crate) fn excludes(&self, other: &Self) -> bool {
-        let is_within = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
-        is_within(&self.0, &other.0) || is_within(&other.0, &self.0)
-    }
-
     /// The names that cannot be refs beside it: it would be a file where they need a folder.
     pub(crate) fn folders(&self) -> impl Iterator<Item = Self> {
         let slashes = self.0.match_indices('/').skip(1);

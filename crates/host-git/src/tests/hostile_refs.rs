@@ -330,3 +330,57 @@ fn head_at_a_new_branch_with_the_name_of_something_else_stays() {
         }
     }
 }
+
+#[test]
+fn more_names_that_can_stand_for_objects_than_git_is_asked_about_are_taken_for_such() {
+    let bed = Bed::new();
+    let host = crate::HostRepository::open(&bed.common()).unwrap();
+    let git = host.git(&bed.limits);
+    for (count, expected) in [(5000, 0), (5001, 5001)] {
+        let digits = (0..count).map(|number| format!("{number:040x}")).collect();
+        assert_eq!(crate::objects::abbreviations(&git, digits).unwrap().len(), expected);
+    }
+}
+
+#[test]
+fn more_refs_than_may_change_stay_and_the_first_come_with_the_branch_at_head() {
+    for is_upper in [false, true] {
+        let mut bed =
+            Bed::with("sha1", |host| script(host, "git branch y; git branch z; git pack-refs --all"));
+        (bed.is_upper, bed.limits.changed_refs) = (is_upper, 4);
+        let before = bed.git("rev-parse main y z").replace('\n', " ");
+        bed.script("git branch a; git branch b; git branch c; git branch -D z; git branch -f y side");
+        bed.script("git update-ref refs/foo/a main; git switch -qc zz; git commit -q --allow-empty -m x");
+        let report = bed.import();
+        let names = bed.git("for-each-ref --format=%(refname:short) refs/heads").replace('\n', " ");
+        assert_eq!(names, "a b c main side y z zz", "{report:?}");
+        assert_eq!(bed.git("rev-parse main y z").replace('\n', " "), before);
+        assert_eq!(bed.git("symbolic-ref --short HEAD"), "zz");
+        let left: Vec<&str> = report.left.iter().map(|left| left.why.as_str()).collect();
+        assert_eq!(left, ["3 more refs changed than the 4 that come from one task"]);
+        // The control: as many as may change.
+        bed.limits.changed_refs = 7;
+        let report = bed.import();
+        assert!(report.left.is_empty(), "{report:?}");
+        assert_eq!(bed.git("rev-parse y"), bed.git("rev-parse side"));
+    }
+}
+
+#[test]
+fn many_refs_that_are_in_the_way_of_others_come() {
+    let count = 300;
+    let bed = Bed::with("sha1", |host| {
+        let lines = |number| format!("create refs/heads/w{number} HEAD\n");
+        fs::write(host.join(".git/in"), (0..count).map(lines).collect::<Vec<_>>().concat()).unwrap();
+        script(host, "git update-ref --stdin < .git/in; rm .git/in; git pack-refs --all");
+    });
+    let lines = |number| format!("create refs/heads/w{number}/x HEAD\n");
+    let removed = |number| format!("delete refs/heads/w{number}\n");
+    fs::write(bed.task().join(".git/gone"), (0..count).map(removed).collect::<Vec<_>>().concat()).unwrap();
+    fs::write(bed.task().join(".git/in"), (0..count).map(lines).collect::<Vec<_>>().concat()).unwrap();
+    bed.script("git update-ref --stdin < .git/gone; git update-ref --stdin < .git/in; rm .git/in .git/gone");
+    let report = bed.import();
+    let came = report.refs.iter().filter(|change| change.outcome == RefOutcome::Came).count();
+    assert_eq!(came, 2 * count, "{report:?}");
+    assert_eq!(bed.git("for-each-ref --format=x refs/heads/w*/x").lines().count(), count);
+}
