@@ -14,10 +14,11 @@ use crate::index::{self, Index, digest_of_none};
 use crate::index_file::IndexFile;
 use crate::left;
 use crate::object_id::{ObjectId, lines};
-use crate::objects::{Group, Sieve, Sifted, is_connected, kinds};
+use crate::objects::{Group, Sieve, Sifted, abbreviations, is_connected, kinds};
 use crate::pack_file;
 use crate::plan::{Next, Plan, Situation};
 use crate::recorded::Recorded;
+use crate::ref_name::RefName;
 use crate::refs::RefValue;
 use crate::report::Report;
 use crate::repository::HostRepository;
@@ -116,6 +117,7 @@ impl<'a> Import<'a> {
             report: Report::default(),
             recorded: Recorded::default(),
         };
+        import.limit_refs();
         import.leave(view)?;
         import.read_index();
         let now = import.now()?;
@@ -280,6 +282,20 @@ impl<'a> Import<'a> {
         State::of_host(self.host, self.index.is_some())
     }
 
+    /// What is too much of the refs is as at the start.
+    fn limit_refs(&mut self) {
+        let head = match &self.task.head {
+            Part::Here(RefValue::Symbolic(name)) => Some(name),
+            _ => None,
+        };
+        let most = self.limits.changed_refs;
+        let rest = self.task.refs.undo(&self.start.refs, most, head);
+        if rest > 0 {
+            let why = format!("{rest} more refs changed than the {most} that come from one task");
+            self.left.leave("refs", why);
+        }
+    }
+
     fn read_index(&mut self) {
         let Part::Here(index) = &self.task.index else { return };
         if self.start.index.as_ref() == Some(&index.digest) {
@@ -304,6 +320,14 @@ impl<'a> Import<'a> {
     }
 
     fn plan(&self, git: &Git<'_>, now: &State) -> Result<Plan, Error> {
+        let table = self.task.refs.table();
+        // Of a branch without commits, `HEAD` alone knows.
+        let head = match &self.task.head {
+            Part::Here(RefValue::Symbolic(name)) => Some(name),
+            _ => None,
+        };
+        let new = table.keys().chain(head).filter(|name| now.refs.get(name).is_none());
+        let digits = new.filter_map(RefName::abbreviation).map(str::to_owned).collect();
         let situation = Situation {
             run: &self.run,
             start: &self.start,
@@ -313,6 +337,7 @@ impl<'a> Import<'a> {
             kinds: &self.kinds,
             bad: &self.sifted.bad,
             odd_stashes: &crate::stash::odd(git, &self.task.stash)?,
+            abbreviations: &abbreviations(git, digits)?,
             elsewhere: &self.host.branches_elsewhere(),
         };
         let mut plan = Plan::of(&situation);
@@ -335,17 +360,8 @@ impl<'a> Import<'a> {
     }
 
     /// Objects that the task's part of the host's new state would name.
-    fn wanted(&self, now: &State) -> Result<BTreeSet<ObjectId>, Error> {
+    fn wanted(&self, now: &State) -> BTreeSet<ObjectId> {
         let (start, task, host) = (self.start.refs.table(), self.task.refs.table(), now.refs.table());
-        let is_changed = |name| start.get(name) != task.get(name);
-        let count = start
-            .keys()
-            .chain(task.keys().filter(|name| !start.contains_key(name)))
-            .filter(|name| is_changed(name))
-            .count();
-        if count as u64 > self.limits.changed_refs {
-            return Err(Error::TooMuch { what: "refs that changed", limit: self.limits.changed_refs });
-        }
         let refs = task.iter().filter(|(name, value)| {
             name.space().is_some() && start.get(name) != Some(*value) && host.get(name) != Some(*value)
         });
@@ -360,12 +376,12 @@ impl<'a> Import<'a> {
         if let Part::Here(Some(operation)) = &self.task.operation {
             wanted.extend(operation.heads.iter().cloned());
         }
-        Ok(wanted)
+        wanted
     }
 
     /// Finds out which objects come, and packs them.
     fn objects(&mut self, view: &View, git: &Git<'a>, now: &State) -> Result<(), Error> {
-        let wanted = self.wanted(now)?;
+        let wanted = self.wanted(now);
         let files: BTreeSet<ObjectId> = self.index.iter().flat_map(Index::objects).cloned().collect();
         self.kinds = kinds(git, wanted.iter().chain(&files))?;
         let is_here = |id: &&ObjectId| self.kinds.contains_key(*id);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What an import may take. What exceeds it is an error, and nothing is imported.
+/// What an import may take. What exceeds it is an error, and nothing is imported, unless it says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Files of objects: loose ones and packs.
@@ -11,7 +11,7 @@ pub struct Limits {
     pub object_bytes: u64,
     /// Refs in the task's view.
     pub refs: u64,
-    /// Refs that the task changed.
+    /// Refs that the task changed. Where there are more, the branch at `HEAD` and the first of the others come, and the rest stays behind.
     pub changed_refs: u64,
     /// Bytes of a file that is read as a whole: `packed-refs`, the index.
     pub file_bytes: u64,
@@ -31,7 +31,7 @@ impl Default for Limits {
             object_files: 1_000_000,
             object_bytes: 16 << 30,
             refs: 1_000_000,
-            changed_refs: 10_000,
+            changed_refs: 100_000,
             file_bytes: 64 << 20,
             config_bytes: 1 << 20,
             settings: 10_000,

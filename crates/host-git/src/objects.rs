@@ -17,6 +17,8 @@ use crate::repository::HostRepository;
 
 /// Attempts to find out which tips are good.
 const ATTEMPTS: usize = 40;
+/// Names that git is asked about: for each that it does not find, it looks through its folders again.
+const MOST_ABBREVIATIONS: usize = 5000;
 const LOST: &str = "its objects are not all there";
 
 /// Objects that come together or not at all.
@@ -181,6 +183,25 @@ pub(crate) fn kinds<'a>(
     // Of one that is missing, its name and that.
     let known = ids.into_iter().zip(kinds.lines()).filter(|(_, kind)| !kind.contains(' '));
     Ok(known.map(|(id, kind)| (id.clone(), kind.to_owned())).collect())
+}
+
+/// Which of `digits` git takes for the beginning of one object's id: all, where there are too many.
+pub(crate) fn abbreviations(git: &Git<'_>, digits: BTreeSet<String>) -> Result<BTreeSet<String>, Error> {
+    if digits.is_empty() || digits.len() > MOST_ABBREVIATIONS {
+        return Ok(digits);
+    }
+    // Where a commit is looked for, other objects do not make it ambiguous.
+    let mut wanted = String::new();
+    for digits in &digits {
+        wanted.extend([digits, "\n", digits, "^{commit}\n"]);
+    }
+    let arguments = ["cat-file", "--batch-check=%(objecttype)", "--buffer"];
+    let kinds = git.read("look for objects", &arguments, Input::Bytes(wanted.as_bytes()))?;
+    let kinds = String::from_utf8_lossy(&kinds);
+    let is_known = |kind: &str| !kind.contains(' ');
+    let known: Vec<bool> = kinds.lines().map(is_known).collect();
+    let found = digits.into_iter().zip(known.chunks(2)).filter(|(_, is_known)| is_known.contains(&true));
+    Ok(found.map(|(digits, _)| digits).collect())
 }
 
 fn drop_all(folder: &Path) -> Result<(), Error> {

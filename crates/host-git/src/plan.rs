@@ -29,6 +29,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) bad: &'a BTreeMap<ObjectId, String>,
     /// The task's stashes that are none.
     pub(crate) odd_stashes: &'a BTreeSet<ObjectId>,
+    /// Names of new refs, or ends of them, that git takes for objects.
+    pub(crate) abbreviations: &'a BTreeSet<String>,
     /// Branches that other work trees of the host are at.
     pub(crate) elsewhere: &'a BTreeSet<RefName>,
 }
@@ -85,6 +87,9 @@ impl Plan {
             it: situation,
             at_start: situation.start.refs.table(),
             task: situation.task.refs.table(),
+            removed: Table::new(),
+            early: BTreeSet::new(),
+            places: BTreeMap::new(),
             plan: Self { end, ..Self::default() },
         };
         planner.refs();
@@ -101,6 +106,8 @@ impl Plan {
     pub(crate) fn back_up(&mut self, run: &RunName, lost: &BTreeSet<RefName>) {
         let folder = format!("refs/sandbox/backup/{run}/");
         let mut backups = Vec::new();
+        let names = self.report.refs.iter().map(|change| change.name.clone());
+        let places: BTreeMap<String, usize> = names.zip(0..).collect();
         for Loss { name, id, is_always } in std::mem::take(&mut self.losses) {
             if !is_always && !lost.contains(&name) {
                 continue;
@@ -117,10 +124,8 @@ impl Plan {
                 continue;
             }
             // Stashes are one ref.
-            let is_it = |change: &&mut RefChange| {
-                change.name == name.as_str() || name.space().is_none() && change.name == "refs/stash"
-            };
-            if let Some(change) = self.report.refs.iter_mut().find(is_it) {
+            let name = if name.space().is_some() { name.as_str() } else { "refs/stash" };
+            if let Some(change) = places.get(name).and_then(|place| self.report.refs.get_mut(*place)) {
                 change.backup = Some(backup.to_string());
             }
         }
@@ -134,6 +139,11 @@ struct Planner<'a> {
     it: &'a Situation<'a>,
     at_start: Table,
     task: Table,
+    /// Refs of the host that go, and those of them that are in the way of others.
+    removed: Table,
+    early: BTreeSet<RefName>,
+    /// Where in the report a ref is.
+    places: BTreeMap<RefName, usize>,
     plan: Plan,
 }
 
@@ -156,11 +166,14 @@ impl Planner<'_> {
             };
             self.record(&name, outcome);
         }
+        let is_early = |update: &mut Update| self.early.contains(&update.name);
+        self.plan.early = self.plan.updates.extract_if(.., is_early).collect();
     }
 
     fn record(&mut self, name: &RefName, outcome: RefOutcome) {
         let (old, new) = (self.it.host.refs.get(name), self.task.get(name));
         let (old, new) = (old.map(ToString::to_string), new.map(ToString::to_string));
+        self.places.insert(name.clone(), self.plan.report.refs.len());
         self.plan.report.refs.push(RefChange { name: name.to_string(), old, new, outcome, backup: None });
     }
 
@@ -195,6 +208,8 @@ impl Planner<'_> {
             "another work tree of the host is at it"
         } else if id.is_some() && in_the_way(&self.plan.end, name).next().is_some() {
             IN_THE_WAY
+        } else if let Some(why) = self.shadow(name).filter(|_| id.is_some()) {
+            why
         } else {
             self.update(name, old, id, space == Space::Tag);
             return RefOutcome::Came;
@@ -207,22 +222,30 @@ impl Planner<'_> {
 
     /// Why a ref of this name stays behind that the host does not have.
     fn trap(&self, name: &RefName) -> Option<&'static str> {
-        // Branches are planned before tags.
-        let is_shadow = || name.shadowed().any(|name| self.plan.end.contains_key(&name));
-        let shadow =
-            || is_shadow().then_some("a branch has its name, by which git would mean the tag from now on");
-        name.trap().or_else(shadow).filter(|_| self.it.host.refs.get(name).is_none())
+        name.trap().filter(|_| self.it.host.refs.get(name).is_none())
+    }
+
+    /// Why a new ref cannot have this name: people call something else by it.
+    fn shadow(&self, name: &RefName) -> Option<&'static str> {
+        if self.plan.end.contains_key(name) {
+            None
+        } else if name.shadowed().any(|name| self.plan.end.contains_key(&name)) {
+            Some("another ref has its name, by which git would mean this one from now on")
+        } else if name.abbreviation().is_some_and(|digits| self.it.abbreviations.contains(digits)) {
+            Some("an object has its name, by which git would mean this ref from now on")
+        } else {
+            None
+        }
     }
 
     fn update(&mut self, name: &RefName, old: Option<ObjectId>, new: Option<ObjectId>, is_always: bool) {
         match &new {
             Some(id) => {
                 // Git takes no ref away and puts another in its place at once.
-                let is_in_way = |update: &mut Update| update.new.is_none() && update.name.excludes(name);
-                self.plan.early.extend(self.plan.updates.extract_if(.., is_in_way));
+                self.early.extend(in_the_way(&self.removed, name).cloned());
                 self.plan.end.insert(name.clone(), RefValue::Object(id.clone()));
             }
-            None => drop(self.plan.end.remove(name)),
+            None => self.removed.extend(self.plan.end.remove_entry(name)),
         }
         if let Some(id) = old.clone() {
             self.plan.losses.push(Loss { name: name.clone(), id, is_always });
@@ -239,6 +262,9 @@ impl Planner<'_> {
         }
         if is_moved || in_the_way(&self.plan.end, name).next().is_some() {
             return RefOutcome::Stayed { why: MOVED.to_owned() };
+        }
+        if let Some(why) = self.shadow(name) {
+            return RefOutcome::Stayed { why: why.to_owned() };
         }
         self.plan.end.insert(name.clone(), RefValue::Symbolic(target.clone()));
         self.plan.symbolic.push((name.clone(), target.clone()));
@@ -295,6 +321,7 @@ impl Planner<'_> {
                 }
                 // Of one without commits, there is no ref.
                 RefValue::Symbolic(name) if let Some(why) = self.trap(name) => Some(why.to_owned()),
+                RefValue::Symbolic(name) if let Some(why) = self.shadow(name) => Some(why.to_owned()),
                 RefValue::Symbolic(name) if self.plan.end.get(name) != self.task.get(name) => {
                     Some("its branch does not come as the task has it".to_owned())
                 }
@@ -339,7 +366,7 @@ impl Planner<'_> {
             return;
         };
         // The host had none of them beside the branch: they came in its place.
-        let in_its_place: Vec<RefName> = in_the_way(&self.plan.end, &name).cloned().collect();
+        let in_its_place: BTreeSet<RefName> = in_the_way(&self.plan.end, &name).cloned().collect();
         self.plan.end.retain(|name, _| !in_its_place.contains(name));
         for updates in [&mut self.plan.updates, &mut self.plan.early] {
             updates.retain(|update| !is_it(update) && !in_its_place.contains(&update.name));
@@ -357,7 +384,8 @@ impl Planner<'_> {
 
     /// Says of a change something else than was recorded.
     fn correct(&mut self, name: &RefName, outcome: RefOutcome) {
-        if let Some(change) = self.plan.report.refs.iter_mut().find(|change| change.name == name.as_str()) {
+        let place = self.places.get(name);
+        if let Some(change) = place.and_then(|place| self.plan.report.refs.get_mut(*place)) {
             change.outcome = outcome;
         }
     }

@@ -66,18 +66,28 @@ impl RefName {
         ["refs/heads/", "refs/tags/", "refs/remotes/"].iter().find_map(|folder| self.0.strip_prefix(folder))
     }
 
-    /// The branches that git no longer means by their short names when it is a tag.
+    /// The refs that some commands of git no longer mean by their short names when there is this one. Most take what comes first of
+    /// `refs`, `refs/tags`, `refs/heads` and `refs/remotes`; `git checkout` takes a branch before all others.
     pub(crate) fn shadowed(&self) -> impl Iterator<Item = Self> {
-        let short = self.0.strip_prefix("refs/tags/").into_iter();
-        short
-            .flat_map(|short| {
-                [
-                    format!("refs/heads/{short}"),
-                    format!("refs/remotes/{short}"),
-                    format!("refs/remotes/{short}/HEAD"),
-                ]
-            })
-            .map(|name| Self(name.into()))
+        let tag = || self.0.strip_prefix("refs/tags/").map(|short| (short, &["heads/"][..]));
+        let own = self.short_branch().map(|short| (short, &["", "tags/"][..])).or_else(tag).into_iter();
+        own.flat_map(|(short, folders)| {
+            let folders = folders.iter().chain(&["remotes/"]);
+            let names = folders.map(move |folder| format!("refs/{folder}{short}"));
+            names.chain([format!("refs/remotes/{short}/HEAD")])
+        })
+        .map(|name| Self(name.into()))
+    }
+
+    /// The hexadecimal digits of its short name by which git means an object unless there is this ref: all of it, or what follows `-g`, as
+    /// `git describe` writes.
+    pub(crate) fn abbreviation(&self) -> Option<&str> {
+        let short = self.short()?;
+        // A remote's name stands for its `HEAD`.
+        let short = self.remote_head().and_then(|_| short.strip_suffix("/HEAD")).unwrap_or(short);
+        let digits = short.rsplit_once("-g").map_or(short, |(_, digits)| digits);
+        let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        ((4..=64).contains(&digits.len()) && is_hex).then_some(digits)
     }
 
     /// What stands for the work tree's `HEAD` where names of refs are asked for.
@@ -139,12 +149,6 @@ impl RefName {
     /// The same name with `suffix`.
     pub(crate) fn with(&self, suffix: &str) -> Self {
         Self(format!("{}{suffix}", self.0).into())
-    }
-
-    /// Whether there can be no ref of this name beside `other`.
-    pub(crate) fn excludes(&self, other: &Self) -> bool {
-        let is_within = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
-        is_within(&self.0, &other.0) || is_within(&other.0, &self.0)
     }
 
     /// The names that cannot be refs beside it: it would be a file where they need a folder.
@@ -273,6 +277,25 @@ mod tests {
         ] {
             let name = RefName::parse(format!("refs/{name}").as_bytes()).unwrap();
             assert_eq!(name.trap().is_some(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_can_stand_for_an_object_have_its_digits() {
+        for (name, expected) in [
+            ("heads/cafe", Some("cafe")),
+            ("tags/CAFE12", Some("CAFE12")),
+            ("remotes/cafe1/HEAD", Some("cafe1")),
+            ("heads/v1-3-gcafe", Some("cafe")),
+            ("heads/caf", None),
+            ("heads/cafe/HEAD", None),
+            ("heads/x/cafe", None),
+            ("heads/bug-cafe", None),
+            ("heads/magic", None),
+            ("notes/cafe", None),
+        ] {
+            let name = RefName::parse(format!("refs/{name}").as_bytes()).unwrap();
+            assert_eq!(name.abbreviation(), expected, "{name}");
         }
     }
 

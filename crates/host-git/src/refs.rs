@@ -123,6 +123,24 @@ impl Refs {
         self.loose.get(name).or_else(|| self.packed.get(name))
     }
 
+    /// Undoes what changed since `start`, but for `most` refs: `first`, and those that can come, in the order of names. How many it undid.
+    pub(crate) fn undo(&mut self, start: &Self, most: u64, first: Option<&RefName>) -> usize {
+        let (before, now) = (start.table(), self.table());
+        let is_changed = |name: &&RefName| before.get(name) != now.get(name);
+        let of_start = before.keys().filter(|name| !now.contains_key(name));
+        let mut changed: Vec<&RefName> = now.keys().chain(of_start).filter(is_changed).collect();
+        changed.sort_by_key(|name| (Some(*name) != first, name.space().is_none(), *name));
+        let rest = changed.get(usize::try_from(most).unwrap_or(usize::MAX)..).unwrap_or_default();
+        for name in rest {
+            self.packed.remove(name);
+            match before.get(name) {
+                Some(value) => self.loose.insert((*name).clone(), value.clone()),
+                None => self.loose.remove(name),
+            };
+        }
+        rest.len()
+    }
+
     /// What each ref is.
     pub(crate) fn table(&self) -> Table {
         let mut table = self.packed.clone();

@@ -436,7 +436,7 @@ fn more_than_the_limits_is_an_error_and_nothing_comes() {
                 let text: String = (0..200_000).map(line).collect();
                 write(git, "packed-refs", text.as_bytes());
             },
-            Limits::default(),
+            Limits { refs: 199_999, ..Limits::default() },
         ),
         (
             "many objects",

@@ -218,8 +218,13 @@ fn stash_that_says_that_it_has_no_time_is_seen_and_without_a_turned_message() {
     }
 }
 
+/// Those of them that have another name than in the task.
+fn apart(bed: &Bed) -> String {
+    bed.git("for-each-ref --format=%(refname)=%(objectname) refs/sandbox/run-1")
+}
+
 #[test]
-fn tags_that_git_would_mean_in_the_place_of_branches_stay_behind() {
+fn tags_that_git_would_mean_in_the_place_of_branches_have_another_name() {
     for is_upper in [false, true] {
         let mut bed = Bed::with("sha1", |host| {
             script(host, "git push -q origin main; git branch v2; git branch own; git tag own");
@@ -239,6 +244,143 @@ fn tags_that_git_would_mean_in_the_place_of_branches_stay_behind() {
         let v1 = bed.git("rev-parse refs/tags/v1");
         assert_eq!(tags, format!("good={side}\nown={side}\nv1={v1}\nv2={side}"), "{report:?}");
         let stayed = |change: &&crate::RefChange| matches!(change.outcome, RefOutcome::Stayed { .. });
-        assert_eq!(report.refs.iter().filter(stayed).count(), 6, "{report:?}");
+        assert_eq!(report.refs.iter().filter(stayed).count(), 3, "{report:?}");
+        let kept = ["main", "origin/main", "up"].map(|name| format!("refs/sandbox/run-1/tags/{name}={side}"));
+        assert_eq!(apart(&bed), kept.join("\n"), "{report:?}");
     }
+}
+
+#[test]
+fn new_branches_that_git_would_mean_in_the_place_of_other_refs_have_another_name() {
+    for is_upper in [false, true] {
+        let mut bed = Bed::with("sha1", |host| {
+            script(host, "git push -q origin main; git tag own; git branch own; git tag gone");
+            script(host, "git update-ref refs/remotes/up/x main");
+            script(host, "git symbolic-ref refs/remotes/up/HEAD refs/remotes/up/x");
+        });
+        bed.is_upper = is_upper;
+        let meant = ["v1", "origin/main", "up", "tags/v1", "heads/side"];
+        let before = meant.map(|name| bed.git(&format!("rev-parse {name}")));
+        let git = bed.task().join(".git");
+        bed.script("git commit -q --allow-empty -m x");
+        let id = super::bed::git(&bed.task(), "rev-parse main").trim().to_owned();
+        // `good/main` is harmless, and so is what the host has beside its tag, or takes the place of one.
+        for name in [&meant[..], &["good/main", "own", "gone"]].concat() {
+            write(&git, &format!("refs/heads/{name}"), format!("{id}\n").as_bytes());
+        }
+        bed.script("git tag -d gone");
+        let report = bed.import();
+        assert_eq!(meant.map(|name| bed.git(&format!("rev-parse {name}"))), before, "{report:?}");
+        let came = bed.git("for-each-ref --points-at main --format=%(refname:short) refs/heads");
+        assert_eq!(came, "gone\ngood/main\nmain\nheads/own", "{report:?}");
+        let mut kept = meant.map(|name| format!("refs/sandbox/run-1/heads/{name}={id}"));
+        kept.sort();
+        assert_eq!(apart(&bed), kept.join("\n"), "{report:?}");
+        let says = bed.host_says();
+        bed.import();
+        assert_eq!(bed.host_says(), says, "the same once more");
+    }
+}
+
+#[test]
+fn new_refs_that_git_would_mean_in_the_place_of_objects_have_another_name() {
+    for format in ["sha1", "sha256"] {
+        let bed = Bed::with(format, |host| script(host, "git branch $(git rev-parse --short=5 main)"));
+        let digits = |count: usize| bed.git("rev-parse main")[..count].to_owned();
+        let described = format!("v1-1-g{}", digits(7));
+        let taken = [digits(4), digits(7), digits(39), digits(8).to_uppercase(), described];
+        let file = bed.git("rev-parse main:a")[..9].to_owned();
+        // The controls: no object has this name, a part of the name is one, and the host has such a branch.
+        let free = if digits(4) == "beef" { "dead" } else { "beef" };
+        let (free, inner) = (format!("{free}beefbeef"), format!("x/{}", digits(7)));
+        let git = bed.task().join(".git");
+        let side = bed.git("rev-parse side");
+        for name in taken.iter().chain([&file, &free, &inner, &digits(5)]) {
+            write(&git, &format!("refs/heads/{name}"), format!("{side}\n").as_bytes());
+        }
+        write(&git, &format!("refs/tags/{}", digits(6)), format!("{side}\n").as_bytes());
+        write(&git, &format!("refs/remotes/{}/x", digits(10)), format!("{side}\n").as_bytes());
+        let head = format!("ref: refs/remotes/{}/x\n", digits(10));
+        write(&git, &format!("refs/remotes/{}/HEAD", digits(10)), head.as_bytes());
+        let report = bed.import();
+        for name in &taken {
+            assert_eq!(bed.git(&format!("rev-parse {name}")), bed.git("rev-parse main"), "{report:?}");
+            assert_eq!(bed.git(&format!("rev-parse refs/sandbox/run-1/heads/{name}")), side, "{report:?}");
+        }
+        assert_eq!(bed.git(&format!("rev-parse {file}")), bed.git("rev-parse main:a"), "{report:?}");
+        for name in [free, inner, digits(5)] {
+            assert_eq!(bed.git(&format!("rev-parse refs/heads/{name}")), side, "{report:?}");
+        }
+        for count in [6, 10] {
+            assert_eq!(bed.git(&format!("rev-parse {}", digits(count))), bed.git("rev-parse main"));
+        }
+    }
+}
+
+#[test]
+fn head_at_a_new_branch_with_the_name_of_something_else_stays() {
+    for (name, expected) in [("v1", false), ("SHORT", false), ("free", true)] {
+        for commands in ["git switch -qc", "git switch -q --orphan"] {
+            let bed = Bed::new();
+            let name = name.replace("SHORT", &bed.git("rev-parse --short side"));
+            bed.script(&format!("{commands} {name}"));
+            let report = bed.import();
+            let expected = if expected { &*name } else { "main" };
+            assert_eq!(bed.git("symbolic-ref --short HEAD"), expected, "{commands}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn more_names_that_can_stand_for_objects_than_git_is_asked_about_are_taken_for_such() {
+    let bed = Bed::new();
+    let host = crate::HostRepository::open(&bed.common()).unwrap();
+    let git = host.git(&bed.limits);
+    for (count, expected) in [(5000, 0), (5001, 5001)] {
+        let digits = (0..count).map(|number| format!("{number:040x}")).collect();
+        assert_eq!(crate::objects::abbreviations(&git, digits).unwrap().len(), expected);
+    }
+}
+
+#[test]
+fn more_refs_than_may_change_stay_and_the_first_come_with_the_branch_at_head() {
+    for is_upper in [false, true] {
+        let mut bed =
+            Bed::with("sha1", |host| script(host, "git branch y; git branch z; git pack-refs --all"));
+        (bed.is_upper, bed.limits.changed_refs) = (is_upper, 4);
+        let before = bed.git("rev-parse main y z").replace('\n', " ");
+        bed.script("git branch a; git branch b; git branch c; git branch -D z; git branch -f y side");
+        bed.script("git update-ref refs/foo/a main; git switch -qc zz; git commit -q --allow-empty -m x");
+        let report = bed.import();
+        let names = bed.git("for-each-ref --format=%(refname:short) refs/heads").replace('\n', " ");
+        assert_eq!(names, "a b c main side y z zz", "{report:?}");
+        assert_eq!(bed.git("rev-parse main y z").replace('\n', " "), before);
+        assert_eq!(bed.git("symbolic-ref --short HEAD"), "zz");
+        let left: Vec<&str> = report.left.iter().map(|left| left.why.as_str()).collect();
+        assert_eq!(left, ["3 more refs changed than the 4 that come from one task"]);
+        // The control: as many as may change.
+        bed.limits.changed_refs = 7;
+        let report = bed.import();
+        assert!(report.left.is_empty(), "{report:?}");
+        assert_eq!(bed.git("rev-parse y"), bed.git("rev-parse side"));
+    }
+}
+
+#[test]
+fn many_refs_that_are_in_the_way_of_others_come() {
+    let count = 300;
+    let bed = Bed::with("sha1", |host| {
+        let lines = |number| format!("create refs/heads/w{number} HEAD\n");
+        fs::write(host.join(".git/in"), (0..count).map(lines).collect::<Vec<_>>().concat()).unwrap();
+        script(host, "git update-ref --stdin < .git/in; rm .git/in; git pack-refs --all");
+    });
+    let lines = |number| format!("create refs/heads/w{number}/x HEAD\n");
+    let removed = |number| format!("delete refs/heads/w{number}\n");
+    fs::write(bed.task().join(".git/gone"), (0..count).map(removed).collect::<Vec<_>>().concat()).unwrap();
+    fs::write(bed.task().join(".git/in"), (0..count).map(lines).collect::<Vec<_>>().concat()).unwrap();
+    bed.script("git update-ref --stdin < .git/gone; git update-ref --stdin < .git/in; rm .git/in .git/gone");
+    let report = bed.import();
+    let came = report.refs.iter().filter(|change| change.outcome == RefOutcome::Came).count();
+    assert_eq!(came, 2 * count, "{report:?}");
+    assert_eq!(bed.git("for-each-ref --format=x refs/heads/w*/x").lines().count(), count);
 }
