@@ -89,9 +89,13 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Removes what git set aside for an operation.
-    pub(crate) fn take_back(&self) -> Result<(), Error> {
+    /// Removes what git set aside for an operation, if it is still that.
+    pub(crate) fn take_back(&self, id: &ObjectId) -> Result<(), Error> {
         let path = self.host.git_dir().join(AUTOSTASH);
+        let now = self.host.view().read(&self.host.own(AUTOSTASH), 4096);
+        if !matches!(now, Found::Here(text) if text.trim_ascii() == id.as_str().as_bytes()) {
+            return Ok(());
+        }
         or_absent(fs::remove_file(&path)).map_err(Error::files("remove", &path))
     }
 

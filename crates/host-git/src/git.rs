@@ -40,8 +40,8 @@ const ALWAYS: [&str; 16] = [
 
 /// Bytes that git may print: a list of objects.
 const OUTPUT: u64 = 512 << 20;
-/// The same, memory and time of a question that need not have an answer.
-const MODEST_OUTPUT: u64 = 256 << 20;
+/// The same, memory and time of questions that need not have answers.
+const MODEST_OUTPUT: u64 = 64 << 20;
 const MODEST_MEMORY: u64 = 2 << 30;
 const MODEST_TIME: Duration = Duration::from_mins(1);
 /// Bytes of git's messages that are read, and that an error repeats.
@@ -108,7 +108,7 @@ impl<'a> Git<'a> {
         Self { objects: Some((folder.to_owned(), also)), ..self.clone() }
     }
 
-    /// The same for a question that a task can make as large as it likes, and that need not have an answer.
+    /// The same for questions that a task can make as large as it likes, and that need not have answers.
     pub(crate) fn modest(&self) -> Self {
         Self {
             memory: self.memory.min(MODEST_MEMORY),

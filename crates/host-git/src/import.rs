@@ -264,8 +264,8 @@ impl<'a> Import<'a> {
         match &plan.operation {
             Next::Stays => {}
             Next::Ends => {
-                if plan.taken_back {
-                    writer.take_back()?;
+                if let Some(id) = &plan.taken_back {
+                    writer.take_back(id)?;
                 }
                 writer.operation(None, points)?;
             }

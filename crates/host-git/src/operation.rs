@@ -55,24 +55,23 @@ pub(crate) fn other(view: &View, own: &Path) -> Option<&'static str> {
     OTHERS.into_iter().find(|name| !matches!(view.open(&own.join(name)), Found::Absent))
 }
 
-/// What a task's git set aside, and what it took back of what the host's had set aside for a merge. `own` is the work tree's folder.
-pub(crate) fn autostashes(
-    view: &View,
-    host: &View,
-    own: &Path,
-    format: Format,
-) -> (Vec<ObjectId>, Option<ObjectId>) {
-    let read = |view: &View, name: &str| view.read(&own.join(name), MESSAGE);
-    let id = |found: &Found<Vec<u8>>| match found {
+/// What git set aside in the work tree whose folder in `view` is `own`.
+pub(crate) fn set_aside(view: &View, own: &Path, format: Format) -> Vec<ObjectId> {
+    AUTOSTASHES.into_iter().filter_map(|name| set_aside_for(view, &own.join(name), format)).collect()
+}
+
+/// What git set aside for a merge of the host, and took back in `view`.
+pub(crate) fn taken_back(view: &View, host: &View, own: &Path, format: Format) -> Option<ObjectId> {
+    let path = own.join(AUTOSTASH);
+    let is_taken = matches!(view.open(&path), Found::Absent);
+    is_taken.then(|| set_aside_for(host, &path, format)).flatten()
+}
+
+fn set_aside_for(view: &View, path: &Path, format: Format) -> Option<ObjectId> {
+    match view.read(path, MESSAGE) {
         Found::Here(text) => format.id(text.trim_ascii()),
         _ => None,
-    };
-    let new = AUTOSTASHES.into_iter().filter_map(|name| {
-        let found = read(view, name);
-        id(&found).filter(|_| found != read(host, name))
-    });
-    let is_taken = matches!(read(view, AUTOSTASH), Found::Absent);
-    (new.collect(), is_taken.then(|| id(&read(host, AUTOSTASH))).flatten())
+    }
 }
 
 impl Operation {

@@ -71,8 +71,10 @@ pub(crate) struct Plan {
     pub(crate) head: Option<RefValue>,
     pub(crate) index: bool,
     pub(crate) operation: Next,
-    /// Whether what git had set aside for that is among the files again.
-    pub(crate) taken_back: bool,
+    /// What git had set aside for that, and that is among the files again.
+    pub(crate) taken_back: Option<ObjectId>,
+    /// What git in the task set aside, and is kept.
+    pub(crate) set_aside: Vec<ObjectId>,
     pub(crate) stashes: Option<Vec<Stash>>,
     pub(crate) report: Report,
     pub(crate) losses: Vec<Loss>,
@@ -123,9 +125,10 @@ impl Plan {
                 self.report.refs.push(RefChange { name, old, new, outcome: RefOutcome::Came, backup });
                 continue;
             }
-            // Stashes are one ref.
-            let name = if name.space().is_some() { name.as_str() } else { "refs/stash" };
-            if let Some(change) = places.get(name).and_then(|place| self.report.refs.get_mut(*place)) {
+            // Stashes are one ref, unless one has a line of its own.
+            let place = places.get(name.as_str());
+            let place = place.or_else(|| places.get("refs/stash").filter(|_| name.space().is_none()));
+            if let Some(change) = place.and_then(|place| self.report.refs.get_mut(*place)) {
                 change.backup = Some(backup.to_string());
             }
         }
@@ -366,7 +369,11 @@ impl Planner<'_> {
             return;
         };
         // The host had none of them beside the branch: they came in its place.
-        let in_its_place: BTreeSet<RefName> = in_the_way(&self.plan.end, &name).cloned().collect();
+        let mut in_its_place: BTreeSet<RefName> = in_the_way(&self.plan.end, &name).cloned().collect();
+        // Nor a tag by whose name git would mean that.
+        let all = self.plan.updates.iter().chain(&self.plan.early).filter(|update| update.new.is_some());
+        let shadows = all.filter(|update| update.name.shadowed().any(|shadowed| shadowed == name));
+        in_its_place.extend(shadows.map(|update| update.name.clone()));
         self.plan.end.retain(|name, _| !in_its_place.contains(name));
         for updates in [&mut self.plan.updates, &mut self.plan.early] {
             updates.retain(|update| !is_it(update) && !in_its_place.contains(&update.name));

@@ -13,6 +13,8 @@ use crate::plan::Plan;
 use crate::stash::Stash;
 use crate::state::{Part, State, commit};
 
+/// Files of which versions are looked at: each takes memory that its name in a tree does not.
+const MOST_FILES: usize = 500_000;
 /// New stashes that are looked at.
 const MOST_STASHES: usize = 20;
 
@@ -78,6 +80,7 @@ impl Recorded {
         index: Option<&Index>,
         format: Format,
     ) -> Result<Self, Error> {
+        let git = &git.modest();
         let mut recorded = Self::default();
         let head = match &now.head {
             Part::Here(head) => Some(head),
@@ -90,10 +93,12 @@ impl Recorded {
             recorded.commits(git, before, after, format)?;
         }
         let is_new = |stash: &&Stash| !now.stash.iter().any(|known| known.id == stash.id);
-        let stashes: Vec<&Stash> = plan.stashes.iter().flatten().filter(is_new).collect();
+        let stashes = plan.stashes.iter().flatten().filter(is_new).map(|stash| &stash.id);
+        // People apply them as they do stashes.
+        let stashes: Vec<&ObjectId> = stashes.chain(&plan.set_aside).collect();
         recorded.is_cut |= stashes.len() > MOST_STASHES;
         for stash in stashes.into_iter().take(MOST_STASHES) {
-            recorded.stash(git, &stash.id, format)?;
+            recorded.stash(git, stash, format)?;
         }
         if let (Some(index), true, Part::Here(old)) = (index, plan.index, &now.index) {
             // Of one that is not understood, all is new.
@@ -113,7 +118,7 @@ impl Recorded {
     /// What `git stash pop` writes: the files as they were, those in the index, and those that were new.
     fn stash(&mut self, git: &Git<'_>, id: &ObjectId, format: Format) -> Result<(), Error> {
         let arguments = ["rev-list", "--no-walk", "--parents", id.as_str()];
-        let said = git.read("look at stashes", &arguments, Input::Nothing)?;
+        let Some(said) = self.asked(git, "look at stashes", &arguments)? else { return Ok(()) };
         let parents: Vec<ObjectId> =
             said.trim_ascii().split(|byte| *byte == b' ').skip(1).filter_map(|id| format.id(id)).collect();
         if let [before, index, new @ ..] = parents.as_slice() {
@@ -124,6 +129,25 @@ impl Recorded {
             }
         }
         Ok(())
+    }
+
+    /// What git says; nothing where that is more than is looked at. Whatever a task put into its trees, the rest of what it did can come.
+    fn asked(
+        &mut self,
+        git: &Git<'_>,
+        operation: &'static str,
+        arguments: &[&str],
+    ) -> Result<Option<Vec<u8>>, Error> {
+        if self.is_cut {
+            return Ok(None);
+        }
+        match git.read(operation, arguments, Input::Nothing) {
+            Err(Error::TooMuch { .. } | Error::TooLong { .. } | Error::Git { .. }) => {
+                self.is_cut = true;
+                Ok(None)
+            }
+            said => said.map(Some),
+        }
     }
 
     /// What `git diff-tree --raw -z` says: a line of modes, ids and what was done, then the path.
@@ -139,21 +163,20 @@ impl Recorded {
             before.to_string()
         } else {
             // Git knows the empty tree, whether a repository has it or not.
-            let id = git.read(OPERATION, &["hash-object", "-t", "tree", "--stdin"], Input::Nothing)?;
+            let Some(id) = self.asked(git, OPERATION, &["hash-object", "-t", "tree", "--stdin"])? else {
+                return Ok(());
+            };
             String::from_utf8_lossy(&id).trim().to_owned()
         };
         let arguments =
             ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", &before, after.as_str()];
-        let text = match git.modest().read(OPERATION, &arguments, Input::Nothing) {
-            // Whatever a task put into its trees, the rest of what it did can come.
-            Err(Error::TooMuch { .. } | Error::TooLong { .. } | Error::Git { .. }) => {
+        let Some(text) = self.asked(git, OPERATION, &arguments)? else { return Ok(()) };
+        let mut parts = text.split(|byte| *byte == 0);
+        while let (Some(facts), Some(path)) = (parts.next(), parts.next()) {
+            if self.files.len() >= MOST_FILES {
                 self.is_cut = true;
                 return Ok(());
             }
-            text => text?,
-        };
-        let mut parts = text.split(|byte| *byte == 0);
-        while let (Some(facts), Some(path)) = (parts.next(), parts.next()) {
             let mut facts = facts.split(|byte| *byte == b' ').skip(1);
             let mode = facts.next().and_then(|mode| u32::from_str_radix(str::from_utf8(mode).ok()?, 8).ok());
             let id = facts.nth(1).and_then(|id| format.id(id));

@@ -166,7 +166,8 @@ impl RefName {
 fn is_taken(short: &str) -> bool {
     let is_upper = short.bytes().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'-'));
     let is_id = matches!(short.len(), 40 | 64) && short.bytes().all(|byte| byte.is_ascii_hexdigit());
-    matches!(short, "@" | "HEAD" | "AUTO_MERGE") || is_upper && short.ends_with("_HEAD") || is_id
+    let is_special = matches!(short, "@" | "HEAD" | "AUTO_MERGE") || short.starts_with("refs/");
+    is_special || is_upper && short.ends_with("_HEAD") || is_id
 }
 
 fn is_too_long(text: &str) -> bool {
@@ -265,6 +266,7 @@ mod tests {
             ("heads/ORIG_HEAD", true),
             ("remotes/HEAD", true),
             ("heads/@", true),
+            ("heads/refs/tags/v1", true),
             (&*format!("tags/{id}"), true),
             (&*format!("heads/{}", id.to_uppercase()), true),
             (&*format!("heads/{id}/x"), false),

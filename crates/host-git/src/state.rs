@@ -36,6 +36,9 @@ pub struct Snapshot {
     pub(crate) index: Option<String>,
     pub(crate) stash: Vec<Stash>,
     pub(crate) operation: Option<Operation>,
+    /// What git had set aside for a merge or a rebase.
+    #[serde(default)]
+    pub(crate) set_aside: Vec<ObjectId>,
     pub(crate) settings: Digests,
 }
 
@@ -99,6 +102,7 @@ impl Snapshot {
             index: index(&view.read(&host.own("index"), OWN_FILE), format).here().map(|index| index.digest),
             stash,
             operation: operation.here().flatten(),
+            set_aside: operation::set_aside(host.view(), &host.own(""), format),
             settings: settings(host.view(), host, &unlimited())?
                 .here()
                 .map(|all| all.digests())
@@ -135,6 +139,7 @@ impl Snapshot {
             index: None,
             stash: Vec::new(),
             operation: None,
+            set_aside: Vec::new(),
             settings,
         }
     }
@@ -187,7 +192,9 @@ impl State {
         let (refs, odd) = Refs::read(view, host.view(), &start.refs, format, limits.file_bytes, limits.refs)?;
         let (stash, has_all_stashes) = stashes(view, &start.stash, &refs.table(), format);
         let own = host.own("");
-        let (set_aside, taken_back) = operation::autostashes(view, host.view(), &own, format);
+        let hosts = operation::set_aside(host.view(), &own, format);
+        let mut set_aside = operation::set_aside(view, &own, format);
+        set_aside.retain(|id| !hosts.contains(id) && !start.set_aside.contains(id));
         Ok(Self {
             head: match head(&read(&host.own("HEAD")), format) {
                 // The host's own was not understood either.
@@ -199,7 +206,7 @@ impl State {
                 .map_or_else(Part::Bad, Part::Here),
             other_operation: operation::other(view, &own),
             set_aside,
-            taken_back,
+            taken_back: operation::taken_back(view, host.view(), &own, format),
             refs,
             odd,
             stash,

@@ -143,9 +143,10 @@ impl Printer {
         Self { raw_terminal, ..self }
     }
 
-    /// What programs in containers write to stdout and stderr goes through these.
-    pub(crate) fn filters(self) -> (Filter, Filter) {
-        let filter = |stream: Stream| Filter::new(stream.terminal && !self.raw_terminal);
+    /// What programs in containers write to stdout and stderr goes through these. `has_modes` says whether what they switch on in a terminal
+    /// is switched off when they end.
+    pub(crate) fn filters(self, has_modes: bool) -> (Filter, Filter) {
+        let filter = |stream: Stream| Filter::new(stream.terminal && !self.raw_terminal, has_modes);
         (filter(self.stdout), filter(self.stderr))
     }
 

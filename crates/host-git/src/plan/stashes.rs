@@ -71,6 +71,7 @@ impl Planner<'_> {
                 Err(why) => RefOutcome::Stayed { why },
             };
             if let RefOutcome::Kept { name, .. } = &outcome {
+                self.plan.set_aside.push(id.clone());
                 self.plan.report.hints.push(format!(
                     "git in the task set changes aside for a merge or a rebase that it did not end: `git stash apply {name}` brings them back"
                 ));
@@ -93,7 +94,7 @@ impl Planner<'_> {
             return;
         };
         let Some(name) = RefName::parse(format!("refs/stash/{}", short(&id)).as_bytes()) else { return };
-        self.plan.taken_back = true;
+        self.plan.taken_back = Some(id.clone());
         let (old, outcome) = (Some(id.to_string()), RefOutcome::Came);
         self.plan.report.refs.push(RefChange {
             name: name.to_string(),

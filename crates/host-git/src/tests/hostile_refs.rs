@@ -29,6 +29,7 @@ fn branch_of_the_host_stays_below_its_head_when_the_tasks_head_is_bad() {
         // Packed, and with something else in its place.
         ("git pack-refs --all; git update-ref -d refs/heads/main", None),
         ("git branch -m main main/x", Some("refs/sandbox/run-1/heads/main/x")),
+        ("git tag main side; git update-ref -d refs/heads/main", Some("refs/sandbox/run-1/tags/main")),
     ] {
         for is_upper in [false, true] {
             let mut bed = Bed::new();

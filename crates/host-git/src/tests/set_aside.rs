@@ -55,10 +55,11 @@ fn changes_that_the_host_set_aside_and_the_task_took_back_do_not_come_twice() {
         let set_aside = bed.common().join("MERGE_AUTOSTASH");
         assert!(set_aside.exists());
         bed.script(end);
-        bed.import();
+        let report = bed.import();
         assert_eq!(set_aside.exists(), !is_taken, "{end}");
         let backup = bed.git("for-each-ref --format=%(refname) refs/sandbox/backup/run-1/stash");
         assert_eq!(!backup.is_empty(), is_taken, "{end}: {backup}");
+        assert_eq!(report.refs.iter().any(|change| change.backup.as_deref() == Some(&*backup)), is_taken);
         if is_taken {
             assert!(bed.git(&format!("stash show -p {backup}")).contains("+precious"));
         }
@@ -97,4 +98,26 @@ fn object_with_holes_stays_behind_and_the_rest_comes() {
     let report = bed.import();
     assert!(report.left.iter().any(|left| left.why.contains("holes")), "{report:?}");
     assert_eq!(bed.git("log -1 --format=%s"), "new");
+}
+
+#[test]
+fn what_a_task_says_was_set_aside_records_its_files() {
+    let bed = Bed::new();
+    bed.script("echo evil > .envrc; git add .envrc; git stash -q; git rev-parse stash > .git/MERGE_AUTOSTASH; git stash drop -q");
+    let paths: Vec<String> = recorded(&bed).paths().map(|path| path.display().to_string()).collect();
+    assert_eq!(paths, [".envrc"]);
+}
+
+#[test]
+fn changes_that_the_host_set_aside_and_took_back_itself_are_not_the_tasks() {
+    let begin = |host: &Path| {
+        conflicting(host);
+        script(host, "-git merge -q --autostash other");
+    };
+    let bed = Bed::with("sha1", begin);
+    script(&bed.host(), "git merge --abort");
+    bed.script("git branch new");
+    let report = bed.import();
+    assert!(!report.hints.iter().any(|hint| hint.contains("stash apply")), "{report:?}");
+    assert_eq!(bed.git("for-each-ref refs/sandbox"), "");
 }

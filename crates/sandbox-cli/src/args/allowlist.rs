@@ -179,6 +179,7 @@ impl PackagesArgs {
         ExecArgs {
             run: None,
             terminal: false,
+            _interactive: 0,
             image: self.image.clone(),
             timeout: Duration::from_secs(30),
             workspace: WorkspaceAccess::None,

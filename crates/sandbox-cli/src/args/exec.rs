@@ -44,6 +44,9 @@ pub(crate) struct ExecArgs {
     /// Give it this terminal
     #[arg(short = 't', long = "tty", requires = "run")]
     pub(crate) terminal: bool,
+    /// For those who are used to `-it`: stdin is passed on in any case.
+    #[arg(short = 'i', long = "interactive", hide = true, action = clap::ArgAction::Count)]
+    pub(crate) _interactive: u8,
     #[command(flatten)]
     pub(crate) image: ImageArgs,
     /// Time limit, such as 90s, 10m or 2h; exit code 124 when it is reached

@@ -152,7 +152,7 @@ async fn ended(logs: &Path, named: &str, printer: Printer) -> Result<Option<Exit
     let mut code = None;
     // It may have been killed, or be cut off in the midst of what it drew.
     let mut shown = Shown::default();
-    let (mut filter, mut error_filter) = printer.filters();
+    let (mut filter, mut error_filter) = printer.filters(true);
     while let Some(frame) = Frame::read(&mut kept).await.map_err(Failure::doing("read what is kept of it"))? {
         match frame {
             Frame::Output(bytes) => {
@@ -188,7 +188,7 @@ async fn attached(
     if types {
         send(&mut write, &Frame::Size(terminal::size())).await;
     }
-    let (mut filter, mut error_filter) = printer.filters();
+    let (mut filter, mut error_filter) = printer.filters(true);
     let mut messages = Vec::new();
     let mut stdout = tokio::io::stdout();
     let end = loop {
@@ -240,7 +240,7 @@ async fn attached(
     if raw.take().is_some() {
         let _ = io::stderr().write_all(b"\r");
     }
-    let _ = io::stderr().write_all(&messages);
+    let _ = io::stderr().write_all(&error_filter.pass(&messages));
     Ok(end)
 }
 

@@ -67,7 +67,7 @@ async fn passed(
     let mut resized = waiting(SignalKind::window_change())?;
     let mut continued = waiting(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     let (mut typed, mut shown, mut write) = streams(stream, true);
-    let (mut filter, mut error_filter) = printer.filters();
+    let (mut filter, mut error_filter) = printer.filters(raw.is_some());
     let mut stdout = tokio::io::stdout();
     // Why it was asked to end.
     let mut why = None;

@@ -136,7 +136,7 @@ pub(super) async fn pass(
     failure: &mut Option<io::Error>,
     printer: Printer,
 ) -> Result<CommandResult, SandboxError> {
-    let (out, err) = printer.filters();
+    let (out, err) = printer.filters(false);
     let mut stdout = Outlet::new(tokio::io::stdout(), out);
     let mut stderr = Outlet::new(tokio::io::stderr(), err);
     while let Some(chunk) = execution.next().await {
@@ -242,7 +242,7 @@ mod tests {
     #[tokio::test]
     async fn bytes_pass_and_a_reader_that_went_away_is_no_failure() {
         let (ours, theirs) = tokio::io::duplex(64);
-        let mut outlet = Outlet::new(ours, Filter::new(false));
+        let mut outlet = Outlet::new(ours, Filter::new(false, false));
         assert!(outlet.write(b"\x00\xff").await);
         drop(theirs);
         assert!(!outlet.write(b"x").await);
@@ -253,7 +253,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_disk_is_a_failure() {
         let full = tokio::fs::OpenOptions::new().write(true).open("/dev/full").await.unwrap();
-        let mut outlet = Outlet::new(full, Filter::new(false));
+        let mut outlet = Outlet::new(full, Filter::new(false, false));
         assert!(!outlet.write(b"x").await);
         assert!(outlet.failure.is_some());
     }

@@ -77,8 +77,7 @@ impl Runs {
         let matching: Vec<&Report> = self.found.iter().filter(is_named).collect();
         match (matching.as_slice(), named) {
             ([run], _) => Ok(run),
-            ([], Some(named)) => Err(Failure::new(format!("there is no run `{named}` that can be controlled"))
-                .with_hint("`sandbox status` lists instances; those of `run`, `agent` and `exec` can be controlled while they run")),
+            ([], Some(named)) => Err(no_run(named)),
             ([], None) => Err(Failure::new("no run is in progress")),
             (several, _) => {
                 let lines = several.iter().map(|run| {
@@ -121,7 +120,7 @@ impl Runs {
             Ok((answer, stream))
         };
         let talked: io::Result<_> = timeout(START, attaching).await.unwrap_or_else(|late| Err(late.into()));
-        match talked.map_err(Failure::doing(doing.clone()))? {
+        match talked.map_err(|error| failed(error, &run.run, doing.clone()))? {
             (Answer::Done(report), stream) => Ok(Connection { report, stream }),
             (Answer::Failed(problem), _) => Err(Failure::new(format!("failed to {doing}: {problem}"))),
         }
@@ -133,10 +132,24 @@ impl Runs {
         let folder = self.folder.as_ref().ok_or_else(|| Failure::new("no run is in progress"))?;
         let answer = timeout(WORK, exchange(folder, &run.run, request)).await;
         let answer = answer.map_err(|_| Failure::new(format!("run {} does not answer", run.run)))?;
-        match answer.map_err(Failure::doing(asking()))? {
+        match answer.map_err(|error| failed(error, &run.run, asking()))? {
             Answer::Done(report) => Ok(report),
             Answer::Failed(problem) => Err(Failure::new(format!("failed to {}: {problem}", asking()))),
         }
+    }
+}
+
+fn no_run(named: &str) -> Failure {
+    Failure::new(format!("there is no run `{named}` that can be controlled"))
+        .with_hint("`sandbox status` lists instances; those of `run`, `agent` and `exec` can be controlled while they run")
+}
+
+/// Why `run`, which was found, does not answer.
+fn failed(error: io::Error, run: &str, doing: String) -> Failure {
+    match error.kind() {
+        // It ended just now.
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => no_run(run),
+        _ => Failure::doing(doing)(error),
     }
 }
 

@@ -10,12 +10,42 @@ use vte::{Params, Parser, Perform};
 
 /// DEC's private modes that change how a terminal draws, and what it sends when keys are pressed, the mouse is moved or something is pasted.
 /// Not among them: reports that some terminals send as soon as they are switched on (focus, colours, sizes), 132 columns.
-const MODES: [u16; 25] = [
-    1, 4, 5, 6, 7, 8, 9, 12, 25, 45, 47, 66, 69, 1000, 1002, 1003, 1005, 1006, 1007, 1015, 1016, 1047, 1048,
-    1049, 2004,
+const MODES: [u16; 26] = [
+    1,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+    12,
+    25,
+    45,
+    47,
+    66,
+    69,
+    1000,
+    1002,
+    1003,
+    1005,
+    1006,
+    1007,
+    1015,
+    1016,
+    1047,
+    1048,
+    1049,
+    2004,
+    SYNCHRONIZED,
 ];
 /// The mode in which a terminal draws all at once.
 const SYNCHRONIZED: u16 = 2026;
+/// Those that outlast a program without harm: where nothing switches modes off, no other passes.
+const LASTING_MODES: [u16; 3] = [7, 25, SYNCHRONIZED];
+/// The standard's modes that do: to insert, and the cursor of some terminals. One locks the keyboard.
+const STANDARD_MODES: [u16; 2] = [4, 34];
+/// Bytes that are parsed at once.
+const PIECE: usize = 4096;
 /// Sequences by what stands before and after their numbers.
 const SEQUENCES: [(&[u8], &str); 8] = [
     (b"", "@ABCDEFGHIJKLMPSTXZ`abdefghlmrsu"),
@@ -37,20 +67,34 @@ pub(crate) struct Filter(Option<Box<(Parser, Drawn)>>);
 
 /// What came of it.
 #[derive(Default)]
-struct Drawn(String);
+struct Drawn {
+    text: String,
+    /// Whether somebody switches off in the end what a program has switched on.
+    has_modes: bool,
+    /// Between `ESC k` and its end there is a title.
+    is_title: bool,
+}
 
 impl Filter {
-    /// For a stream of this process; it passes on everything where that is not a terminal.
-    pub(crate) fn new(is_terminal: bool) -> Self {
-        Self(is_terminal.then(Box::default))
+    /// For a stream of this process; it passes on everything where that is not a terminal. `has_modes` says whether what a program switches
+    /// on in the terminal is switched off when it ends.
+    pub(crate) fn new(is_terminal: bool, has_modes: bool) -> Self {
+        let drawn = Drawn { has_modes, ..Drawn::default() };
+        Self(is_terminal.then(|| Box::new((Parser::new(), drawn))))
     }
 
     /// What of `output` the stream is to have now: a sequence comes when it is complete.
     pub(crate) fn pass<'a>(&mut self, output: &'a [u8]) -> Cow<'a, [u8]> {
         let Some(state) = &mut self.0 else { return output.into() };
         let (parser, drawn) = &mut **state;
-        parser.advance(drawn, output);
-        std::mem::take(&mut drawn.0).into_bytes().into()
+        for piece in output.chunks(PIECE) {
+            // The parser loses what follows a character that was cut, where that is not given to it byte by byte.
+            let at = piece.iter().position(u8::is_ascii).map_or(piece.len(), |at| at + 1);
+            let (begin, rest) = piece.split_at(at);
+            begin.chunks(1).for_each(|byte| parser.advance(drawn, byte));
+            parser.advance(drawn, rest);
+        }
+        std::mem::take(&mut drawn.text).into_bytes().into()
     }
 }
 
@@ -62,35 +106,42 @@ impl Debug for Filter {
 
 impl Perform for Drawn {
     fn print(&mut self, c: char) {
-        if !c.is_control() {
-            self.0.push(c);
+        if !c.is_control() && !self.is_title {
+            self.text.push(c);
         }
     }
 
     fn execute(&mut self, byte: u8) {
+        self.is_title = false;
         // The bell, and what moves the cursor or chooses one of two character sets.
         if (0x07..=0x0f).contains(&byte) {
-            self.0.push(char::from(byte));
+            self.text.push(char::from(byte));
         }
     }
 
     fn csi_dispatch(&mut self, numbers: &Params, marks: &[u8], is_cut: bool, end: char) {
+        self.is_title = false;
         let is_title_kept =
             marks.is_empty() && end == 't' && matches!(numbers.iter().next(), Some([22 | 23]));
         let is_listed = SEQUENCES.iter().any(|(of, ends)| *of == marks && ends.contains(end));
-        if is_cut || !(is_listed || is_title_kept) {
+        let is_of_keys = matches!(marks, b">" | b"<" | b"=");
+        if is_cut || !(is_listed || is_title_kept) || is_of_keys && !self.has_modes {
             return;
         }
         let is_private_mode = marks == b"?" && "hlrs".contains(end);
-        let is_passed = |number: &&[u16]| {
-            !is_private_mode || number.iter().all(|mode| MODES.contains(mode) || *mode == SYNCHRONIZED)
+        let is_mode = is_private_mode || marks.is_empty() && "hl".contains(end);
+        let modes: &[u16] = match (is_private_mode, self.has_modes) {
+            (true, true) => &MODES,
+            (true, false) => &LASTING_MODES,
+            (false, _) => &STANDARD_MODES,
         };
+        let is_passed = |number: &&[u16]| !is_mode || number.iter().all(|mode| modes.contains(mode));
         let numbers: Vec<String> = numbers
             .iter()
             .filter(is_passed)
             .map(|parts| parts.iter().map(u16::to_string).collect::<Vec<_>>().join(":"))
             .collect();
-        if is_private_mode && numbers.is_empty() {
+        if is_mode && numbers.is_empty() {
             return;
         }
         // None is zero.
@@ -99,10 +150,11 @@ impl Perform for Drawn {
         let (mark, other) = marks.iter().partition::<Vec<u8>, _>(|mark| (b'<'..=b'?').contains(mark));
         let (mark, other) = (String::from_utf8_lossy(&mark), String::from_utf8_lossy(&other));
         // Writing to a string cannot fail.
-        let _ = write!(self.0, "\x1b[{mark}{numbers}{other}{end}");
+        let _ = write!(self.text, "\x1b[{mark}{numbers}{other}{end}");
     }
 
     fn esc_dispatch(&mut self, marks: &[u8], is_cut: bool, end: u8) {
+        self.is_title = marks.is_empty() && end == b'k';
         let is_listed = match marks {
             [] => b"78=>DEHMc".contains(&end),
             // Character sets.
@@ -112,13 +164,14 @@ impl Perform for Drawn {
             _ => false,
         };
         if is_listed && !is_cut {
-            self.0.push('\x1b');
-            self.0.extend(marks.iter().copied().map(char::from));
-            self.0.push(char::from(end));
+            self.text.push('\x1b');
+            self.text.extend(marks.iter().copied().map(char::from));
+            self.text.push(char::from(end));
         }
     }
 
     fn osc_dispatch(&mut self, parts: &[&[u8]], _: bool) {
+        self.is_title = false;
         let Some((number, rest)) = parts.split_first() else { return };
         let rest = String::from_utf8_lossy(&rest.join(&b';')).into_owned();
         let is_colour = |c: char| c.is_ascii_alphanumeric() || "#:;/.".contains(c);
@@ -127,8 +180,9 @@ impl Perform for Drawn {
             || COLOURS.contains(number) && rest.chars().all(is_colour);
         if is_listed {
             let number = String::from_utf8_lossy(number);
-            let end = if rest.is_empty() { "" } else { ";" };
-            let _ = write!(self.0, "\x1b]{number}{end}{rest}\x1b\\");
+            // An empty title is one.
+            let end = if rest.is_empty() && !TITLES.contains(&number.as_bytes()) { "" } else { ";" };
+            let _ = write!(self.text, "\x1b]{number}{end}{rest}\x1b\\");
         }
     }
 }
@@ -138,7 +192,7 @@ mod tests {
     use super::*;
 
     fn passed(output: &[u8]) -> String {
-        let mut filter = Filter::new(true);
+        let mut filter = Filter::new(true, true);
         String::from_utf8(filter.pass(output).into_owned()).unwrap()
     }
 
@@ -153,13 +207,37 @@ mod tests {
             "\x1b[2 q\x1b[!p\x1b[>1u\x1b[<u\x1b[>4;2m\x1b[22;0t\x1b[23;0t\x1b[s\x1b[u",
         ] {
             assert_eq!(passed(output.as_bytes()), output);
-            let mut filter = Filter::new(true);
+            let mut filter = Filter::new(true, true);
             let bytes = output.as_bytes().iter();
             let pieces: Vec<u8> = bytes.flat_map(|byte| filter.pass(&[*byte]).into_owned()).collect();
             assert_eq!(String::from_utf8_lossy(&pieces), output);
         }
         assert_eq!(passed(b"\x1b]2;title\x07"), "\x1b]2;title\x1b\\");
         assert_eq!(passed(b"\x1b[0m\x1b[0K"), "\x1b[m\x1b[K");
+        assert_eq!(passed(b"\x1b]0;\x07\x1bktitle\x1b\\text"), "\x1b]0;\x1b\\text");
+        assert_eq!(passed(b"\x1b[4h\x1b[2;4l"), "\x1b[4h\x1b[4l");
+    }
+
+    #[test]
+    fn characters_that_are_cut_anywhere_lose_nothing() {
+        let output = "я в\nяb\u{301}ä\x1b[31mв 日本x🦀y\r\nя";
+        let bytes = output.as_bytes();
+        for first in 0..=bytes.len() {
+            for second in first..=bytes.len() {
+                let mut filter = Filter::new(true, true);
+                let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
+                let passed: Vec<u8> =
+                    pieces.iter().flat_map(|piece| filter.pass(piece).into_owned()).collect();
+                assert_eq!(String::from_utf8_lossy(&passed), output, "{first} {second}");
+            }
+        }
+    }
+
+    #[test]
+    fn modes_pass_only_where_they_are_switched_off_in_the_end() {
+        let output = b"\x1b[?25l\x1b[?1000;1049h\x1b[>1u\x1b[>4;2m\x1b[?25h\x1b[31m";
+        assert_eq!(*Filter::new(true, true).pass(output), *output);
+        assert_eq!(*Filter::new(true, false).pass(output), *b"\x1b[?25l\x1b[?25h\x1b[31m");
     }
 
     const HOSTILE: &[&str] = &[
@@ -226,6 +304,9 @@ mod tests {
         "\x1b[3;0;0t",
         "\x1b[2t",
         "\x1b[?3h",
+        "\x1b[2h",
+        "\x1b[12l",
+        "\x1b[20h",
         "\x1b[>1t",
         "\x1b[>1p",
         // What makes other bytes controls.
@@ -265,7 +346,7 @@ mod tests {
         ] {
             assert!(!passed(output).contains(char::is_control), "{output:?}");
         }
-        let mut filter = Filter::new(true);
+        let mut filter = Filter::new(true, true);
         let pieces = [&b"\xc2"[..], b"\x9b", b"6n", b"\x1b", b"[", b"6", b"n"];
         let passed: Vec<u8> = pieces.iter().flat_map(|piece| filter.pass(piece).into_owned()).collect();
         assert_eq!(String::from_utf8_lossy(&passed), "6n");
@@ -281,7 +362,7 @@ mod tests {
 
     #[test]
     fn memory_of_an_endless_sequence_is_bounded() {
-        let mut filter = Filter::new(true);
+        let mut filter = Filter::new(true, true);
         for begin in [&b"\x1b]0;"[..], b"\x1b[1;", b"\x1bPq", b"\x1b_"] {
             let mut drawn = filter.pass(begin).len();
             for _ in 0..64 {
@@ -295,6 +376,6 @@ mod tests {
     #[test]
     fn stream_that_is_not_a_terminal_gets_every_byte() {
         let bytes: Vec<u8> = (0..=255).collect();
-        assert_eq!(*Filter::new(false).pass(&bytes), *bytes);
+        assert_eq!(*Filter::new(false, true).pass(&bytes), *bytes);
     }
 }

@@ -311,7 +311,12 @@ impl View {
             tracing::warn!(%error, "what an import that was killed had kept for itself cannot be removed");
         }
         let mut waiting = Vec::new();
-        let is_slow = patience == Patience::Start && folder.join(SLOW).exists();
+        let slow = folder.join(SLOW);
+        let is_slow = patience == Patience::Start && slow.exists();
+        if patience == Patience::Start && !is_slow {
+            // An import that ends this process counts as one that took long.
+            let _ = fs::write(&slow, "");
+        }
         let begun = Instant::now();
         // The inner ones before those that name their commits.
         while let Some(known) = self.known.pop() {
@@ -343,7 +348,9 @@ impl View {
         }
         if !waiting.is_empty() && begun.elapsed() > Patience::LONG {
             // Without it, the next start waits as long again.
-            let _ = fs::write(folder.join(SLOW), "");
+            let _ = fs::write(&slow, "");
+        } else if patience == Patience::Start && !is_slow {
+            let _ = fs::remove_file(&slow);
         }
         waiting.is_empty()
     }

@@ -27,7 +27,7 @@ pub(crate) fn hint(
     follows: impl Fn(&Path) -> bool,
 ) -> Option<String> {
     if !recorded.is_whole() {
-        return Some("git in the task recorded more files than can be compared: protected ones may be among them, which `git stash` or `git checkout` would write".to_owned());
+        return Some("git in the task recorded more files or stashes than can be compared: protected files may be among them, which `git stash` or `git checkout` would write".to_owned());
     }
     let folders = Folders::of(tree, work_tree, recorded, protection);
     let is_later = |path: &&Path| {
