@@ -20,7 +20,7 @@ pub(crate) struct DistArgs {
     /// Use them as root and as an ordinary user do, and run what the documents say.
     #[arg(long)]
     test: bool,
-    /// Draw the first use of the package into this file, in a path of the checkout: the README's picture.
+    /// Record the first use of the package into this picture, a path in the checkout, as in README.
     #[arg(long, value_name = "SVG", conflicts_with = "test")]
     record: Option<PathBuf>,
 }
