@@ -91,9 +91,15 @@ impl Terminal {
 
     /// The same as [`shows`](Self::shows) with a deadline; where that passes, what was shown instead.
     fn shows_within(&mut self, time: Duration, text: &str) -> Result<String, String> {
-        let deadline = Instant::now() + time;
+        let mut deadline = Instant::now() + time;
+        let mut ended = false;
         let mut shown = self.shown.0.lock().expect("no panic");
         loop {
+            // A program that has ended shows nothing more than what is on its way.
+            if !ended && matches!(self.child.try_wait(), Ok(Some(_))) {
+                ended = true;
+                deadline = deadline.min(Instant::now() + Duration::from_secs(10));
+            }
             let rest = shown.get(self.seen..).unwrap_or_default();
             if let Some(at) = rest.windows(text.len()).position(|window| window == text.as_bytes()) {
                 let before = String::from_utf8_lossy(rest.get(..at).unwrap_or_default()).into_owned();
@@ -104,7 +110,8 @@ impl Terminal {
             if left.is_zero() {
                 return Err(String::from_utf8_lossy(rest).into_owned());
             }
-            shown = self.shown.1.wait_timeout(shown, left).expect("no panic").0;
+            let turn = left.min(Duration::from_millis(500));
+            shown = self.shown.1.wait_timeout(shown, turn).expect("no panic").0;
         }
     }
 
