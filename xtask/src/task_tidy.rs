@@ -16,7 +16,11 @@ pub(crate) fn run(_: &TidyArgs) -> Result<()> {
     findings.extend(tidy::check_locks());
     findings.extend(tidy::check_circles(&sources));
     findings.extend(tidy::check_paths(&sources));
+    findings.extend(tidy::check_threats(&sources));
     findings.extend(sources.iter().flat_map(of_file));
+    let (sizes, over) = tidy::check_sizes(&sources);
+    findings.extend(over);
+    println!("{}", sizes.table());
     for finding in &findings {
         eprintln!("{finding}");
     }

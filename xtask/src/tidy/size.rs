@@ -1,0 +1,134 @@
+//! A budget of code lines for each crate and for the tests: a crate grows in a diff that a reviewer sees.
+
+use std::fmt::Write as _;
+
+use super::source::{Finding, Source, is_comment};
+
+/// This file, where a finding sends its reader.
+const HERE: &str = "xtask/src/tidy/size.rs";
+const TESTS: &str = "tests";
+/// Code lines that are allowed: no blank lines, no comments. Tests of a crate count as [`TESTS`], wherever they are.
+const BUDGET: [(&str, usize); 21] = [
+    ("crates/allowlist", 5_100),
+    ("crates/claude-output", 900),
+    ("crates/credentials", 1_100),
+    ("crates/files", 1_000),
+    ("crates/gate", 1_200),
+    ("crates/host-git", 4_300),
+    ("crates/inside", 2_900),
+    ("crates/located-yaml", 1_100),
+    ("crates/logins", 1_100),
+    ("crates/packet-filter", 400),
+    ("crates/panic-hook", 100),
+    ("crates/podman", 2_800),
+    ("crates/proxy", 13_100),
+    ("crates/proxy-protocol", 700),
+    ("crates/sandbox", 17_900),
+    ("crates/sandbox-cli", 18_100),
+    ("crates/session", 1_300),
+    ("crates/ssh", 900),
+    ("crates/workspace", 6_500),
+    ("xtask", 7_200),
+    (TESTS, 66_700),
+];
+
+/// How much there is of each part, in the order of [`BUDGET`].
+pub(crate) struct Sizes([usize; BUDGET.len()]);
+
+/// Counts the code lines of `sources`, and finds the parts that are over their budget and files that belong to no part.
+pub(crate) fn check_sizes(sources: &[Source]) -> (Sizes, Vec<Finding>) {
+    let mut sizes = Sizes([0; BUDGET.len()]);
+    let mut findings = Vec::new();
+    for source in sources.iter().filter(|source| source.is_rust()) {
+        let (code, tests) = lines(source);
+        for (part, lines) in [(part(&source.path), code), (TESTS, tests)] {
+            match BUDGET.iter().zip(&mut sizes.0).find(|((name, _), _)| *name == part) {
+                Some((_, size)) => *size += lines,
+                None if lines == 0 => {}
+                None => {
+                    let message = format!("`{part}` has no budget in {HERE}");
+                    findings.push(Finding::whole(&source.path, message));
+                }
+            }
+        }
+    }
+    findings.extend(BUDGET.iter().zip(sizes.0).filter(|((_, budget), lines)| lines > budget).map(
+        |((part, budget), lines)| {
+            Finding::whole(
+                part,
+                format!(
+                    "{lines} code lines, {budget} are allowed; take some away, or raise the number in {HERE}"
+                ),
+            )
+        },
+    ));
+    (sizes, findings)
+}
+
+impl Sizes {
+    /// A line for each part, and one for all crates together.
+    pub(crate) fn table(&self) -> String {
+        let mut table = String::new();
+        let parts = || BUDGET.iter().zip(self.0);
+        let (mut lines, mut budget) = (0, 0);
+        for ((part, allowed), count) in parts() {
+            let _ = writeln!(table, "{part:<24} {count:>6} of {allowed:>6}");
+            if part.starts_with("crates/") {
+                lines += count;
+                budget += allowed;
+            }
+        }
+        let _ = write!(table, "{:<24} {lines:>6} of {budget:>6}", "all crates");
+        table
+    }
+}
+
+/// `crates/x` of a file of that crate, else its first folder.
+fn part(path: &str) -> &str {
+    let crates = "crates/";
+    let start = if path.starts_with(crates) { crates.len() } else { 0 };
+    let end = path.get(start..).and_then(|rest| rest.find('/')).map_or(path.len(), |at| start + at);
+    path.get(..end).unwrap_or(path)
+}
+
+/// Code lines of the program in a file, and those of its tests.
+fn lines(source: &Source) -> (usize, usize) {
+    let is_code = |line: &str| !line.trim().is_empty() && !is_comment(line);
+    let all = source.lines().filter(|(_, line)| is_code(line)).count();
+    let is_test = source.is_test() || source.path.contains("/fuzzing/") || source.is_under("fuzz/");
+    let program = if is_test { 0 } else { source.program_lines().filter(|(_, line)| is_code(line)).count() };
+    (program, all - program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::source;
+    use super::*;
+
+    #[test]
+    fn lines_of_a_file_are_its_programs_or_its_tests() {
+        let text = "//! X.\n\nfn a() {}\n// why\nfn b() {}\n#[cfg(test)]\nmod tests {\n}\n";
+        for (path, expected) in [
+            ("crates/a/src/x.rs", (2, 3)),
+            ("crates/a/src/x/tests.rs", (0, 5)),
+            ("crates/a/src/fuzzing/x.rs", (0, 5)),
+            ("tests/tests/e2e/x.rs", (0, 5)),
+            ("fuzz/fuzz_targets/x.rs", (0, 5)),
+        ] {
+            assert_eq!(lines(&source(path, text)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_part_over_its_budget_and_a_crate_without_one_are_found() {
+        let (name, budget) = BUDGET[0];
+        let path = format!("{name}/src/x.rs");
+        let sources =
+            [source(&path, &"x\n".repeat(budget + 1)), source("crates/new/src/lib.rs", "fn a() {}\n")];
+        let (sizes, findings) = check_sizes(&sources);
+        let texts: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        assert!(texts[0].starts_with("crates/new/src/lib.rs: `crates/new` has no budget"), "{texts:?}");
+        assert!(texts[1].starts_with(&format!("{name}: {} code lines", budget + 1)), "{texts:?}");
+        assert!(sizes.table().lines().next().is_some_and(|line| line.starts_with(name)));
+    }
+}
