@@ -62,9 +62,8 @@ impl Session {
     ) -> Result<Self, SandboxError> {
         let program = Program {
             entrypoint: Some(SUPERVISE.map(str::to_owned).to_vec()),
-            command: Vec::new(),
             mounts: supervisor.cloned().into_iter().collect(),
-            terminal: None,
+            ..Program::default()
         };
         let Started { program, proxy, hold, agent, .. } =
             Box::pin(start(&aftermath.shared, launch, program, ProcessInput::Written)).await?;

@@ -95,7 +95,7 @@ impl Runs {
     /// When the specification cannot be used, the name is taken, a hook fails, or the engine cannot do what is asked for. Nothing is left
     /// then, and `post_stop` was called if `pre_start` succeeded.
     pub async fn create(&self, spec: RunSpec, mut hooks: LifecycleHooks) -> Result<(), SandboxError> {
-        let resolver = task::resolver(self.shared.state_dir(), &spec.launch().mounts)?;
+        let resolver = task::resolver(self.shared.state_dir(), &spec.mounted_launch().mounts)?;
         let spec = spec.checked(&resolver)?;
         let name = spec.name.clone();
         let reservation = self.registry.reserve(&name)?;

@@ -18,15 +18,16 @@ pub(crate) async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxErro
     }
 }
 
-/// Both, a container and its proxy, or neither: `remove` takes the container away again.
-pub(crate) async fn pair<C>(
-    container: Result<C, SandboxError>,
-    proxy: Result<RunningProxy, ProxyError>,
+/// Makes a container and its proxy side by side: both or neither. `remove` takes the container away again.
+pub(crate) async fn both<C>(
+    container: impl Future<Output = Result<C, SandboxError>>,
+    proxy: impl Future<Output = Result<RunningProxy, ProxyError>>,
     remains: &Remains,
     remove: impl AsyncFnOnce(C) -> Result<(), EngineError>,
-) -> Result<(C, Option<RunningProxy>), SandboxError> {
-    match (container, proxy) {
-        (Ok(container), Ok(proxy)) => Ok((container, Some(proxy))),
+) -> Result<(C, RunningProxy), SandboxError> {
+    // Neither is dropped half done when the other fails: both are removed again.
+    match tokio::join!(container, proxy) {
+        (Ok(container), Ok(proxy)) => Ok((container, proxy)),
         (Err(error), Ok(proxy)) => {
             log_leftover(proxy.close().await);
             Err(error)
