@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use crate::container::{ContainerPlan, Created, Detachment, PlannedNetwork, Running, SetUp};
 use crate::context::Shared;
-use crate::egress::{self, Opening, RunningProxy};
+use crate::egress::{self, PendingEgress, RunningProxy};
 use crate::error::SandboxError;
 use crate::network_log::LogSink;
 use crate::reap::Role;
@@ -57,10 +57,10 @@ impl Steps {
         };
         let labels = shared.labels("");
         let egress = shared.egress().await?;
-        let Opening { endpoint, proxy, remains } =
+        let PendingEgress { endpoint, proxy, resources } =
             Box::pin(egress.open_for_build(&id, &labels, network, log)).await?;
         let holder = hold(shared, &id, &image, endpoint.network.clone());
-        let (holder, proxy) = task::both(holder, proxy, &remains, SetUp::remove).await?;
+        let (holder, proxy) = task::both(holder, proxy, &resources, SetUp::remove).await?;
         let holder = match holder.start().await {
             Ok(holder) => holder,
             Err(error) => {

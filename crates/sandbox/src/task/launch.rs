@@ -8,7 +8,7 @@ use crate::container::{
     ContainerError, ContainerPlan, Created, Detachment, Injected, LaunchPlan, LaunchedProgram, SetUp, Stdin,
 };
 use crate::context::Shared;
-use crate::egress::{Endpoint, Opening, ProxyError, RunningProxy};
+use crate::egress::{Endpoint, PendingEgress, ProxyError, RunningProxy};
 use crate::error::SandboxError;
 use crate::network_log::LogSink;
 use crate::reap::Role;
@@ -163,7 +163,7 @@ impl Prepared {
             return Ok(Self { program, proxy: None, timings });
         };
         let (log, labels) = (log_sink(launch)?, shared.labels(&launch.context));
-        let Opening { endpoint, proxy, remains } =
+        let PendingEgress { endpoint, proxy, resources } =
             Box::pin(shared.egress().await?.open(id, &labels, config, image, log)).await?;
         let network_ready_ms = elapsed_ms(since);
         let mut proxy_ready_ms = 0;
@@ -173,7 +173,7 @@ impl Prepared {
             proxy
         };
         let (program, proxy) =
-            rollback::both(create(&endpoint), proxy, &remains, CreatedProgram::remove).await?;
+            rollback::both(create(&endpoint), proxy, &resources, CreatedProgram::remove).await?;
         let timings = Timings { network_ready_ms, proxy_ready_ms, ..timings };
         Ok(Self { program, proxy: Some(proxy), timings })
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::container::ProgramControl;
-use crate::egress::{ProxyError, Remains, RunningProxy};
+use crate::egress::{EgressResources, ProxyError, RunningProxy};
 use crate::error::SandboxError;
 use sandbox_podman::EngineError;
 
@@ -22,7 +22,7 @@ pub(crate) async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxErro
 pub(crate) async fn both<C>(
     container: impl Future<Output = Result<C, SandboxError>>,
     proxy: impl Future<Output = Result<RunningProxy, ProxyError>>,
-    remains: &Remains,
+    resources: &EgressResources,
     remove: impl AsyncFnOnce(C) -> Result<(), EngineError>,
 ) -> Result<(C, RunningProxy), SandboxError> {
     // Neither is dropped half done when the other fails: both are removed again.
@@ -34,11 +34,11 @@ pub(crate) async fn both<C>(
         }
         (Ok(container), Err(error)) => {
             log_leftover(remove(container).await);
-            log_leftover(remains.remove().await);
+            log_leftover(resources.remove().await);
             Err(error.into())
         }
         (Err(error), Err(_)) => {
-            log_leftover(remains.remove().await);
+            log_leftover(resources.remove().await);
             Err(error)
         }
     }
