@@ -420,7 +420,7 @@ impl Handle {
     /// Removes a container whose launch failed. When that fails too, it is found by its labels.
     async fn give_up(&self, error: ContainerError) -> ContainerError {
         if let Err(left) = self.remove().await {
-            tracing::warn!(container = %self.name, error = %left, "left behind; a sweep removes it");
+            tracing::warn!(container = %self.name, error = %left, "not removed; the next sweep removes it");
         }
         error
     }

@@ -87,7 +87,7 @@ impl Egress {
             Ok(all) => all,
             Err(error) => {
                 if let Err(left) = shared_cleanup::remove_unused_network(engine, config, &labels).await {
-                    tracing::warn!(error = %left, "the egress network is left behind; a sweep removes it");
+                    tracing::warn!(error = %left, "the egress network was not removed; the next sweep removes it");
                 }
                 return Err(error);
             }
@@ -279,7 +279,7 @@ impl Start {
 /// Removes what is there of an execution that failed. Why it failed is worth more than that something is left, which is found by its labels.
 async fn discard(resources: &EgressResources) {
     if let Err(removal) = resources.remove().await {
-        tracing::warn!(error = %removal, network = %resources.network, "left behind; a sweep removes it");
+        tracing::warn!(error = %removal, network = %resources.network, "not removed; the next sweep removes it");
     }
 }
 

@@ -156,6 +156,6 @@ pub(super) fn remove_folder(folder: Option<&PathBuf>) {
     if let Some(folder) = folder
         && let Err(error) = task_dir::remove(folder)
     {
-        tracing::warn!(%error, "left behind");
+        tracing::warn!(%error, "the folder of a run was not removed");
     }
 }

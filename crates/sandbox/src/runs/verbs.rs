@@ -355,6 +355,6 @@ async fn rolled_back(error: SandboxError, mut hooks: LifecycleHooks, name: &RunN
 
 async fn roll_back(live: Live) {
     if let Err(error) = live.remove().await {
-        tracing::warn!(%error, "a run whose launch failed is left behind; stop it by name");
+        tracing::warn!(%error, "a run whose launch failed was not removed; stop it by name");
     }
 }

@@ -23,7 +23,7 @@ use tokio::io::AsyncRead;
 use tokio::task::JoinSet;
 
 use super::result::Timings;
-use super::{aftermath, drive, mounts, rollback};
+use super::{drive, mounts, rollback, teardown};
 
 /// What tasks, commands, executors and detached runs differ in.
 #[derive(Default)]
@@ -127,7 +127,7 @@ pub(crate) async fn start(
         }
         Err(error) => {
             // An engine that does not answer may have started it. The container is gone again.
-            aftermath::log_findings(&hold.release(false).await);
+            teardown::log_findings(&hold.release(false).await);
             rollback::log_leftover(rollback::close(proxy).await);
             Err(error)
         }
@@ -182,10 +182,10 @@ impl Prepared {
 impl CreatedProgram {
     async fn create(shared: &Shared, plan: &ContainerPlan) -> Result<Self, SandboxError> {
         let created = Created::create(shared.engine()?, plan).await?;
-        Ok(match plan.detachment.is_detached() {
-            true => Self::Detached(Box::new(created)),
-            false => Self::SetUp(Box::new(created.set_up().await?)),
-        })
+        if plan.detachment.is_detached() {
+            return Ok(Self::Detached(Box::new(created)));
+        }
+        Ok(Self::SetUp(Box::new(created.set_up().await?)))
     }
 
     /// The engine's id of a detached container; the container's name where there is no engine.

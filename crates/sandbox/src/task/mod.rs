@@ -3,7 +3,6 @@
 //! `launch` brings network, proxy and container up, of detached runs as well; `drive` moves output and enforces the time limit; `agent` and `command` say
 //! what runs and what its end means.
 
-mod aftermath;
 mod agent;
 mod arguments;
 mod briefing;
@@ -22,9 +21,9 @@ mod reading;
 mod result;
 mod rollback;
 mod runner;
+mod teardown;
 mod watchdog;
 
-pub(crate) use aftermath::log_git;
 pub use agent::{Prompt, Task};
 pub(crate) use capture::Capture;
 pub use command::{Command, Input};
@@ -38,3 +37,4 @@ pub use outcome::Outcome;
 pub(crate) use result::text;
 pub use result::{CommandResult, ExecutionResult, Timings};
 pub(crate) use rollback::{both, close, log_leftover, tear_down};
+pub(crate) use teardown::log_git;

@@ -48,7 +48,7 @@ pub(crate) async fn both<C>(
 pub(crate) fn log_leftover(removal: Result<(), impl Into<SandboxError>>) {
     if let Err(error) = removal {
         let error: SandboxError = error.into();
-        tracing::warn!(%error, "left behind by a launch that failed; a sweep removes it");
+        tracing::warn!(%error, "not removed after a launch that failed; the next sweep removes it");
     }
 }
 

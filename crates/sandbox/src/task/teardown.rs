@@ -13,7 +13,7 @@ use sandbox_workspace::{FailedImport, Findings, GitChanges, TamperedPath, Worksp
 use super::rollback;
 
 /// Removes an execution, and returns what it did in its mounts. Its caller waits for no more than that takes.
-pub(super) async fn of(
+pub(super) async fn remove(
     shared: &Shared,
     handle: Arc<dyn ProgramControl>,
     proxy: Option<RunningProxy>,
