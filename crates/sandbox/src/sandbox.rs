@@ -59,7 +59,7 @@ impl Sandbox {
             let swept = swept.map(|report| task::log_git(&report.git));
             if let Err(error) = swept.and(prepared) {
                 if let Err(left) = sandbox.shared.stop_egress().await {
-                    tracing::warn!(error = %left, "the egress network is left behind; a sweep removes it");
+                    tracing::warn!(error = %left, "the egress network was not removed; the next sweep removes it");
                 }
                 return Err(error);
             }

@@ -58,7 +58,7 @@ impl SocketFolder {
 impl Drop for SocketFolder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            tracing::warn!(%error, folder = %self.path.display(), "sockets are left behind; the next start removes them");
+            tracing::warn!(%error, folder = %self.path.display(), "sockets were not removed; the next start removes them");
         }
     }
 }

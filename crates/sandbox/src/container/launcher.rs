@@ -153,8 +153,6 @@ pub struct ProgramLog {
 }
 
 /// How a program ended.
-///
-/// Counterpart of the number that `Sandbox.wait_for_exit` of terok-sandbox returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Exit {

@@ -1,4 +1,4 @@
-//! The one way to launch a container: plan, create, verify, attach, start.
+//! The one way to launch a container: plan, create, set up, verify, start.
 //!
 //! A plan is pure data. What the engine made of it is compared with it twice: after the creation (what the engine wrote down) and
 //! when the container is set up but its process does not run yet (what the kernel enforces).
@@ -30,7 +30,7 @@ pub use launcher::{
 };
 pub(crate) use own_files::OwnFiles;
 pub(crate) use plan::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
-pub(crate) use run::{Attached, Created, Handle, Running};
+pub(crate) use run::{Created, Handle, Running, SetUp};
 
 #[cfg(test)]
 pub(crate) use request::tests::a_plan;

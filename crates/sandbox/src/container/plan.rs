@@ -54,6 +54,11 @@ pub(crate) struct Detachment {
 }
 
 impl Detachment {
+    /// Whether the container goes on without us: nobody holds its streams.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.log_limit.is_some()
+    }
+
     /// What the engine does with output besides handing it to an attached client. A driver without a bound would fill the host's disk.
     pub(crate) fn log_driver(&self) -> &'static str {
         match self.log_limit {

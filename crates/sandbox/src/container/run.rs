@@ -35,20 +35,13 @@ pub(crate) struct Created {
 
 /// A container whose networks, mounts and limits are set up, verified in the kernel; its process does not run yet.
 #[derive(Debug)]
-pub(crate) struct Attached {
-    handle: Handle,
-    plan: ContainerPlan,
-    program: String,
-    stdin: Stdin,
-    output: Output,
-}
-
-/// A container as [`Attached`] has it, whose streams are not held: it goes on without us.
-#[derive(Debug)]
 pub(crate) struct SetUp {
     handle: Handle,
     plan: ContainerPlan,
     program: String,
+    /// Those of a detached container are empty.
+    stdin: Stdin,
+    output: Output,
 }
 
 /// A container whose process was started.
@@ -118,17 +111,12 @@ impl Created {
         }
     }
 
-    /// Attaches to the container, which makes the engine set it up, and compares the result with the plan.
-    pub(crate) async fn attach(self) -> Result<Attached, ContainerError> {
+    /// Makes the engine set the container up, attached to its streams unless it is detached, and compares the result with the plan.
+    pub(crate) async fn set_up(self) -> Result<SetUp, ContainerError> {
         let Self { mut handle, plan, image } = self;
         let program = verify::command_line(&plan, &image).into_iter().next().unwrap_or_default();
-        let attached = async {
-            let id = handle.id.as_str();
-            let streams = match plan.terminal {
-                // A terminal has one connection, both ways.
-                Some(_) => handle.engine.attach_terminal(id).await.map(|(keys, screen)| (Some(keys), screen)),
-                None => handle.engine.attach_output(id).await.map(|output| (None, output)),
-            };
+        let set_up = async {
+            let streams = handle.streams(&plan).await;
             let (keys, output) = streams.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
             let stdin = async {
                 match keys {
@@ -139,28 +127,10 @@ impl Created {
             let (stdin, state) = tokio::try_join!(stdin, handle.verify_set_up(&plan, &image))?;
             Ok::<_, ContainerError>((stdin, output, state))
         };
-        match attached.await {
+        match set_up.await {
             Ok((stdin, output, state)) => {
                 handle.watch(&state);
-                Ok(Attached { handle, plan, program, stdin, output })
-            }
-            Err(error) => Err(handle.give_up(error).await),
-        }
-    }
-
-    /// Makes the engine set the container up without attaching to it, and compares the result with the plan.
-    pub(crate) async fn set_up(self) -> Result<SetUp, ContainerError> {
-        let Self { mut handle, plan, image } = self;
-        let program = verify::command_line(&plan, &image).into_iter().next().unwrap_or_default();
-        let set_up = async {
-            let made = handle.engine.set_up_container(handle.id.as_str()).await;
-            made.map_err(|error| explain(error, &program, &plan, &handle.engine))?;
-            handle.verify_set_up(&plan, &image).await
-        };
-        match set_up.await {
-            Ok(state) => {
-                handle.watch(&state);
-                Ok(SetUp { handle, plan, program })
+                Ok(SetUp { handle, plan, program, stdin, output })
             }
             Err(error) => Err(handle.give_up(error).await),
         }
@@ -177,7 +147,12 @@ impl Created {
     }
 }
 
-impl Attached {
+impl SetUp {
+    /// What the container is known by; its process does not run yet.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// What the process will read.
     pub(crate) fn stdin(&mut self) -> &mut Stdin {
         &mut self.stdin
@@ -205,15 +180,6 @@ impl Attached {
     /// Removes it.
     pub(crate) async fn remove(self) -> Result<(), EngineError> {
         self.handle.remove().await
-    }
-}
-
-impl SetUp {
-    /// Starts the process.
-    pub(crate) async fn start(self) -> Result<Handle, ContainerError> {
-        let Self { handle, plan, program } = self;
-        handle.start(&plan, &program).await?;
-        Ok(handle)
     }
 }
 
@@ -364,6 +330,20 @@ impl Handle {
         Ok(())
     }
 
+    /// Has the engine set the container up. Gives what a terminal reads, and what the container writes; nothing of either if it is detached.
+    async fn streams(&self, plan: &ContainerPlan) -> Result<(Option<Stdin>, Output), EngineError> {
+        let id = self.id.as_str();
+        if plan.detachment.is_detached() {
+            self.engine.set_up_container(id).await?;
+            return Ok((None, Output::new(futures_util::stream::empty())));
+        }
+        match plan.terminal {
+            // A terminal has one connection, both ways.
+            Some(_) => self.engine.attach_terminal(id).await.map(|(keys, screen)| (Some(keys), screen)),
+            None => self.engine.attach_output(id).await.map(|output| (None, output)),
+        }
+    }
+
     /// What the process will read, where it is `planned` to read anything.
     async fn stdin(&self, planned: bool) -> Result<Stdin, EngineError> {
         if planned {
@@ -440,7 +420,7 @@ impl Handle {
     /// Removes a container whose launch failed. When that fails too, it is found by its labels.
     async fn give_up(&self, error: ContainerError) -> ContainerError {
         if let Err(left) = self.remove().await {
-            tracing::warn!(container = %self.name, error = %left, "left behind; a sweep removes it");
+            tracing::warn!(container = %self.name, error = %left, "not removed; the next sweep removes it");
         }
         error
     }

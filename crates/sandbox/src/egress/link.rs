@@ -9,7 +9,7 @@ use crate::reap::Labels;
 
 use super::subnet::Subnet;
 use super::trust::{self, TrustFiles};
-use super::{Endpoint, ProxyError, Remains, network};
+use super::{EgressResources, Endpoint, ProxyError, network};
 
 /// Closes the hole that an IPv6 link-local address of the host's bridge would be.
 const TASK_SYSCTLS: [(&str, &str); 2] =
@@ -19,32 +19,32 @@ const TASK_SYSCTLS: [(&str, &str); 2] =
 #[derive(Debug)]
 pub(super) struct Link {
     subnet: Subnet,
-    remains: Remains,
+    resources: EgressResources,
     /// The egress network.
     egress: String,
 }
 
 impl Link {
-    /// Makes the networks that `remains` names. On an error some may be there.
-    pub(super) async fn create(remains: &Remains, labels: &Labels) -> Result<Self, ProxyError> {
-        let engine = &remains.engine;
-        let own = remains.own_egress.as_deref();
+    /// Makes the networks that `resources` names. On an error some may be there.
+    pub(super) async fn create(resources: &EgressResources, labels: &Labels) -> Result<Self, ProxyError> {
+        let engine = &resources.engine;
+        let own = resources.own_egress.as_deref();
         let (subnet, egress) = tokio::join!(
-            network::create_task_network(engine, remains.network.clone(), labels),
+            network::create_task_network(engine, resources.network.clone(), labels),
             network::create_own_egress(engine, own, labels),
         );
         let subnet = subnet?;
         egress?;
         Ok(Self {
             subnet,
-            remains: remains.clone(),
+            resources: resources.clone(),
             egress: own.map_or_else(|| network::egress_name(labels.owner()), str::to_owned),
         })
     }
 
     /// What there is to remove.
-    pub(super) fn remains(&self) -> &Remains {
-        &self.remains
+    pub(super) fn resources(&self) -> &EgressResources {
+        &self.resources
     }
 
     /// What the task's container has to be given.
@@ -76,6 +76,6 @@ impl Link {
     }
 
     fn attachment(&self, address: Ipv4Addr) -> Attachment {
-        Attachment { network: self.remains.network.clone(), address: Some(address) }
+        Attachment { network: self.resources.network.clone(), address: Some(address) }
     }
 }

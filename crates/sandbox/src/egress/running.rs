@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::proxy::{Answer, ChannelHandle, Order};
 use super::relay::Relay;
-use super::remains::Remains;
+use super::resources::EgressResources;
 use super::{ProxyError, ShieldState};
 
 /// How long a proxy may take to finish what it does and to end: it drains for two seconds, and may have thousands of records to write.
@@ -28,7 +28,7 @@ pub(crate) struct RunningProxy {
     shield: watch::Receiver<ShieldState>,
     ended: watch::Receiver<Option<String>>,
     policy: Arc<PolicyInForce>,
-    remains: Remains,
+    resources: EgressResources,
     /// Streams to the host end with it.
     _relay: Option<Relay>,
 }
@@ -38,13 +38,13 @@ impl RunningProxy {
     pub(super) fn new(
         channel: ChannelHandle,
         relay: Option<Relay>,
-        remains: Remains,
+        resources: EgressResources,
         policy: Allowlist,
     ) -> (Self, mpsc::UnboundedReceiver<Record>) {
         let ChannelHandle { orders, shield, questions, ended } = channel;
         let policy =
             Arc::new(PolicyInForce { setting: tokio::sync::Mutex::default(), policy: policy.into() });
-        (Self { orders, shield, ended, policy, remains, _relay: relay }, questions)
+        (Self { orders, shield, ended, policy, resources, _relay: relay }, questions)
     }
 
     /// Speaks to the proxy while it serves. It does not keep the proxy alive.
@@ -55,11 +55,11 @@ impl RunningProxy {
 
     /// Ends the proxy and removes its container and its network. The task's container must be gone before.
     pub(crate) async fn close(self) -> Result<(), ProxyError> {
-        let Self { orders, mut ended, remains, _relay, .. } = self;
+        let Self { orders, mut ended, resources, _relay, .. } = self;
         drop(orders);
         // When the time is over the container is killed; the last records of a proxy that hangs are lost then.
         let _ = timeout(END, ended.wait_for(Option::is_some)).await;
-        remains.remove().await
+        resources.remove().await
     }
 }
 

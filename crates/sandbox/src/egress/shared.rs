@@ -28,7 +28,9 @@ use super::link::Link;
 use super::proxy::{self, ChannelHandle, ProxyPlacement};
 use super::relay::{GateAccess, HostPaths, Relay};
 use super::trust::{TrustFiles, TrustStore};
-use super::{Opening, ProxyError, Remains, RunningProxy, leftovers, network, questions, resolver};
+use super::{
+    EgressResources, PendingEgress, ProxyError, RunningProxy, network, questions, resolver, shared_cleanup,
+};
 
 /// How long a proxy serves without a sign of its owner, which gives one every other second.
 const OWNER_TIMEOUT_MS: u64 = 15_000;
@@ -60,7 +62,7 @@ impl Egress {
         config: &SandboxConfig,
         labels: Labels,
     ) -> Result<Self, ProxyError> {
-        let lock_path = leftovers::lock_path(config);
+        let lock_path = shared_cleanup::lock_path(config);
         let files = blocking({
             let config = config.clone();
             move || Ok((RootAuthority::load_or_create(&config.state_dir)?, StaticProgram::proxy(&config)?))
@@ -84,20 +86,20 @@ impl Egress {
         let ((root, image), lock, upstream) = match all.await {
             Ok(all) => all,
             Err(error) => {
-                if let Err(left) = leftovers::remove_unused_network(engine, config, &labels).await {
-                    tracing::warn!(error = %left, "the egress network is left behind; a sweep removes it");
+                if let Err(left) = shared_cleanup::remove_unused_network(engine, config, &labels).await {
+                    tracing::warn!(error = %left, "the egress network was not removed; the next sweep removes it");
                 }
                 return Err(error);
             }
         };
-        let trust = TrustStore::new(&leftovers::trust_folder(config), &root);
+        let trust = TrustStore::new(&shared_cleanup::trust_folder(config), &root);
         let host =
             HostPaths { state_dir: config.state_dir.clone(), engine: config.engine.socket().to_owned() };
         let inner = Inner { engine: engine.clone(), root, trust, image, upstream, host, labels };
         Ok(Self { inner: Arc::new(inner), lock_path, in_use: Mutex::new(Some(lock)) })
     }
 
-    /// Makes the network of the execution `id` and says how to attach to it; the proxy starts when the opening is polled.
+    /// Makes the network of the execution `id` and says how to attach to it; the proxy starts when its future is polled.
     /// `image_id` is the image of the task, whose tools are made to trust the proxy.
     pub(crate) async fn open(
         &self,
@@ -106,7 +108,7 @@ impl Egress {
         config: &NetworkSandboxConfig,
         image_id: &str,
         log: LogSink,
-    ) -> Result<Opening, ProxyError> {
+    ) -> Result<PendingEgress, ProxyError> {
         let trust = self.inner.trust.of_image(&self.inner.engine, image_id, labels);
         Box::pin(self.open_with(trust, id, labels, config, log)).await
     }
@@ -118,7 +120,7 @@ impl Egress {
         labels: &Labels,
         config: &NetworkSandboxConfig,
         log: LogSink,
-    ) -> Result<Opening, ProxyError> {
+    ) -> Result<PendingEgress, ProxyError> {
         self.open_with(self.inner.trust.of_builds(), id, labels, config, log).await
     }
 
@@ -129,19 +131,19 @@ impl Egress {
         labels: &Labels,
         config: &NetworkSandboxConfig,
         log: LogSink,
-    ) -> Result<Opening, ProxyError> {
-        let remains = Remains::named(&self.inner.engine, labels.owner(), id);
-        let (link, trust) = match tokio::join!(Link::create(&remains, labels), trust) {
+    ) -> Result<PendingEgress, ProxyError> {
+        let resources = EgressResources::named(&self.inner.engine, labels.owner(), id);
+        let (link, trust) = match tokio::join!(Link::create(&resources, labels), trust) {
             (Ok(link), Ok(trust)) => (link, trust),
             (Err(error), _) | (_, Err(error)) => {
-                discard(&remains).await;
+                discard(&resources).await;
                 return Err(error);
             }
         };
         let relay = match Relay::start(&self.inner.host, config.host_services()).await {
             Ok(relay) => relay,
             Err(error) => {
-                discard(&remains).await;
+                discard(&resources).await;
                 return Err(error);
             }
         };
@@ -158,7 +160,7 @@ impl Egress {
             relay,
             log,
         };
-        Ok(Opening { endpoint, proxy: start.run().boxed(), remains })
+        Ok(PendingEgress { endpoint, proxy: start.run().boxed(), resources })
     }
 
     /// Removes the egress network unless another instance uses it. May be called more than once.
@@ -182,9 +184,9 @@ impl Inner {
         relay: Option<&Relay>,
         labels: &Labels,
     ) -> Result<Running, ProxyError> {
-        let remains = link.remains();
+        let resources = link.resources();
         let placement = ProxyPlacement {
-            name: remains.container.clone(),
+            name: resources.container.clone(),
             image: &self.image,
             networks: link.proxy_networks(),
             reach: Reach::of(link.listen().address, &self.upstream),
@@ -192,9 +194,9 @@ impl Inner {
         };
         let plan = proxy::proxy_plan(placement, labels);
         let started = proxy::start(&self.engine, &plan).await;
-        let shared = remains.own_egress.is_none();
+        let shared = resources.own_egress.is_none();
         if started.is_err() && shared && network::restore_egress(&self.engine, &self.labels).await? {
-            remains.remove_container().await?;
+            resources.remove_container().await?;
             return proxy::start(&self.engine, &plan).await;
         }
         started
@@ -238,12 +240,12 @@ struct Start {
 
 impl Start {
     async fn run(self) -> Result<RunningProxy, ProxyError> {
-        let remains = self.link.remains().clone();
+        let resources = self.link.resources().clone();
         let is_audited = self.config.is_audited();
         let (allowlist, asking) = (self.config.allowlist().clone(), self.config.asking().cloned());
         let served = async {
             let (channel, relay) = self.serve().await?;
-            let (proxy, asked) = RunningProxy::new(channel, relay, remains.clone(), allowlist);
+            let (proxy, asked) = RunningProxy::new(channel, relay, resources.clone(), allowlist);
             if let Some(asking) = asking {
                 tokio::spawn(questions::serve(asked, proxy.control(), asking).in_current_span());
             }
@@ -257,8 +259,8 @@ impl Start {
             Err(error) => {
                 // The network stays for now: the task's container may be on it. What cannot be removed here is found by its
                 // labels, and the reason for the failure is worth more than that of the removal.
-                if let Err(removal) = remains.remove_container().await {
-                    tracing::warn!(error = %removal, container = %remains.container, "a proxy could not be removed");
+                if let Err(removal) = resources.remove_container().await {
+                    tracing::warn!(error = %removal, container = %resources.container, "a proxy could not be removed");
                 }
                 Err(error)
             }
@@ -275,9 +277,9 @@ impl Start {
 }
 
 /// Removes what is there of an execution that failed. Why it failed is worth more than that something is left, which is found by its labels.
-async fn discard(remains: &Remains) {
-    if let Err(removal) = remains.remove().await {
-        tracing::warn!(error = %removal, network = %remains.network, "left behind; a sweep removes it");
+async fn discard(resources: &EgressResources) {
+    if let Err(removal) = resources.remove().await {
+        tracing::warn!(error = %removal, network = %resources.network, "not removed; the next sweep removes it");
     }
 }
 

@@ -56,8 +56,6 @@ pub enum RunError {
     #[error("run `{0}` is created, but not started")]
     NotStarted(RunName),
     /// Its process has not ended in time. It goes on.
-    ///
-    /// Counterpart of the `TimeoutError` of `Sandbox.wait_for_exit` of terok-sandbox.
     #[error("run `{run}` has not ended within {after:?}; it goes on")]
     StillRunning {
         /// The run.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::spec::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Mount, Network, ResourceLimits, Runtime,
-    SshSigner,
+    attached_settings, launch_settings,
 };
 use sandbox_files::host_path::Resolver;
 use sandbox_workspace::Protection;
@@ -43,6 +43,14 @@ pub enum Workspace {
 }
 
 /// What all commands of an [`Executor`](crate::executor::Executor) have in common.
+///
+/// All commands of a container share its proxy. The timeout of the limits is that of each command that has none of its own; all else is for the
+/// container, the supervisor's few processes included: one, and one more for each running command. For limits of one command see
+/// [`ExecOptions`](crate::executor::ExecOptions). PID 1 is always the sandbox's own: `init` of the isolation has no meaning here.
+///
+/// A mount that is protected is looked through when a container has ended: see [`ExecResult::tampered`](crate::executor::ExecResult::tampered).
+/// One that is copy-on-write belongs to the executor as long as its container exists, and is refused with [`ExecutorMode::Fresh`], where several
+/// containers would write in one copy. With a workspace, that is the working directory unless another is given.
 #[derive(Debug, Clone)]
 pub struct ExecutorConfig {
     pub(super) launch: Launch,
@@ -74,37 +82,14 @@ impl ExecutorConfig {
         }
     }
 
-    /// How commands are confined. Default [`Isolation::untrusted`]. PID 1 is always the sandbox's own: `init` has no meaning here.
-    #[must_use]
-    pub fn isolation(mut self, isolation: Isolation) -> Self {
-        self.launch.isolation = isolation;
-        self
-    }
+    launch_settings!(
+        limits: "[`ResourceLimits::untrusted`](crate::ResourceLimits::untrusted)",
+        isolation: "[`Isolation::untrusted`](crate::Isolation::untrusted)"
+    );
 
-    /// How much they may use. Default [`ResourceLimits::untrusted`]. The timeout is that of each command that has none of its own; all else
-    /// is for the container, the supervisor's few processes included: one, and one more for each running command.
-    /// For limits of one command see [`ExecOptions`](crate::executor::ExecOptions).
-    #[must_use]
-    pub fn limits(mut self, limits: ResourceLimits) -> Self {
-        self.launch.limits = limits;
-        self
-    }
+    attached_settings!();
 
-    /// What they may reach. Default nothing. With [`Network::Sandboxed`], all commands of a container share its proxy.
-    #[must_use]
-    pub fn network(mut self, network: Network) -> Self {
-        self.launch.network = network;
-        self
-    }
-
-    /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is kept.
-    #[must_use]
-    pub fn network_log_dir(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.launch.network_log_dir = Some(dir.into());
-        self
-    }
-
-    /// What they work on; with a workspace, it is also the working directory, unless another is given. Default none.
+    /// What they work on. Default none.
     #[must_use]
     pub fn workspace(mut self, workspace: Workspace) -> Self {
         self.workspace = workspace;
@@ -115,29 +100,6 @@ impl ExecutorConfig {
     #[must_use]
     pub fn protection(mut self, protection: Protection) -> Self {
         self.protection = Some(protection);
-        self
-    }
-
-    /// Adds a mount. One that is protected is looked through when a container has ended: see
-    /// [`ExecResult::tampered`](crate::executor::ExecResult::tampered). One that is copy-on-write belongs to the executor as long as its container
-    /// exists, and is refused with [`ExecutorMode::Fresh`], where several containers would write in one copy.
-    #[must_use]
-    pub fn mount(mut self, mount: Mount) -> Self {
-        self.launch.mounts.push(mount);
-        self
-    }
-
-    /// The variables of the container. Default none. They are in the container's configuration: all that may ask the engine can read them.
-    #[must_use]
-    pub fn env(mut self, env: ContainerEnv) -> Self {
-        self.launch.env = env;
-        self
-    }
-
-    /// The working directory of commands that have none of their own. Default `/workspace` where there is one, else the image's.
-    #[must_use]
-    pub fn working_dir(mut self, dir: impl Into<String>) -> Self {
-        self.launch.working_dir = Some(dir.into());
         self
     }
 
@@ -153,13 +115,6 @@ impl ExecutorConfig {
     #[must_use]
     pub fn output_limit(mut self, bytes: usize) -> Self {
         self.output_limit = bytes;
-        self
-    }
-
-    /// Gives the container an SSH agent that signs git's commits, and nothing else unless the signer says so. Default none.
-    #[must_use]
-    pub fn ssh_signer(mut self, signer: SshSigner) -> Self {
-        self.launch.ssh_signer = Some(Box::new(signer));
         self
     }
 

@@ -14,10 +14,10 @@ use crate::spec::{InvalidSpec, Mount};
 use crate::task::resolver;
 use sandbox_workspace::{Findings, GitChanges};
 
-use super::aftermath::Aftermath;
 use super::command::request;
 use super::router::CommandState;
 use super::session::{Ran, Session, Work};
+use super::teardown::Teardown;
 use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorMode};
 
 /// Runs untrusted commands, in one container or one for each.
@@ -54,7 +54,7 @@ pub struct Executor {
     config: ExecutorConfig,
     /// `None` where a launcher has its own.
     supervisor: Option<Mount>,
-    aftermath: Arc<Aftermath>,
+    teardown: Arc<Teardown>,
     /// The container of [`ExecutorMode::Reuse`]. Held while one is made: a command that comes meanwhile waits for it rather than make another.
     session: Mutex<Option<Arc<Session>>>,
 }
@@ -66,12 +66,7 @@ impl Executor {
             Some(_) => None,
             None => Some(unreadable(shared.config(), config.launch.isolation.runtime)?),
         };
-        Ok(Self {
-            config,
-            supervisor,
-            aftermath: Arc::new(Aftermath::new(shared)),
-            session: Mutex::new(None),
-        })
+        Ok(Self { config, supervisor, teardown: Arc::new(Teardown::new(shared)), session: Mutex::new(None) })
     }
 
     /// Runs a command and waits for its end. Many can run at once: each needs one process for its supervision in addition to its own, out of
@@ -96,7 +91,7 @@ impl Executor {
             output_limit: self.config.output_limit,
         };
         let result = Box::pin(self.perform(work)).await?;
-        let Findings { tampered, git, .. } = self.aftermath.take_findings();
+        let Findings { tampered, git, .. } = self.teardown.take_findings();
         Ok(ExecResult { tampered, git, ..result })
     }
 
@@ -168,8 +163,8 @@ impl Executor {
             Some(session) => session.close().await,
             None => Ok(()),
         };
-        closed.and(self.aftermath.finish().await)?;
-        Ok(self.aftermath.take_findings())
+        closed.and(self.teardown.finish().await)?;
+        Ok(self.teardown.take_findings())
     }
 
     /// A file is there whole, or it is an error.
@@ -201,7 +196,7 @@ impl Executor {
     }
 
     async fn open(&self) -> Result<Session, SandboxError> {
-        Session::open(&self.aftermath, &self.config.launch, self.supervisor.as_ref())
+        Session::open(&self.teardown, &self.config.launch, self.supervisor.as_ref())
             .await
             .map_err(SandboxError::or_engine_not_running)
     }
@@ -215,7 +210,7 @@ impl Executor {
         if let Some(ended) = current.take() {
             ended.close().await?;
         }
-        self.aftermath.settled().await;
+        self.teardown.settled().await;
         let session = Arc::new(self.open().await?);
         *current = Some(Arc::clone(&session));
         Ok(session)

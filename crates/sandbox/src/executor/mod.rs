@@ -1,10 +1,9 @@
 //! Several commands in one container, or one container for each: the executor.
 //!
 //! `session` is a container whose first process is the supervisor (see the crate `sandbox-inside`); `router` keeps what arrives from it apart
-//! by command; `execute` runs one command on it; `aftermath` removes containers and keeps tampered paths; `config` and `command` are what
+//! by command; `execute` runs one command on it; `teardown` removes containers and keeps tampered paths; `config` and `command` are what
 //! a caller says, `result` what he gets; `guide.md` is for those who come from another executor.
 
-mod aftermath;
 mod command;
 mod config;
 mod execute;
@@ -14,6 +13,7 @@ mod fuzzed;
 mod result;
 mod router;
 mod session;
+mod teardown;
 
 pub use command::{ExecCommand, ExecOptions};
 pub use config::{ExecutorConfig, ExecutorMode, Workspace};

@@ -14,9 +14,9 @@ use crate::program::SUPERVISE;
 use crate::spec::{Launch, Mount};
 use crate::task::{ProcessInput, Program, Started, start};
 
-use super::aftermath::{ActiveContainer, Aftermath};
 use super::feed::feed;
 use super::router::{CommandSlot, CommandState, OutputRouter};
+use super::teardown::{ActiveContainer, Teardown};
 
 /// How long the supervisor may take to serve.
 const READY: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A container whose first process is the supervisor.
 #[derive(Debug)]
 pub(super) struct Session {
-    aftermath: Arc<Aftermath>,
+    teardown: Arc<Teardown>,
     /// What has to be removed; `None` once that has begun. Locked for single operations only.
     active: Mutex<Option<ActiveContainer>>,
     handle: Arc<dyn ProgramControl>,
@@ -56,22 +56,21 @@ pub(super) struct Work {
 impl Session {
     /// Makes the container and waits until its supervisor serves.
     pub(super) async fn open(
-        aftermath: &Arc<Aftermath>,
+        teardown: &Arc<Teardown>,
         launch: &Launch,
         supervisor: Option<&Mount>,
     ) -> Result<Self, SandboxError> {
         let program = Program {
             entrypoint: Some(SUPERVISE.map(str::to_owned).to_vec()),
-            command: Vec::new(),
             mounts: supervisor.cloned().into_iter().collect(),
-            terminal: None,
+            ..Program::default()
         };
         let Started { program, proxy, hold, agent, .. } =
-            Box::pin(start(&aftermath.shared, launch, program, ProcessInput::Written)).await?;
+            Box::pin(start(&teardown.shared, launch, program, ProcessInput::Written)).await?;
         let LaunchedProgram { stdin, output, control: handle } = program;
         let (frames, receiver) = mpsc::unbounded_channel();
         let session = Self {
-            aftermath: Arc::clone(aftermath),
+            teardown: Arc::clone(teardown),
             active: Mutex::new(Some(ActiveContainer { handle: Arc::clone(&handle), proxy, hold, agent })),
             handle,
             router: Arc::new(OutputRouter::new()),
@@ -146,7 +145,7 @@ impl Session {
         let Some(active) = self.active() else {
             return Ok(());
         };
-        self.aftermath.begin(active).await.unwrap_or(Err(SandboxError::TeardownFailed))
+        self.teardown.begin(active).await.unwrap_or(Err(SandboxError::TeardownFailed))
     }
 
     fn active(&self) -> Option<ActiveContainer> {
@@ -159,7 +158,7 @@ impl Drop for Session {
     /// is done by label.
     fn drop(&mut self) {
         if let Some(active) = self.active() {
-            drop(self.aftermath.begin(active));
+            drop(self.teardown.begin(active));
         }
     }
 }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use crate::container::{Attached, ContainerPlan, Created, Detachment, PlannedNetwork, Running};
+use crate::container::{ContainerPlan, Created, Detachment, PlannedNetwork, Running, SetUp};
 use crate::context::Shared;
-use crate::egress::{self, Opening, RunningProxy};
+use crate::egress::{self, PendingEgress, RunningProxy};
 use crate::error::SandboxError;
 use crate::network_log::LogSink;
 use crate::reap::Role;
@@ -57,20 +57,20 @@ impl Steps {
         };
         let labels = shared.labels("");
         let egress = shared.egress().await?;
-        let Opening { endpoint, proxy, remains } =
+        let PendingEgress { endpoint, proxy, resources } =
             Box::pin(egress.open_for_build(&id, &labels, network, log)).await?;
-        let (holder, proxy) = tokio::join!(hold(shared, &id, &image, endpoint.network.clone()), proxy);
-        let (holder, proxy) = task::pair(holder, proxy, &remains, Attached::remove).await?;
+        let holder = hold(shared, &id, &image, endpoint.network.clone());
+        let (holder, proxy) = task::both(holder, proxy, &resources, SetUp::remove).await?;
         let holder = match holder.start().await {
             Ok(holder) => holder,
             Err(error) => {
-                task::log_leftover(task::close(proxy).await);
+                task::log_leftover(proxy.close().await);
                 return Err(error.into());
             }
         };
         Ok(Self {
             holder,
-            proxy,
+            proxy: Some(proxy),
             dns: endpoint.network.dns.unwrap_or(NO_SERVER),
             trust: endpoint
                 .mounts
@@ -99,9 +99,9 @@ async fn hold(
     id: &ObjectId,
     image: &str,
     network: PlannedNetwork,
-) -> Result<Attached, SandboxError> {
+) -> Result<SetUp, SandboxError> {
     let plan = plan(shared, id, image, network);
-    Ok(Created::create(shared.engine()?, &plan).await?.attach().await?)
+    Ok(Created::create(shared.engine()?, &plan).await?.set_up().await?)
 }
 
 /// A proxy that never gets its start document: it reads its stdin until that ends.

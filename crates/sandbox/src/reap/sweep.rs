@@ -163,7 +163,7 @@ async fn remove(engine: &Engine, stale: Vec<Found>) -> (SweepReport, Option<Engi
                 }
                 (Ok(()), ObjectKind::Network) => report.networks.push(found.name),
                 (Err(error), _) => {
-                    tracing::warn!(%error, object = %found.name, "left behind");
+                    tracing::warn!(%error, object = %found.name, "not removed; the next sweep removes it");
                     report.failed.push(found.name);
                     first_error.get_or_insert(error);
                 }

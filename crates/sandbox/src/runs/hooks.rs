@@ -20,8 +20,6 @@ type Callback = Arc<dyn Fn(RunName) -> BoxFuture<'static, Result<(), HookError>>
 /// [`Runs::wait_for_exit`](crate::runs::Runs::wait_for_exit) that saw the end or by [`Runs::stop`](crate::runs::Runs::stop). Only the sandbox that
 /// created the run knows the callbacks; when its process ends, they are not called any more.
 ///
-/// Counterpart of `LifecycleHooks` of terok-sandbox.
-///
 /// ```
 /// use sandbox::runs::LifecycleHooks;
 ///
@@ -57,20 +55,12 @@ macro_rules! setters {
 impl LifecycleHooks {
     setters! {
         /// Called before anything is made.
-        ///
-        /// Counterpart of `LifecycleHooks.pre_start` of terok-sandbox.
         pre_start,
         /// Called when the process was started.
-        ///
-        /// Counterpart of `LifecycleHooks.post_start` of terok-sandbox.
         post_start,
         /// Called when [`Runs::stream_logs`](crate::runs::Runs::stream_logs) first saw that the run is ready.
-        ///
-        /// Counterpart of `LifecycleHooks.post_ready` of terok-sandbox.
         post_ready,
         /// Called when the run has ended, or its launch was rolled back.
-        ///
-        /// Counterpart of `LifecycleHooks.post_stop` of terok-sandbox.
         post_stop,
     }
 

@@ -11,16 +11,12 @@ use crate::container::{Chunk, ProgramControl, ProgramLog};
 use sandbox_podman::EngineError;
 
 /// What a run's output says when its set-up is done, unless you agree on something else with your image.
-///
-/// Counterpart of `READY_MARKER` of terok-sandbox.
 pub const READY_MARKER: &str = ">> init complete";
 
 /// The longest line that is looked at; a longer one is looked at in pieces.
 const LONGEST: usize = 64 << 10;
 
 /// What the output of a run came to.
-///
-/// Counterpart of the boolean result of `Sandbox.stream_logs` of terok-sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

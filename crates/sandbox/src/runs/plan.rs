@@ -1,22 +1,19 @@
-//! From a run's specification to the plan of its container. Pure.
+//! From a run's specification to the plan of its container, and from the engine's errors back to the specification. Pure.
 
-use crate::container::{ContainerError, ContainerPlan, Detachment};
+use crate::container::{ContainerError, Detachment};
 use crate::error::SandboxError;
-use crate::reap::{Labels, Role};
 use crate::spec::{Device, GpuRequest, RunSpec};
+use crate::task::Detached;
 
 /// The engine's name of a run.
 pub(super) fn container_name(prefix: &str, run: &str) -> String {
     format!("{prefix}-run-{run}")
 }
 
-/// What a run's container has that a command's, planned as `plan`, has not.
-pub(super) fn detached(plan: ContainerPlan, spec: &RunSpec, name: String, labels: &Labels) -> ContainerPlan {
-    ContainerPlan {
+/// What a run's container has that a command's has not.
+pub(super) fn detached(spec: &RunSpec, name: String) -> Detached {
+    Detached {
         name,
-        labels: labels.with_role(Role::Run),
-        // The process at the other end would have to stay.
-        stdin: false,
         detachment: Detachment {
             log_limit: Some(spec.log_limit.bytes()),
             annotations: spec
@@ -26,13 +23,12 @@ pub(super) fn detached(plan: ContainerPlan, spec: &RunSpec, name: String, labels
                 .collect(),
             sharing: spec.mounted().map(|volume| (volume.container_path.clone(), volume.sharing)).collect(),
         },
-        ..plan
     }
 }
 
-/// The same error in the words of the specification: a caller who asked for graphics processors knows nothing of devices. An error about
-/// a device that the caller named himself is left as it is.
-pub(super) fn in_words_of(spec: &RunSpec, error: SandboxError) -> SandboxError {
+/// Names the field of the specification that `error` is about: graphics processors that were asked for are devices to the engine. An error
+/// about a device that the caller named stays as it is.
+pub(super) fn describe_error(spec: &RunSpec, error: SandboxError) -> SandboxError {
     match (error, &spec.gpus) {
         (
             SandboxError::Container(ContainerError::Unsupported {
@@ -53,7 +49,7 @@ pub(super) fn in_words_of(spec: &RunSpec, error: SandboxError) -> SandboxError {
 /// Whether `problem` is about a device of the request. One that names no device is, unless the isolation has described devices of its own.
 fn is_of(gpus: &GpuRequest, spec: &RunSpec, problem: &str) -> bool {
     let named = |device: &&Device| matches!(device, Device::Cdi(name) if names(problem, name));
-    let mut own = spec.isolation.devices.iter();
+    let mut own = spec.launch.isolation.devices.iter();
     let has_own = own.clone().any(|device| matches!(device, Device::Cdi(_)));
     !own.any(|device| named(&device)) && (!has_own || gpus.devices().iter().any(|device| named(&device)))
 }
@@ -71,8 +67,6 @@ fn names(text: &str, device: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::a_plan;
-    use crate::reap::InstanceLock;
     use crate::spec::{AnnotationKey, ByteSize, ImageTag, Isolation, Sharing, VolumeSpec};
 
     fn spec() -> RunSpec {
@@ -84,25 +78,21 @@ mod tests {
             .log_limit(ByteSize::mib(1))
     }
 
-    fn planned(spec: &RunSpec) -> ContainerPlan {
-        let state = tempfile::tempdir().unwrap();
-        let labels = Labels::new("sandbox", &InstanceLock::acquire(state.path()).unwrap(), "r-1");
-        detached(a_plan(), spec, container_name("sandbox", "r"), &labels)
+    fn planned(spec: &RunSpec) -> Detachment {
+        detached(spec, container_name("sandbox", "r")).detachment
     }
 
     #[test]
-    fn a_run_has_no_stdin_a_bounded_log_and_a_role_of_its_own() {
-        let plan = planned(&spec());
-        assert_eq!(plan.name, "sandbox-run-r");
-        assert_eq!(plan.labels.role(), Role::Run);
-        assert!(!plan.stdin);
-        assert_eq!(plan.detachment.log_limit, Some(1 << 20));
-        assert_eq!(plan.detachment.annotations, [("krun.cpus".to_owned(), "2".to_owned())].into());
+    fn a_run_has_a_name_a_bounded_log_and_its_annotations() {
+        let Detached { name, detachment } = detached(&spec(), container_name("sandbox", "r"));
+        assert_eq!(name, "sandbox-run-r");
+        assert_eq!(detachment.log_limit, Some(1 << 20));
+        assert_eq!(detachment.annotations, [("krun.cpus".to_owned(), "2".to_owned())].into());
     }
 
     #[test]
     fn only_what_is_mounted_gets_a_label() {
-        let labels = |spec: &RunSpec| planned(spec).detachment.sharing;
+        let labels = |spec: &RunSpec| planned(spec).sharing;
         assert_eq!(
             labels(&spec()),
             [
@@ -142,7 +132,7 @@ mod tests {
             (&with_own, devices, "no nvidia.com/gpu=10, nvidia.com/gpu=1", false),
             (&with_own, devices, "no CDI registry", false),
         ] {
-            let text = in_words_of(spec, refused(field, problem)).to_string();
+            let text = describe_error(spec, refused(field, problem)).to_string();
             let (field, hint) = if is_renamed { ("gpus", "nvidia-ctk") } else { (field, "use another") };
             let begins = format!("{field}: podman 5.4.2 {problem}; ");
             assert!(text.starts_with(&begins) && text.contains(hint), "{text}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::hooks::LifecycleHooks;
-use super::launch::{Live, Prepared};
+use super::launch::{Live, PreparedRun};
 use crate::container::ProgramControl;
 use crate::egress::ProxyControl;
 use crate::error::HookStage;
@@ -17,7 +17,7 @@ pub(super) enum Stage {
     /// One of its verbs is at work.
     Busy,
     /// Its container is there, and filled.
-    Created(Box<Prepared>),
+    Created(Box<PreparedRun>),
     /// Its process was started; it may have ended.
     Live(Box<Live>),
 }
@@ -64,7 +64,7 @@ impl Registry {
     pub(super) fn begin_start(
         &self,
         name: &RunName,
-    ) -> Result<(Reservation<'_>, Prepared, LifecycleHooks), RunError> {
+    ) -> Result<(Reservation<'_>, PreparedRun, LifecycleHooks), RunError> {
         let mut entries = self.entries();
         let entry = entries.get_mut(name).ok_or_else(|| RunError::NotStartable(name.clone()))?;
         match std::mem::replace(&mut entry.stage, Stage::Busy) {
@@ -110,7 +110,7 @@ impl Registry {
     pub(super) fn container(&self, name: &RunName) -> Option<String> {
         match self.entries().get(name).map(|entry| &entry.stage)? {
             Stage::Live(live) => Some(live.container.clone()),
-            Stage::Created(prepared) => Some(prepared.created.id().to_owned()),
+            Stage::Created(prepared) => Some(prepared.container().to_owned()),
             Stage::Busy => None,
         }
     }
@@ -119,7 +119,7 @@ impl Registry {
     pub(super) fn control(&self, name: &RunName) -> Option<ProxyControl> {
         match self.entries().get(name).map(|entry| &entry.stage)? {
             Stage::Live(live) => live.proxy.as_ref(),
-            Stage::Created(prepared) => prepared.proxy.as_ref(),
+            Stage::Created(prepared) => prepared.proxy(),
             Stage::Busy => None,
         }
         .map(crate::egress::RunningProxy::control)

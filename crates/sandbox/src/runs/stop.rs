@@ -12,8 +12,6 @@ use crate::reap;
 use crate::spec::RunName;
 
 /// What became of one run that was to be stopped.
-///
-/// Counterpart of `ContainerRemoveResult` of terok-sandbox, field by field.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StopResult {

@@ -26,7 +26,7 @@ use sandbox_podman::Owner;
 
 /// Containers that go on without us; [`Sandbox::runs`](crate::Sandbox::runs) gives it. Cloning is cheap: all clones do the same.
 ///
-/// Counterpart of the launch and life-cycle verbs of `Sandbox` of terok-sandbox; a table at the end lists what differs.
+/// Each verb is one step of a run's life, from its creation to its removal. A table at the end maps those of terok-sandbox.
 ///
 #[doc = include_str!("guide.md")]
 ///
@@ -35,15 +35,15 @@ use sandbox_podman::Owner;
 /// ```no_run
 /// use std::time::Duration;
 ///
-/// use sandbox::Sandbox;
 /// use sandbox::runs::{LifecycleHooks, RunName, RunSpec, VolumeSpec};
+/// use sandbox::{ByteSize, ResourceLimits, Sandbox};
 ///
 /// # async fn example(sandbox: Sandbox, image: sandbox::ImageTag) -> Result<(), Box<dyn std::error::Error>> {
 /// let name: RunName = "build-7".parse()?;
 /// let spec = RunSpec::new(name.clone(), image, ["sh", "-c", "./prepare && echo '>> init complete' && make"])
 ///     .volume(VolumeSpec::new("/srv/work/7", "/workspace"))
 ///     .working_dir("/workspace")
-///     .memory("4g".parse()?)
+///     .limits(ResourceLimits::default().memory(ByteSize::gib(4)))
 ///     .sealed();
 /// println!("$ {spec}");
 /// let hooks = LifecycleHooks::default().post_stop(async |name| Ok(println!("{name} is gone")));
@@ -74,8 +74,6 @@ impl Runs {
 
     /// Creates and starts a run. Returns when its process was started and `post_start` was called.
     ///
-    /// Counterpart of `Sandbox.run` of terok-sandbox.
-    ///
     /// # Errors
     ///
     /// As [`Runs::create`] and [`Runs::start`]. Nothing is left then.
@@ -88,14 +86,12 @@ impl Runs {
     /// Creates a run without starting it: calls `pre_start`, makes network, proxy and container, and copies the volumes of a sealed
     /// run. Files may be copied to it until [`Runs::start`].
     ///
-    /// Counterpart of `Sandbox.create` of terok-sandbox.
-    ///
     /// # Errors
     ///
     /// When the specification cannot be used, the name is taken, a hook fails, or the engine cannot do what is asked for. Nothing is left
     /// then, and `post_stop` was called if `pre_start` succeeded.
     pub async fn create(&self, spec: RunSpec, mut hooks: LifecycleHooks) -> Result<(), SandboxError> {
-        let resolver = task::resolver(self.shared.state_dir(), &spec.launch().mounts)?;
+        let resolver = task::resolver(self.shared.state_dir(), &spec.mounted_launch().mounts)?;
         let spec = spec.checked(&resolver)?;
         let name = spec.name.clone();
         let reservation = self.registry.reserve(&name)?;
@@ -117,8 +113,6 @@ impl Runs {
 
     /// Starts a run that this sandbox created, once what the kernel enforces for it was compared with its specification; then calls
     /// `post_start`.
-    ///
-    /// Counterpart of `Sandbox.start` of terok-sandbox.
     ///
     /// # Errors
     ///
@@ -142,8 +136,6 @@ impl Runs {
     /// `target` gets what is in `source`; folders on the way are made. Links in `source` are copied as links; access rights are kept, the
     /// set-id bits are not; everything belongs to root.
     ///
-    /// Counterpart of `Sandbox.copy_to` of terok-sandbox.
-    ///
     /// # Errors
     ///
     /// When there is no such run, `source` holds a socket, pipe or device, or more than 1 GiB of holes, or is changed meanwhile, or
@@ -160,8 +152,6 @@ impl Runs {
 
     /// Gives each line of a run's output, from the first that is kept on, to `ready_check`, until that says that the run is ready, the run
     /// ends, or `timeout` is over (`None`: as long as it takes). The first time that a run is ready, `post_ready` is called.
-    ///
-    /// Counterpart of `Sandbox.stream_logs` of terok-sandbox.
     ///
     /// # Errors
     ///
@@ -188,8 +178,6 @@ impl Runs {
 
     /// [`Runs::stream_logs`] until a line contains [`READY_MARKER`].
     ///
-    /// Counterpart of `Sandbox.stream_logs` of terok-sandbox without a check.
-    ///
     /// # Errors
     ///
     /// The same.
@@ -203,8 +191,6 @@ impl Runs {
 
     /// Waits for the end of a run, at most for `timeout` (`None`: as long as it takes). The first time that an end is seen, `post_stop`
     /// is called. The container stays until [`Runs::stop`].
-    ///
-    /// Counterpart of `Sandbox.wait_for_exit` of terok-sandbox.
     ///
     /// # Errors
     ///
@@ -231,8 +217,6 @@ impl Runs {
     /// Stops and removes runs, of this process or another, all at once: asks each process to end, kills it when its time is over, and
     /// removes container, proxy, network and folder. One result each, in the order of `names`; a run that is not there is removed. One
     /// that is just being created or started is not stopped ([`RunError::Busy`]).
-    ///
-    /// Counterpart of `Sandbox.stop` of terok-sandbox.
     pub async fn stop(&self, names: &[RunName]) -> Vec<StopResult> {
         let stops = names.iter().map(|name| stop::stop(&self.shared, &self.registry, name));
         futures_util::future::join_all(stops).await
@@ -270,8 +254,6 @@ impl Runs {
 
     /// The folder of a run on the host: `runs/<prefix>/<name>` below the state folder. It is made with the run and goes when the run is
     /// stopped; without a [`RunSpec::task_dir`] it holds the log of network events.
-    ///
-    /// Counterpart of `Sandbox.task_state_dir` of terok-sandbox.
     #[must_use]
     pub fn task_state_dir(&self, name: &RunName) -> PathBuf {
         task_dir::path(self.shared.state_dir(), self.shared.prefix(), name)
@@ -304,8 +286,6 @@ impl Runs {
     }
 
     /// Lowers the shield of a run with a sandboxed network for `time`, as [`Command::shield_down`](crate::Command::shield_down).
-    ///
-    /// Counterpart of `Sandbox.shield_down` of terok-sandbox.
     ///
     /// # Errors
     ///
@@ -375,6 +355,6 @@ async fn rolled_back(error: SandboxError, mut hooks: LifecycleHooks, name: &RunN
 
 async fn roll_back(live: Live) {
     if let Err(error) = live.remove().await {
-        tracing::warn!(%error, "a run whose launch failed is left behind; stop it by name");
+        tracing::warn!(%error, "a run whose launch failed was not removed; stop it by name");
     }
 }

@@ -1,4 +1,4 @@
-//! What is common to tasks and commands.
+//! What is common to everything that is launched: tasks, commands, executors and detached runs.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,97 @@ use super::{
     Seccomp, SshSigner, http_1, over_https, with_git_settings,
 };
 
+/// Builder methods of everything that is launched. A type says what its defaults of limits and isolation are.
+macro_rules! launch_settings {
+    (limits: $limits:literal, isolation: $isolation:literal) => {
+        /// The variables of the container. Default none. All that may ask the engine can read them.
+        #[must_use]
+        pub fn env(mut self, env: $crate::ContainerEnv) -> Self {
+            self.launch.env = env;
+            self
+        }
+
+        /// What the container may reach. Default nothing.
+        #[must_use]
+        pub fn network(mut self, network: $crate::Network) -> Self {
+            self.launch.network = network;
+            self
+        }
+
+        #[doc = concat!("How much it may use. Default: ", $limits, ".")]
+        #[must_use]
+        pub fn limits(mut self, limits: $crate::ResourceLimits) -> Self {
+            self.launch.limits = limits;
+            self
+        }
+
+        #[doc = concat!("How it is confined. Default: ", $isolation, ".")]
+        #[must_use]
+        pub fn isolation(mut self, isolation: $crate::Isolation) -> Self {
+            self.launch.isolation = isolation;
+            self
+        }
+
+        /// The working directory in the container. Default: the image's.
+        #[must_use]
+        pub fn working_dir(mut self, dir: impl Into<String>) -> Self {
+            self.launch.working_dir = Some(dir.into());
+            self
+        }
+    };
+}
+
+/// Builder methods of what is launched and ends with this process.
+macro_rules! attached_settings {
+    () => {
+        /// Adds a mount.
+        #[must_use]
+        pub fn mount(mut self, mount: $crate::Mount) -> Self {
+            self.launch.mounts.push(mount);
+            self
+        }
+
+        /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is kept. Each container adds at most 96 MiB
+        /// to each file: see [`NetworkLog`](crate::network::NetworkLog).
+        #[must_use]
+        pub fn network_log_dir(mut self, dir: impl Into<std::path::PathBuf>) -> Self {
+            self.launch.network_log_dir = Some(dir.into());
+            self
+        }
+
+        /// Calls `callback` with each entry of the network log and its line of the text log, in order, as it comes. It must not block: the
+        /// proxy serves nothing that cannot be reported.
+        #[must_use]
+        pub fn on_network_event(
+            mut self,
+            callback: impl Fn(&$crate::network_log::LogEntry, &str) + Send + Sync + 'static,
+        ) -> Self {
+            self.launch.on_network_event = Some($crate::spec::NetworkCallback(std::sync::Arc::new(callback)));
+            self
+        }
+
+        /// Gives it an SSH agent that signs git's commits, and nothing else unless the signer says so. Default none.
+        #[must_use]
+        pub fn ssh_signer(mut self, signer: $crate::spec::SshSigner) -> Self {
+            self.launch.ssh_signer = Some(Box::new(signer));
+            self
+        }
+
+        /// Who commits, where neither the image, nor the repository, nor a variable says otherwise. Default: git's own error.
+        #[must_use]
+        pub fn git_identity(mut self, identity: sandbox_workspace::GitIdentity) -> Self {
+            self.launch.git_identity = identity;
+            self
+        }
+    };
+}
+
+pub(crate) use {attached_settings, launch_settings};
+
 /// What every image for tasks starts with.
 const ENTRY_POINT: &str = "/usr/local/bin/sandbox-entrypoint";
 
-/// What is common to tasks and commands.
+/// What is common to everything that is launched.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     pub(crate) context: String,
@@ -106,6 +193,17 @@ impl Launch {
             Network::Sandboxed(config) => config.secret_replacements().surrogate_of(text).is_some(),
             Network::Disabled | Network::Unrestricted => false,
         }
+    }
+
+    /// Checks a command line, program first.
+    pub(crate) fn validate_command(&self, command: &[String]) -> Result<(), InvalidSpec> {
+        if command.first().is_none_or(String::is_empty) {
+            return Err(InvalidSpec::new("command", "is empty; name a program to run"));
+        }
+        if command.iter().any(|argument| argument.contains('\0')) {
+            return Err(InvalidSpec::new("command", "holds a NUL character"));
+        }
+        self.refuse_values_in("command", command)
     }
 
     /// Arguments are in every process list.

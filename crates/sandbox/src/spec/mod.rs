@@ -26,7 +26,7 @@ pub use isolation::{
     AppArmorProfile, Capability, Device, HostEntry, Isolation, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit,
     UlimitKind, UserNamespace,
 };
-pub(crate) use launch::Launch;
+pub(crate) use launch::{Launch, attached_settings, launch_settings};
 pub use limits::ResourceLimits;
 pub use network::{Network, NetworkSandboxConfig};
 pub(crate) use network_callback::NetworkCallback;

@@ -8,8 +8,6 @@ use crate::spec::InvalidSpec;
 /// Bytes of memory or of a disk: `512m`, `4g`, `1.5 GiB`, `1048576`. Units are powers of 1024, in either case, with or without `b` or
 /// `ib`.
 ///
-/// Counterpart of the text `RunSpec.memory` of terok-sandbox.
-///
 /// ```
 /// let memory: sandbox::ByteSize = "1.5g".parse()?;
 /// assert_eq!(memory, sandbox::ByteSize::mib(1536));
@@ -71,8 +69,6 @@ impl FromStr for ByteSize {
 }
 
 /// Processors in fractions of one: `2`, `0.5`. From 0.01 to 1024.
-///
-/// Counterpart of the text `RunSpec.cpus` of terok-sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Cpus(f64);
 

@@ -6,94 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sandbox_podman::TerminalSize;
-use sandbox_workspace::GitIdentity;
 
-use super::{
-    ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Mount, Network, NetworkCallback, OnStall,
-    ResourceLimits, SshSigner, Stall,
-};
+use super::{ImageTag, InvalidSpec, Launch, Mount, OnStall, Stall, attached_settings, launch_settings};
 use crate::agent::Agent;
-use crate::network_log::LogEntry;
-
-/// Builder methods that a [`TaskSpec`] and a [`CommandSpec`] share.
-macro_rules! launch_settings {
-    () => {
-        /// Adds a mount.
-        #[must_use]
-        pub fn mount(mut self, mount: Mount) -> Self {
-            self.launch.mounts.push(mount);
-            self
-        }
-
-        /// The variables of the container. Default none.
-        #[must_use]
-        pub fn env(mut self, env: ContainerEnv) -> Self {
-            self.launch.env = env;
-            self
-        }
-
-        /// What the container may reach. Default nothing.
-        #[must_use]
-        pub fn network(mut self, network: Network) -> Self {
-            self.launch.network = network;
-            self
-        }
-
-        /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is kept. Each execution adds at most 96 MiB
-        /// to each file: see [`NetworkLog`](crate::network::NetworkLog).
-        #[must_use]
-        pub fn network_log_dir(mut self, dir: impl Into<PathBuf>) -> Self {
-            self.launch.network_log_dir = Some(dir.into());
-            self
-        }
-
-        /// Calls `callback` with each entry of the network log and its line of the text log, in order, as it comes. It must not block: the
-        /// proxy serves nothing that cannot be reported.
-        #[must_use]
-        pub fn on_network_event(
-            mut self,
-            callback: impl Fn(&LogEntry, &str) + Send + Sync + 'static,
-        ) -> Self {
-            self.launch.on_network_event = Some(NetworkCallback(std::sync::Arc::new(callback)));
-            self
-        }
-
-        /// How much it may use. Default: no limits of ours.
-        #[must_use]
-        pub fn limits(mut self, limits: ResourceLimits) -> Self {
-            self.launch.limits = limits;
-            self
-        }
-
-        /// How it is confined. Default [`Isolation::agent`].
-        #[must_use]
-        pub fn isolation(mut self, isolation: Isolation) -> Self {
-            self.launch.isolation = isolation;
-            self
-        }
-
-        /// Gives it an SSH agent that signs git's commits, and nothing else unless the signer says so. Default none.
-        #[must_use]
-        pub fn ssh_signer(mut self, signer: SshSigner) -> Self {
-            self.launch.ssh_signer = Some(Box::new(signer));
-            self
-        }
-
-        /// Who commits, where neither the image, nor the repository, nor a variable says otherwise. Default: git's own error.
-        #[must_use]
-        pub fn git_identity(mut self, identity: GitIdentity) -> Self {
-            self.launch.git_identity = identity;
-            self
-        }
-
-        /// The working directory in the container. Default: the image's.
-        #[must_use]
-        pub fn working_dir(mut self, dir: impl Into<String>) -> Self {
-            self.launch.working_dir = Some(dir.into());
-            self
-        }
-    };
-}
 
 /// A headless agent, Claude Code unless another is named, in a container, with a session that survives it.
 #[derive(Debug, Clone)]
@@ -131,7 +46,9 @@ impl TaskSpec {
         }
     }
 
-    launch_settings!();
+    launch_settings!(limits: "no limits of ours", isolation: "[`Isolation::agent`](crate::Isolation::agent)");
+
+    attached_settings!();
 
     /// The agent. Default Claude Code. Another keeps its state in a folder of its name in `session_dir`, and its variables say so; a folder with
     /// the session of one agent is refused to another.
@@ -294,7 +211,9 @@ impl CommandSpec {
         }
     }
 
-    launch_settings!();
+    launch_settings!(limits: "no limits of ours", isolation: "[`Isolation::agent`](crate::Isolation::agent)");
+
+    attached_settings!();
 
     /// Gives the command a terminal of this size, in characters: its stdin, stdout and stderr. What it writes is one stream, stdout, with the
     /// sequences that a terminal obeys; `TERM` is the caller's to set. Default: none.
@@ -305,13 +224,7 @@ impl CommandSpec {
     }
 
     pub(crate) fn validate(&self) -> Result<(), InvalidSpec> {
-        if self.command.first().is_none_or(String::is_empty) {
-            return Err(InvalidSpec::new("command", "is empty; name a program to run"));
-        }
-        if self.command.iter().any(|argument| argument.contains('\0')) {
-            return Err(InvalidSpec::new("command", "holds a NUL character"));
-        }
-        self.launch.refuse_values_in("command", &self.command)?;
+        self.launch.validate_command(&self.command)?;
         self.launch.validate()
     }
 }
@@ -323,7 +236,10 @@ mod tests {
     use sandbox_credentials::{MaskedSecret, Preset, SecretValue, prepare_secrets};
 
     use super::*;
-    use crate::spec::{ByteSize, HostEntry, NetworkSandboxConfig, Seccomp, Tmpfs};
+    use crate::spec::{
+        ByteSize, ContainerEnv, HostEntry, Isolation, Network, NetworkSandboxConfig, ResourceLimits, Seccomp,
+        Tmpfs,
+    };
 
     #[test]
     fn who_has_a_surrogate_gets_the_real_value_in_no_other_way() {

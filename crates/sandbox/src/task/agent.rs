@@ -20,7 +20,6 @@ use crate::context::Shared;
 use crate::error::SandboxError;
 use crate::spec::{InvalidSpec, Mount, TaskSpec};
 
-use super::aftermath;
 use super::arguments;
 use super::briefing;
 use super::command::{Input, Kept};
@@ -32,6 +31,7 @@ use super::messages::{self, LastMessage, Message};
 use super::reading::Reading;
 use super::result::{CommandResult, ExecutionResult};
 use super::runner::{Finished, Runner};
+use super::teardown;
 use super::watchdog::Watchdog;
 
 /// What an agent is asked.
@@ -281,7 +281,7 @@ impl Task {
         Execution::spawn(
             &self.0.runner.switch,
             Input::CHUNKS,
-            |result| aftermath::log(&result.tampered, &result.git),
+            |result| teardown::log(&result.tampered, &result.git),
             |owner| async move { inner.interact(prompt, terminal, input, owner).await },
         )
     }
@@ -291,7 +291,7 @@ impl Task {
         Execution::spawn(
             &self.0.runner.switch,
             1,
-            |result| aftermath::log(&result.tampered, &result.git),
+            |result| teardown::log(&result.tampered, &result.git),
             |owner| async move { inner.execute(prompt, messages, owner).await },
         )
     }
@@ -342,7 +342,7 @@ impl Inner {
             Ok(end) => reading.finish(&end, timings).await,
             Err(error) => Err(error),
         };
-        let result = aftermath::logged_on_error(result, &findings)?;
+        let result = teardown::logged_on_error(result, &findings)?;
         let Findings { tampered, git, .. } = findings;
         Ok(ExecutionResult { tampered, git, traffic, ..result })
     }

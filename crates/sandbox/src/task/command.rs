@@ -13,7 +13,6 @@ use crate::error::SandboxError;
 use crate::spec::CommandSpec;
 use sandbox_workspace::Findings;
 
-use super::aftermath;
 use super::capture::Capture;
 use super::controls::controls;
 use super::drive::Sink;
@@ -22,6 +21,7 @@ use super::launch::Program;
 use super::outcome::Ended;
 use super::result::CommandResult;
 use super::runner::{Finished, Runner};
+use super::teardown;
 
 /// What a command reads on its stdin.
 #[derive(Default)]
@@ -92,7 +92,7 @@ impl Command {
         Execution::spawn(
             &self.0.runner.switch,
             Input::CHUNKS,
-            |result| aftermath::log(&result.tampered, &result.git),
+            |result| teardown::log(&result.tampered, &result.git),
             |owner| async move { inner.execute(input, owner).await },
         )
     }
@@ -132,7 +132,7 @@ impl Kept {
     /// What the execution came to that wrote this.
     pub(super) fn result(self, finished: Finished) -> Result<CommandResult, SandboxError> {
         let Finished { end, timings, findings, traffic } = finished;
-        let end = aftermath::logged_on_error(end, &findings)?;
+        let end = teardown::logged_on_error(end, &findings)?;
         let Findings { tampered, git, .. } = findings;
         Ok(CommandResult {
             exit_code: end.exit.code,

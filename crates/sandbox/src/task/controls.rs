@@ -63,8 +63,6 @@ macro_rules! controls {
             /// says. What the address guard refuses, masked credentials, limits and the log stay, and a request that no rule permits is marked in the
             /// log. The proxy ends that by itself; a new time takes the place of the last. Returns when it is in force and in the log.
             ///
-            /// Counterpart of `Sandbox.shield_down` of terok-sandbox.
-            ///
             /// # Errors
             ///
             /// As [`Self::set_policy`], and when `time` is shorter than a millisecond or longer than 24 hours.

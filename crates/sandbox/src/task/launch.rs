@@ -1,14 +1,14 @@
-//! Sets up network, proxy and container of one execution, and removes them.
+//! The one launcher: sets up network, proxy and container of a task, a command, an executor or a detached run, and takes them back when
+//! one of them fails.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::container::{
-    Attached, ContainerError, ContainerPlan, Created, Detachment, Injected, LaunchPlan, LaunchedProgram,
-    Stdin,
+    ContainerError, ContainerPlan, Created, Detachment, Injected, LaunchPlan, LaunchedProgram, SetUp, Stdin,
 };
 use crate::context::Shared;
-use crate::egress::{Endpoint, Opening, ProxyError, RunningProxy};
+use crate::egress::{Endpoint, PendingEgress, ProxyError, RunningProxy};
 use crate::error::SandboxError;
 use crate::network_log::LogSink;
 use crate::reap::Role;
@@ -23,9 +23,9 @@ use tokio::io::AsyncRead;
 use tokio::task::JoinSet;
 
 use super::result::Timings;
-use super::{aftermath, drive, mounts, undo};
+use super::{drive, mounts, rollback, teardown};
 
-/// What tasks, commands and executors differ in.
+/// What tasks, commands, executors and detached runs differ in.
 #[derive(Default)]
 pub(crate) struct Program {
     /// `None`: the image's.
@@ -34,6 +34,15 @@ pub(crate) struct Program {
     pub(crate) mounts: Vec<Mount>,
     /// `None`: it has no terminal.
     pub(crate) terminal: Option<TerminalSize>,
+    /// `None`: its streams are held, and it ends with us.
+    pub(crate) detached: Option<Detached>,
+}
+
+/// A program that goes on without us.
+pub(crate) struct Detached {
+    /// The name of the container.
+    pub(crate) name: String,
+    pub(crate) detachment: Detachment,
 }
 
 /// An execution whose process runs.
@@ -53,14 +62,25 @@ pub(crate) struct Started {
 pub(crate) enum ProcessInput {
     /// It is copied to the process, from before the process starts on: podman loses the output of one that ends before its input has come.
     Reader(Box<dyn AsyncRead + Send + Unpin>),
-    /// The caller writes it.
+    /// What the caller writes, if the process is given a stdin.
     Written,
 }
 
-/// What is set up, and not started yet.
-enum Startable {
-    /// A container.
-    Container(Box<Attached>),
+/// A program and its proxy. The program was not started yet.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) program: CreatedProgram,
+    pub(crate) proxy: Option<RunningProxy>,
+    timings: Timings,
+}
+
+/// A program that was created and not started.
+#[derive(Debug)]
+pub(crate) enum CreatedProgram {
+    /// A container that is set up, with its streams.
+    SetUp(Box<SetUp>),
+    /// A detached container. Its files can be changed until the engine sets it up.
+    Detached(Box<Created>),
     /// A plan for an injected launcher.
     Injected(Box<Injected>),
 }
@@ -90,46 +110,12 @@ pub(crate) async fn start(
     let socket = agent.as_ref().map(RunningAgent::mount);
     let program =
         Program { mounts: mounts.into_iter().chain(program.mounts).chain(socket).collect(), ..program };
-    let mut timings = Timings::default();
-    let (startable, proxy) = match (shared.launcher(), &launch.network) {
-        (Some(launcher), network) => {
-            let endpoint = Endpoint::without_proxy(network, launch.dns);
-            let plan = plan(shared, launch, &id, &image, program, &endpoint)?;
-            let injected = Injected::new(launcher, LaunchPlan::new(launch, plan));
-            (Startable::Injected(Box::new(injected)), None)
-        }
-        (None, Network::Sandboxed(config)) => {
-            let log = log_sink(launch)?;
-            let labels = shared.labels(&launch.context);
-            let Opening { endpoint, proxy, remains } =
-                Box::pin(shared.egress().await?.open(&id, &labels, config, &image, log)).await?;
-            timings.network_ready_ms = elapsed_ms(since);
-            let container = async {
-                let attached = attach(shared, launch, &id, &image, program, &endpoint).await;
-                (attached, elapsed_ms(since))
-            };
-            let proxy = async {
-                let proxy = proxy.await;
-                (proxy, elapsed_ms(since))
-            };
-            // Neither is dropped half done when the other fails: both are removed again.
-            let ((attached, container_ms), (proxy, proxy_ms)) = tokio::join!(container, proxy);
-            timings.container_ready_ms = container_ms;
-            timings.proxy_ready_ms = proxy_ms;
-            let (attached, proxy) = undo::pair(attached, proxy, &remains, Attached::remove).await?;
-            (Startable::Container(Box::new(attached)), proxy)
-        }
-        (None, Network::Disabled | Network::Unrestricted) => {
-            let endpoint = Endpoint::without_proxy(&launch.network, launch.dns);
-            let attached = attach(shared, launch, &id, &image, program, &endpoint).await?;
-            timings.container_ready_ms = elapsed_ms(since);
-            (Startable::Container(Box::new(attached)), None)
-        }
-    };
+    let Prepared { program, proxy, mut timings } =
+        Prepared::create(shared, launch, &id, &image, program, since).await?;
     let started = match hold.prepared().await {
-        Ok(()) => startable.start(input).await.map_err(SandboxError::from),
+        Ok(()) => program.start(input).await.map_err(SandboxError::from),
         Err(error) => {
-            undo::log_leftover(startable.remove().await);
+            rollback::log_leftover(program.remove().await);
             Err(error.into())
         }
     };
@@ -141,15 +127,81 @@ pub(crate) async fn start(
         }
         Err(error) => {
             // An engine that does not answer may have started it. The container is gone again.
-            aftermath::log_findings(&hold.release(false).await);
-            undo::log_leftover(undo::close(proxy).await);
+            teardown::log_findings(&hold.release(false).await);
+            rollback::log_leftover(rollback::close(proxy).await);
             Err(error)
         }
     }
 }
 
-impl Startable {
-    async fn start(self, input: ProcessInput) -> Result<(LaunchedProgram, JoinSet<()>), ContainerError> {
+impl Prepared {
+    /// Creates `program` in a container of the image with the id `image`, beside the proxy of its network if `launch` asks for one. On any
+    /// error nothing is left. The timings are those since `since`.
+    pub(crate) async fn create(
+        shared: &Shared,
+        launch: &Launch,
+        id: &ObjectId,
+        image: &str,
+        program: Program,
+        since: Instant,
+    ) -> Result<Self, SandboxError> {
+        let mut timings = Timings::default();
+        let without_proxy = Endpoint::without_proxy(&launch.network, launch.dns);
+        if let Some(launcher) = shared.launcher() {
+            let plan = plan(shared, launch, id, image, program, &without_proxy)?;
+            let injected = Injected::new(launcher, LaunchPlan::new(launch, plan));
+            return Ok(Self { program: CreatedProgram::Injected(Box::new(injected)), proxy: None, timings });
+        }
+        let create = async |endpoint: &Endpoint| {
+            let plan = plan(shared, launch, id, image, program, endpoint)?;
+            let created = CreatedProgram::create(shared, &plan).await;
+            timings.container_ready_ms = elapsed_ms(since);
+            created
+        };
+        let Network::Sandboxed(config) = &launch.network else {
+            let program = create(&without_proxy).await?;
+            return Ok(Self { program, proxy: None, timings });
+        };
+        let (log, labels) = (log_sink(launch)?, shared.labels(&launch.context));
+        let PendingEgress { endpoint, proxy, resources } =
+            Box::pin(shared.egress().await?.open(id, &labels, config, image, log)).await?;
+        let network_ready_ms = elapsed_ms(since);
+        let mut proxy_ready_ms = 0;
+        let proxy = async {
+            let proxy = proxy.await;
+            proxy_ready_ms = elapsed_ms(since);
+            proxy
+        };
+        let (program, proxy) =
+            rollback::both(create(&endpoint), proxy, &resources, CreatedProgram::remove).await?;
+        let timings = Timings { network_ready_ms, proxy_ready_ms, ..timings };
+        Ok(Self { program, proxy: Some(proxy), timings })
+    }
+}
+
+impl CreatedProgram {
+    async fn create(shared: &Shared, plan: &ContainerPlan) -> Result<Self, SandboxError> {
+        let created = Created::create(shared.engine()?, plan).await?;
+        if plan.detachment.is_detached() {
+            return Ok(Self::Detached(Box::new(created)));
+        }
+        Ok(Self::SetUp(Box::new(created.set_up().await?)))
+    }
+
+    /// The engine's id of a detached container; the container's name where there is no engine.
+    pub(crate) fn id(&self) -> &str {
+        match self {
+            Self::SetUp(container) => container.handle().id(),
+            Self::Detached(container) => container.handle().id(),
+            Self::Injected(injected) => injected.name(),
+        }
+    }
+
+    /// Starts the process. On any error, it is removed.
+    pub(crate) async fn start(
+        self,
+        input: ProcessInput,
+    ) -> Result<(LaunchedProgram, JoinSet<()>), ContainerError> {
         let mut feeding = JoinSet::new();
         let feed = |stdin: &mut Stdin| {
             if let ProcessInput::Reader(input) = input {
@@ -157,10 +209,11 @@ impl Startable {
             }
         };
         let program = match self {
-            Self::Container(mut attached) => {
-                feed(attached.stdin());
-                attached.start().await?.into()
+            Self::SetUp(mut container) => {
+                feed(container.stdin());
+                container.start().await?.into()
             }
+            Self::Detached(container) => container.set_up().await?.start().await?.into(),
             Self::Injected(injected) => {
                 let mut program = injected.launch().await?;
                 feed(&mut program.stdin);
@@ -170,16 +223,18 @@ impl Startable {
         Ok((program, feeding))
     }
 
-    async fn remove(self) -> Result<(), EngineError> {
+    /// Removes it.
+    pub(crate) async fn remove(self) -> Result<(), EngineError> {
         match self {
-            Self::Container(attached) => attached.remove().await,
+            Self::SetUp(container) => container.remove().await,
+            Self::Detached(container) => container.remove().await,
             Self::Injected(_) => Ok(()),
         }
     }
 }
 
 /// The files, the caller, both or neither.
-pub(crate) fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
+fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
     let sink = launch
         .network_log_dir
         .as_deref()
@@ -193,20 +248,8 @@ pub(crate) fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
     })
 }
 
-async fn attach(
-    shared: &Shared,
-    launch: &Launch,
-    id: &ObjectId,
-    image: &str,
-    program: Program,
-    endpoint: &Endpoint,
-) -> Result<Attached, SandboxError> {
-    let plan = plan(shared, launch, id, image, program, endpoint)?;
-    Ok(Created::create(shared.engine()?, &plan).await?.attach().await?)
-}
-
 /// The container of an execution: what is created is decided here and nowhere else. Writes the files of ours that lie over the engine's.
-pub(crate) fn plan(
+fn plan(
     shared: &Shared,
     launch: &Launch,
     id: &ObjectId,
@@ -232,8 +275,14 @@ pub(crate) fn plan(
     }
     let git_settings = launch.git_settings().into_iter().chain(endpoint.git_settings.iter().cloned());
     let env = with_git_settings(&env, git_settings.collect())?;
-    Ok(ContainerPlan {
+    let stdin = program.detached.is_none();
+    let role = if stdin { Role::Task } else { Role::Run };
+    let Detached { name, detachment } = program.detached.unwrap_or_else(|| Detached {
         name: shared.object_name("task", id),
+        detachment: Detachment::default(),
+    });
+    Ok(ContainerPlan {
+        name,
         // The id, not the tag: building that tag again meanwhile does not change what runs.
         image: image.to_owned(),
         entrypoint: program.entrypoint,
@@ -247,9 +296,10 @@ pub(crate) fn plan(
         nano_cpus: launch.limits.cpus.map(Cpus::nano),
         pids: launch.limits.pids,
         disk: launch.limits.disk.map(ByteSize::bytes),
-        labels: shared.labels(&launch.context).with_role(Role::Task),
-        stdin: true,
+        labels: shared.labels(&launch.context).with_role(role),
+        // The process at the other end of a detached one's would have to stay.
+        stdin,
         terminal: program.terminal,
-        detachment: Detachment::default(),
+        detachment,
     })
 }

@@ -1,9 +1,8 @@
 //! Executions: headless Claude Code, or any command, from its launch to its outcome.
 //!
-//! `launch` brings network, proxy and container up; `drive` moves output and enforces the time limit; `agent` and `command` say
+//! `launch` brings network, proxy and container up, of detached runs as well; `drive` moves output and enforces the time limit; `agent` and `command` say
 //! what runs and what its end means.
 
-mod aftermath;
 mod agent;
 mod arguments;
 mod briefing;
@@ -20,21 +19,22 @@ mod mounts;
 mod outcome;
 mod reading;
 mod result;
+mod rollback;
 mod runner;
-mod undo;
+mod teardown;
 mod watchdog;
 
-pub(crate) use aftermath::log_git;
 pub use agent::{Prompt, Task};
 pub(crate) use capture::Capture;
 pub use command::{Command, Input};
 pub(crate) use drive::{End, Sink, drive};
 pub use execution::Execution;
-pub(crate) use launch::{ProcessInput, Program, Started, log_sink, plan, start};
+pub(crate) use launch::{Detached, Prepared, ProcessInput, Program, Started, start};
 pub use messages::Message;
 pub(crate) use mounts::{refuse_untrusted, resolved as resolved_mounts, resolver};
 pub(crate) use outcome::Ended;
 pub use outcome::Outcome;
 pub(crate) use result::text;
 pub use result::{CommandResult, ExecutionResult, Timings};
-pub(crate) use undo::{close, log_leftover, pair, tear_down};
+pub(crate) use rollback::{both, close, log_leftover, tear_down};
+pub(crate) use teardown::log_git;

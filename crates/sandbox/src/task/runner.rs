@@ -13,12 +13,12 @@ use crate::error::SandboxError;
 use crate::spec::Launch;
 use crate::stop_switch::StopSwitch;
 
-use super::aftermath;
 use super::drive::{self, End, Sink};
 use super::launch::{self, ProcessInput, Program, Started};
 use super::live::{LiveProgram, LiveProxy};
 use super::mounts;
 use super::result::Timings;
+use super::teardown;
 
 /// Runs the executions of one task or command.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Runner {
             Some(proxy) => proxy.control().traffic().await.ok(),
             None => None,
         };
-        let findings = aftermath::of(&self.shared, handle, proxy, hold).await;
+        let findings = teardown::remove(&self.shared, handle, proxy, hold).await;
         Ok(Finished { end, timings, findings, traffic })
     }
 }

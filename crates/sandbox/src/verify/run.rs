@@ -150,7 +150,7 @@ async fn start(
         entrypoint: Some(vec![INSIDE.to_owned()]),
         command: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
         mounts: vec![program.clone()],
-        terminal: None,
+        ..Program::default()
     };
     Box::pin(task::start(shared, launch, program, ProcessInput::Written)).await
 }

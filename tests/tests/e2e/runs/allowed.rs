@@ -4,7 +4,7 @@ use e2e_tests::bed::Bed;
 use e2e_tests::engine;
 use sandbox::isolation::Runtime;
 use sandbox::runs::{AnnotationKey, LifecycleHooks, RunSpec};
-use sandbox::{ByteSize, ContainerEnv, ContainerError, Isolation, SandboxError};
+use sandbox::{ByteSize, ContainerEnv, ContainerError, Cpus, Isolation, ResourceLimits, SandboxError};
 use serde_json::Value;
 
 use super::bed::{LONG, all_lines, chain, container, exists, lines, name, spec, stop};
@@ -53,7 +53,9 @@ async fn an_annotation_reaches_the_container() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_is_the_engines_or_an_error() {
     let bed = Bed::new().await;
-    let run = |run: &str, runtime| spec(&bed, run, "echo ran").runtime(runtime);
+    let run = |run: &str, runtime| {
+        spec(&bed, run, "echo ran").isolation(Isolation { runtime: Some(runtime), ..Isolation::agent() })
+    };
     assert_eq!(lines(&bed, run("crun", Runtime::Crun)).await, ["ran"]);
     let (field, text) = refusal(&bed, run("krun", Runtime::Krun)).await;
     assert_eq!(field, "isolation.runtime");
@@ -75,7 +77,8 @@ async fn graphics_processors_that_the_host_lacks_are_an_error_with_its_fix() {
 async fn a_run_is_confined_unless_that_is_turned_off() {
     let bed = Bed::new().await;
     let script = "grep NoNewPrivs /proc/self/status | tr -d '[:space:]'; echo; hostname; ls /sys/class/net";
-    let plain = spec(&bed, "confined", script).hostname("seven");
+    let seven = Isolation { hostname: "seven".to_owned(), ..Isolation::agent() };
+    let plain = spec(&bed, "confined", script).isolation(seven);
     assert_eq!(lines(&bed, plain).await, ["NoNewPrivs:1", "seven", "lo"]);
     let open = Isolation { no_new_privileges: false, ..Isolation::agent() };
     let open = spec(&bed, "open", script).isolation(open);
@@ -86,10 +89,9 @@ async fn a_run_is_confined_unless_that_is_turned_off() {
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_are_in_force() {
     let bed = Bed::new().await;
-    let run = spec(&bed, "limited", "sleep 300")
-        .memory("64m".parse().expect("an amount"))
-        .cpus("0.5".parse().expect("a number"))
-        .pids(50);
+    let cpus: Cpus = "0.5".parse().expect("a number");
+    let limits = ResourceLimits::default().memory(ByteSize::mib(64)).cpus(cpus).pids(50);
+    let run = spec(&bed, "limited", "sleep 300").limits(limits);
     let launched = bed.sandbox.runs().run(run, LifecycleHooks::default()).await;
     launched.expect("a good run");
     for (field, expected) in

@@ -19,7 +19,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// they are in `plan`, since podman changes neither: a proxy that is made before its task is known carries those of its instance alone.
 pub(in crate::egress) async fn start(engine: &Engine, plan: &ContainerPlan) -> Result<Running, ProxyError> {
     let created = Created::create(engine, plan).await?;
-    Ok(created.attach().await?.start().await?)
+    Ok(created.set_up().await?.start().await?)
 }
 
 /// Gives a proxy that waits its start document, and returns when it serves the execution context `context`. On an error its container

@@ -10,8 +10,6 @@ use crate::spec::InvalidSpec;
 ///
 /// No podman lets a caller of its API choose: a service runs all its containers with one runtime. So this is a demand, and it is an
 /// error when the engine's service runs another one.
-///
-/// Counterpart of `SAFE_RUNTIMES` of terok-sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Runtime {

@@ -9,8 +9,6 @@ use crate::spec::InvalidSpec;
 /// devices and groups from them), so nothing else is passed on.
 ///
 /// Podman 4 drops annotations without a word; there, asking for one is an error.
-///
-/// Counterpart of `SAFE_ANNOTATION_KEYS` of terok-sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum AnnotationKey {

@@ -30,8 +30,7 @@ impl GpuVendor {
 /// They are asked for by their Container Device Interface descriptions, which the engine's host must have. Podman before 5.4 drops such
 /// a request without a word; there it is an error.
 ///
-/// Counterpart of `RunSpec.gpu_enabled` of terok-sandbox. Its `GpuConfigError` is here
-/// [`ContainerError::Unsupported`](crate::ContainerError::Unsupported) of the field `gpus`.
+/// The error is [`ContainerError::Unsupported`](crate::ContainerError::Unsupported) of the field `gpus`.
 ///
 /// ```
 /// let gpus: sandbox::runs::GpuRequest = "nvidia:0,1".parse()?;

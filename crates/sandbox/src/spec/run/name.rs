@@ -8,8 +8,6 @@ use crate::spec::InvalidSpec;
 /// The name of a run: 1 to 63 letters, digits, `_`, `.` and `-`, a letter or digit first. It is part of a container's name and of a
 /// path on the host.
 ///
-/// Counterpart of `RunSpec.container_name` of terok-sandbox.
-///
 /// ```
 /// let name: sandbox::runs::RunName = "build-7".parse()?;
 /// assert!("../7".parse::<sandbox::runs::RunName>().is_err());

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::spec::Network;
+use crate::spec::{Launch, Network};
 
 use super::{RunSpec, VolumeSpec};
 
@@ -23,6 +23,7 @@ impl RunSpec {
     /// `words` with quotes where a shell needs them, and without the values of variables.
     fn without_values(&self, words: &[String]) -> String {
         let mut values: Vec<&str> = self
+            .launch
             .env
             .variables()
             .values()
@@ -42,7 +43,7 @@ impl RunSpec {
 
 fn command_line(spec: &RunSpec) -> Vec<String> {
     let mut line = vec!["podman".to_owned()];
-    let isolation = spec.confinement();
+    let Launch { isolation, limits, .. } = &spec.mounted_launch();
     line.extend(isolation.runtime.map(|runtime| format!("--runtime={runtime}")));
     line.push(if spec.sealed { "create" } else { "run" }.to_owned());
     if !spec.sealed {
@@ -50,7 +51,7 @@ fn command_line(spec: &RunSpec) -> Vec<String> {
     }
     line.push(format!("--name={}", spec.name));
     line.push(format!("--hostname={}", isolation.hostname));
-    let network = match spec.network {
+    let network = match spec.launch.network {
         Network::Disabled => "none",
         Network::Sandboxed(_) => "sandboxed",
         Network::Unrestricted => "bridge",
@@ -59,20 +60,19 @@ fn command_line(spec: &RunSpec) -> Vec<String> {
     line.push("--log-driver=k8s-file".to_owned());
     line.push(format!("--log-opt=max-size={}", spec.log_limit.bytes()));
     line.extend(isolation.flags());
-    line.extend(spec.memory.map(|memory| format!("--memory={memory}")));
-    line.extend(
-        spec.memory.map(|memory| format!("--memory-swap={}b", memory.bytes().saturating_add(isolation.swap))),
-    );
-    line.extend(spec.cpus.map(|cpus| format!("--cpus={cpus}")));
-    line.extend(spec.pids.map(|pids| format!("--pids-limit={pids}")));
-    line.extend(spec.disk.map(|disk| format!("--storage-opt=size={disk}")));
+    line.extend(limits.memory.map(|memory| format!("--memory={memory}")));
+    let with_swap = limits.memory.map(|memory| memory.bytes().saturating_add(isolation.swap));
+    line.extend(with_swap.map(|bytes| format!("--memory-swap={bytes}b")));
+    line.extend(limits.cpus.map(|cpus| format!("--cpus={cpus}")));
+    line.extend(limits.pids.map(|pids| format!("--pids-limit={pids}")));
+    line.extend(limits.disk.map(|disk| format!("--storage-opt=size={disk}")));
     let annotations = spec.annotations.iter();
     line.extend(annotations.map(|(key, value)| format!("--annotation={key}={value}")));
     line.extend(spec.mounted().map(volume));
-    let variables = spec.env.variables().keys();
+    let variables = spec.launch.env.variables().keys();
     line.extend(variables.map(|name| format!("--env={name}={HIDDEN}")));
-    line.extend(spec.working_dir.iter().map(|dir| format!("--workdir={dir}")));
-    line.push(spec.image.as_str().to_owned());
+    line.extend(spec.launch.working_dir.iter().map(|dir| format!("--workdir={dir}")));
+    line.push(spec.launch.image.as_str().to_owned());
     line.extend(spec.command.iter().cloned());
     line
 }
@@ -116,7 +116,7 @@ mod tests {
         .env(ContainerEnv::default().with("TOKEN", secret).with("SHORT", "hunter2").with("N", "1"))
         .volume(VolumeSpec::new("/srv/hunter2", "/x").private().read_only())
         .annotation(AnnotationKey::DossierMetaPath, "/m/hunter2-hunter2");
-        for text in [spec.to_string(), format!("{:?}", spec.env)] {
+        for text in [spec.to_string(), format!("{:?}", spec.launch.env)] {
             assert!(!text.contains("hunter2"), "{text}");
         }
         let text = spec.to_string();

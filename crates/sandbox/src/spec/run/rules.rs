@@ -11,11 +11,12 @@ const NOT_OF_THE_IMAGE: [&str; 4] = ["/proc", "/sys", "/dev", "/etc/hosts"];
 
 /// Everything that each part permits for itself and the others do not.
 pub(super) fn check(spec: &RunSpec) -> Result<(), InvalidSpec> {
-    if spec.command.first().is_none_or(String::is_empty) {
-        return Err(InvalidSpec::new("command", "is empty; name a program to run"));
-    }
-    if spec.command.iter().any(|argument| argument.contains('\0')) {
-        return Err(InvalidSpec::new("command", "holds a NUL character"));
+    spec.launch.validate_command(&spec.command)?;
+    if spec.launch.limits.timeout.is_some() {
+        return Err(InvalidSpec::new(
+            "resource_limits.timeout",
+            "is not for runs, which go on until they are stopped",
+        ));
     }
     if !(RunSpec::LEAST_LOG..=RunSpec::LARGEST_LOG).contains(&spec.log_limit) {
         return Err(InvalidSpec::new("log_limit", "must be from 64k to 1g"));
@@ -47,7 +48,7 @@ fn separable(volume: &VolumeSpec) -> Result<(), InvalidSpec> {
 
 /// A run that can write its own log could forge it.
 fn refuse_log_in_reach(spec: &RunSpec) -> Result<(), InvalidSpec> {
-    let Some(task_dir) = &spec.task_dir else {
+    let Some(task_dir) = &spec.launch.network_log_dir else {
         return Ok(());
     };
     if !task_dir.is_absolute() {
@@ -93,7 +94,7 @@ fn copyable(spec: &RunSpec, volume: &VolumeSpec) -> Result<(), InvalidSpec> {
     if let Some(live) = spec.mounted().find(|live| covered(&live.container_path)) {
         return refused(&live.container_path, "the live volume");
     }
-    let isolation = spec.confinement().resolved("", &[]);
+    let isolation = spec.launch.isolation.clone().resolved("", &[]);
     match isolation.tmpfs.iter().find(|tmpfs| covered(&tmpfs.path)) {
         Some(tmpfs) => refused(&tmpfs.path, "the file system in memory at"),
         None => Ok(()),

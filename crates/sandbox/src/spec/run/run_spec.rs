@@ -3,55 +3,42 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::spec::{
-    ByteSize, ContainerEnv, Cpus, ImageTag, InvalidSpec, Isolation, Launch, Network, ResourceLimits, Runtime,
-};
+use crate::spec::{ByteSize, ImageTag, InvalidSpec, Launch, launch_settings};
 use sandbox_files::host_path::Resolver;
 
 use super::{AnnotationKey, GpuRequest, RunName, VolumeSpec, rules};
 
 /// Everything about one detached container, which [`Runs`](crate::runs::Runs) creates, starts and stops.
 ///
-/// Secure by default: confined as [`Isolation::agent`] says (no-new-privileges included), without a network. There is no way to pass
-/// further arguments to the engine: each could undo what the sandbox promises.
+/// Secure by default: confined as [`Isolation::agent`](crate::Isolation::agent) says (no-new-privileges included), without a network. There is no
+/// way to pass further arguments to the engine: each could undo what the sandbox promises.
+///
+/// A sandboxed network lasts as long as the process that made it: when that ends, the run goes on without one. Limits have no timeout here:
+/// a run goes on until it ends or is stopped. An engine that cannot do what is asked for, such as another runtime, is an error.
 ///
 /// `Display` renders the equivalent `podman` command line for logs, without any value of an environment variable.
 ///
-/// Counterpart of `RunSpec` of terok-sandbox; each setter names the field that it is the counterpart of. [`Runs`](crate::runs::Runs) says what
-/// differs.
-///
 /// ```
-/// use sandbox::ImageTag;
 /// use sandbox::runs::{RunSpec, VolumeSpec};
+/// use sandbox::{ByteSize, Cpus, ImageTag, ResourceLimits};
 ///
 /// # fn example(image: ImageTag) -> Result<RunSpec, sandbox::InvalidSpec> {
 /// let spec = RunSpec::new("build-7".parse()?, image, ["make", "-j2"])
 ///     .volume(VolumeSpec::new("/srv/work/7", "/workspace").private())
-///     .memory("4g".parse()?)
-///     .cpus("2".parse()?)
+///     .limits(ResourceLimits::default().memory(ByteSize::gib(4)).cpus(Cpus::new(2.0)?))
 ///     .sealed();
 /// # Ok(spec)
 /// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct RunSpec {
+    /// Without mounts: they are volumes here.
+    pub(crate) launch: Launch,
     pub(crate) name: RunName,
-    pub(crate) image: ImageTag,
     pub(crate) command: Vec<String>,
-    pub(crate) env: ContainerEnv,
     pub(crate) volumes: Vec<VolumeSpec>,
-    pub(crate) task_dir: Option<PathBuf>,
     pub(crate) gpus: Option<GpuRequest>,
-    pub(crate) memory: Option<ByteSize>,
-    pub(crate) cpus: Option<Cpus>,
-    pub(crate) pids: Option<u32>,
-    pub(crate) disk: Option<ByteSize>,
-    pub(crate) hostname: Option<String>,
-    pub(crate) runtime: Option<Runtime>,
     pub(crate) annotations: BTreeMap<AnnotationKey, String>,
-    pub(crate) isolation: Isolation,
-    pub(crate) network: Network,
-    pub(crate) working_dir: Option<String>,
     pub(crate) log_limit: ByteSize,
     pub(crate) sealed: bool,
 }
@@ -61,44 +48,22 @@ impl RunSpec {
     pub(super) const LARGEST_LOG: ByteSize = ByteSize::gib(1);
 
     /// A run that is called `name` and executes `command` (program first) in a container of `image`.
-    ///
-    /// Counterpart of `RunSpec.container_name`, `RunSpec.image` and `RunSpec.command` of terok-sandbox.
     pub fn new(name: RunName, image: ImageTag, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
+            launch: Launch::new(name.as_str().to_owned(), image),
             name,
-            image,
             command: command.into_iter().map(Into::into).collect(),
-            env: ContainerEnv::default(),
             volumes: Vec::new(),
-            task_dir: None,
             gpus: None,
-            memory: None,
-            cpus: None,
-            pids: None,
-            disk: None,
-            hostname: None,
-            runtime: None,
             annotations: BTreeMap::new(),
-            isolation: Isolation::agent(),
-            network: Network::default(),
-            working_dir: None,
             log_limit: ByteSize::mib(8),
             sealed: false,
         }
     }
 
-    /// The variables of the container. Default none.
-    ///
-    /// Counterpart of `RunSpec.env` of terok-sandbox.
-    #[must_use]
-    pub fn env(mut self, env: ContainerEnv) -> Self {
-        self.env = env;
-        self
-    }
+    launch_settings!(limits: "no limits of ours", isolation: "[`Isolation::agent`](crate::Isolation::agent)");
 
     /// Adds a volume.
-    ///
-    /// Counterpart of `RunSpec.volumes` of terok-sandbox.
     #[must_use]
     pub fn volume(mut self, volume: VolumeSpec) -> Self {
         self.volumes.push(volume);
@@ -107,104 +72,23 @@ impl RunSpec {
 
     /// The folder of the host for the log of network events; it is made if it is missing, and it stays. Default:
     /// [`Runs::task_state_dir`](crate::runs::Runs::task_state_dir), which goes when the run is stopped.
-    ///
-    /// Counterpart of `RunSpec.task_dir` of terok-sandbox.
     #[must_use]
     pub fn task_dir(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.task_dir = Some(dir.into());
+        self.launch.network_log_dir = Some(dir.into());
         self
     }
 
     /// Graphics processors. Default none.
-    ///
-    /// Counterpart of `RunSpec.gpu_enabled` of terok-sandbox.
     #[must_use]
     pub fn gpus(mut self, gpus: GpuRequest) -> Self {
         self.gpus = Some(gpus);
         self
     }
 
-    /// How much memory it may use. Default: no limit of ours.
-    ///
-    /// Counterpart of `RunSpec.memory` of terok-sandbox.
-    #[must_use]
-    pub fn memory(mut self, memory: ByteSize) -> Self {
-        self.memory = Some(memory);
-        self
-    }
-
-    /// How many processors it may use. Default: all.
-    ///
-    /// Counterpart of `RunSpec.cpus` of terok-sandbox.
-    #[must_use]
-    pub fn cpus(mut self, cpus: Cpus) -> Self {
-        self.cpus = Some(cpus);
-        self
-    }
-
-    /// How many processes and threads it may have. Default: the engine's limit.
-    #[must_use]
-    pub fn pids(mut self, pids: u32) -> Self {
-        self.pids = Some(pids);
-        self
-    }
-
-    /// What its root file system may come to, as [`ResourceLimits::disk`] says; what a sealed run is given counts. Default: no limit. An
-    /// engine whose storage has no quotas is an error.
-    #[must_use]
-    pub fn disk(mut self, disk: ByteSize) -> Self {
-        self.disk = Some(disk);
-        self
-    }
-
-    /// The container's own name, instead of that of its isolation.
-    ///
-    /// Counterpart of `RunSpec.hostname` of terok-sandbox.
-    #[must_use]
-    pub fn hostname(mut self, name: impl Into<String>) -> Self {
-        self.hostname = Some(name.into());
-        self
-    }
-
-    /// What must run the container, instead of what its isolation says. An engine whose service runs another runtime is an error.
-    ///
-    /// Counterpart of `RunSpec.runtime` of terok-sandbox.
-    #[must_use]
-    pub fn runtime(mut self, runtime: Runtime) -> Self {
-        self.runtime = Some(runtime);
-        self
-    }
-
     /// Adds an annotation. An engine that drops it is an error.
-    ///
-    /// Counterpart of `RunSpec.annotations` of terok-sandbox.
     #[must_use]
     pub fn annotation(mut self, key: AnnotationKey, value: impl Into<String>) -> Self {
         self.annotations.insert(key, value.into());
-        self
-    }
-
-    /// How it is confined. Default [`Isolation::agent`].
-    ///
-    /// Its no-new-privileges is the counterpart of `RunSpec.unrestricted` of terok-sandbox, and the other way about: on by default.
-    #[must_use]
-    pub fn isolation(mut self, isolation: Isolation) -> Self {
-        self.isolation = isolation;
-        self
-    }
-
-    /// What the container may reach. Default nothing. A sandboxed network lasts as long as the process that made it: when that ends,
-    /// the run goes on without one.
-    #[must_use]
-    pub fn network(mut self, network: Network) -> Self {
-        self.network = network;
-        self
-    }
-
-    /// The working directory in the container. Default: the image's.
-    #[must_use]
-    pub fn working_dir(mut self, dir: impl Into<String>) -> Self {
-        self.working_dir = Some(dir.into());
         self
     }
 
@@ -218,8 +102,6 @@ impl RunSpec {
 
     /// Nothing of the host is mounted but what is [`live`](VolumeSpec::live): volumes are copied in before the start, and the host never
     /// sees what becomes of them. Default no.
-    ///
-    /// Counterpart of `RunSpec.sealed` of terok-sandbox.
     #[must_use]
     pub fn sealed(mut self) -> Self {
         self.sealed = true;
@@ -249,37 +131,16 @@ impl RunSpec {
         Ok(self)
     }
 
-    /// Its isolation with everything that has a setter of its own.
-    pub(crate) fn confinement(&self) -> Isolation {
-        let mut isolation = self.isolation.clone();
-        if let Some(hostname) = &self.hostname {
-            isolation.hostname.clone_from(hostname);
-        }
-        isolation.runtime = self.runtime.or(isolation.runtime);
-        isolation.devices.extend(self.gpus.iter().flat_map(GpuRequest::devices));
-        isolation
-    }
-
-    /// What it has in common with tasks and commands: with the volumes that are mounted.
-    pub(crate) fn launch(&self) -> Launch {
+    /// What it has in common with tasks and commands, with the volumes that are mounted and the devices of the graphics processors.
+    pub(crate) fn mounted_launch(&self) -> Launch {
         self.launch_with(self.mounted())
     }
 
     fn launch_with<'a>(&self, volumes: impl Iterator<Item = &'a VolumeSpec>) -> Launch {
-        Launch {
-            mounts: volumes.map(VolumeSpec::to_mount).collect(),
-            env: self.env.clone(),
-            network: self.network.clone(),
-            network_log_dir: self.task_dir.clone(),
-            limits: ResourceLimits::default()
-                .memory(self.memory)
-                .cpus(self.cpus)
-                .pids(self.pids)
-                .disk(self.disk),
-            isolation: self.confinement(),
-            working_dir: self.working_dir.clone(),
-            ..Launch::new(self.name.as_str().to_owned(), self.image.clone())
-        }
+        let mut launch = self.launch.clone();
+        launch.mounts = volumes.map(VolumeSpec::to_mount).collect();
+        launch.isolation.devices.extend(self.gpus.iter().flat_map(GpuRequest::devices));
+        launch
     }
 
     /// The volumes that are mounted.
@@ -297,9 +158,10 @@ impl RunSpec {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::time::Duration;
 
     use super::*;
-    use crate::spec::{Device, Tmpfs};
+    use crate::spec::{Device, Isolation, Network, ResourceLimits, Tmpfs};
 
     fn spec() -> RunSpec {
         RunSpec::new("r".parse().unwrap(), ImageTag::new("localhost/i"), ["true"])
@@ -311,30 +173,18 @@ mod tests {
 
     #[test]
     fn a_plain_run_is_confined_and_has_no_network() {
-        let launch = spec().launch();
+        let launch = spec().mounted_launch();
         assert!(launch.isolation.no_new_privileges);
         assert_eq!(launch.network, Network::Disabled);
         assert!(launch.mounts.is_empty());
     }
 
     #[test]
-    fn setters_win_over_the_isolation_whichever_comes_first() {
-        let spec = spec()
-            .hostname("seven")
-            .runtime(Runtime::Crun)
-            .gpus("nvidia:1".parse().unwrap())
-            .memory("64m".parse().unwrap())
-            .cpus("0.5".parse().unwrap())
-            .disk("1g".parse().unwrap())
-            .isolation(Isolation::untrusted());
-        let launch = spec.launch();
-        assert_eq!(launch.isolation.hostname, "seven");
-        assert_eq!(launch.isolation.runtime, Some(Runtime::Crun));
-        assert_eq!(launch.isolation.devices, [Device::Cdi("nvidia.com/gpu=1".to_owned())]);
-        assert_eq!(launch.limits.memory, Some(ByteSize::mib(64)));
-        assert_eq!(launch.limits.cpus, Cpus::new(0.5).ok());
-        assert_eq!(launch.limits.disk, Some(ByteSize::gib(1)));
-        assert_eq!(launch.isolation.user, Isolation::untrusted().user);
+    fn graphics_processors_are_devices_beside_those_of_any_isolation() {
+        let isolation = Isolation { devices: vec![Device::node("/dev/null")], ..Isolation::untrusted() };
+        let spec = spec().gpus("nvidia:1".parse().unwrap()).isolation(isolation);
+        let devices = [Device::node("/dev/null"), Device::Cdi("nvidia.com/gpu=1".to_owned())];
+        assert_eq!(spec.mounted_launch().isolation.devices, devices);
     }
 
     #[test]
@@ -349,13 +199,13 @@ mod tests {
         let sealed = spec.sealed();
         assert_eq!(targets(sealed.mounted()), ["/live"]);
         assert_eq!(targets(sealed.copied()), ["/work", "/work/etc", "/work/etc/name"]);
-        assert_eq!(sealed.launch().mounts.len(), 1);
+        assert_eq!(sealed.mounted_launch().mounts.len(), 1);
     }
 
     #[test]
     fn what_cannot_be_is_refused_with_its_field() {
         let in_memory = Isolation { tmpfs: vec![Tmpfs::new("/scratch", 1 << 20)], ..Isolation::agent() };
-        let volume = |target: &str| VolumeSpec::new("/etc", target);
+        let (limits, volume) = (ResourceLimits::default(), |target: &str| VolumeSpec::new("/etc", target));
         let no_command = RunSpec::new("r".parse().unwrap(), ImageTag::new("i"), [""; 0]);
         for (spec, field) in vec![
             (spec(), None),
@@ -366,9 +216,13 @@ mod tests {
             (spec().volume(volume("/run/sandbox/trust")), Some("mounts")),
             (spec().annotation(AnnotationKey::KrunCpus, "x"), Some("annotations")),
             (spec().log_limit(ByteSize::new(1)), Some("log_limit")),
-            (spec().memory(ByteSize::new(1)), Some("resource_limits.memory")),
-            (spec().disk(ByteSize::new(1)), Some("resource_limits.disk")),
-            (spec().hostname("a\nb"), Some("isolation.hostname")),
+            (spec().limits(limits.memory(ByteSize::new(1))), Some("resource_limits.memory")),
+            (spec().limits(limits.disk(ByteSize::new(1))), Some("resource_limits.disk")),
+            (spec().limits(limits.timeout(Duration::from_mins(1))), Some("resource_limits.timeout")),
+            (
+                spec().isolation(Isolation { hostname: "a\nb".to_owned(), ..Isolation::agent() }),
+                Some("isolation.hostname"),
+            ),
             (spec().task_dir("logs"), Some("task_dir")),
             (spec().task_dir("/srv/x").volume(volume("/x")), None),
             (spec().task_dir("/etc/x").volume(volume("/x")), Some("volumes")),
@@ -398,7 +252,7 @@ mod tests {
         let checked = spec().volume(VolumeSpec::new(&link, "/x")).checked(&Resolver::default()).unwrap();
         let refused = || {
             let (mounted, copied) =
-                (checked.launch().refuse_moved_mounts(), checked.volumes[0].refuse_moved());
+                (checked.mounted_launch().refuse_moved_mounts(), checked.volumes[0].refuse_moved());
             assert_eq!(mounted.is_err(), copied.is_err());
             mounted.err().map(|error| error.to_string())
         };

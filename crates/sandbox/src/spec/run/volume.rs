@@ -6,17 +6,11 @@ use crate::spec::{InvalidSpec, Mount};
 use sandbox_files::host_path::Resolver;
 
 /// Who else uses what is bound.
-///
-/// Counterpart of `Sharing` of terok-sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Sharing {
     /// One container alone: where the engine's host has `SELinux`, it gets a label that no other container has (`Z`).
-    ///
-    /// Counterpart of `Sharing.PRIVATE` of terok-sandbox.
     Private,
     /// Several containers: a label that all containers have (`z`).
-    ///
-    /// Counterpart of `Sharing.SHARED` of terok-sandbox.
     #[default]
     Shared,
 }
@@ -35,29 +29,17 @@ impl Sharing {
 ///
 /// The host's path must exist; a missing one is an error, because a container that lacks its files is as wrong as one that
 /// does not start.
-///
-/// Counterpart of `VolumeSpec` of terok-sandbox; its `to_mount_arg` is a part of the `Display` of [`RunSpec`](crate::runs::RunSpec).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeSpec {
     /// An absolute path of the host.
-    ///
-    /// Counterpart of `VolumeSpec.host_path` of terok-sandbox.
     pub host_path: PathBuf,
     /// An absolute path in the container.
-    ///
-    /// Counterpart of `VolumeSpec.container_path` of terok-sandbox.
     pub container_path: String,
     /// Who else uses it. Default [`Sharing::Shared`].
-    ///
-    /// Counterpart of `VolumeSpec.sharing` of terok-sandbox.
     pub sharing: Sharing,
     /// Writing fails. The copy in a sealed run is the container's own and can be written; the host's file cannot.
-    ///
-    /// Counterpart of `VolumeSpec.read_only` of terok-sandbox.
     pub read_only: bool,
     /// Mounted even in a sealed run: for sockets and files that come and go while it runs.
-    ///
-    /// Counterpart of `VolumeSpec.live` of terok-sandbox.
     pub live: bool,
 }
 

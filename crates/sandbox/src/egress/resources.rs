@@ -9,7 +9,7 @@ use crate::spec::ObjectId;
 /// The proxy's container, the task's network and, where the proxy has one of its own, its egress network, by name. Removing what is gone
 /// is done already, so this may be called in any state and more than once.
 #[derive(Debug, Clone)]
-pub(crate) struct Remains {
+pub(crate) struct EgressResources {
     pub(super) engine: Engine,
     pub(super) container: String,
     pub(super) network: String,
@@ -17,7 +17,7 @@ pub(crate) struct Remains {
     pub(super) own_egress: Option<String>,
 }
 
-impl Remains {
+impl EgressResources {
     /// Of what is about to be made under the name `id`.
     pub(super) fn named(engine: &Engine, prefix: &str, id: &ObjectId) -> Self {
         let stable = engine.capabilities().has_stable_bridges();

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::container::ProgramControl;
-use crate::egress::{ProxyError, Remains, RunningProxy};
+use crate::egress::{EgressResources, ProxyError, RunningProxy};
 use crate::error::SandboxError;
 use sandbox_podman::EngineError;
 
@@ -18,26 +18,27 @@ pub(crate) async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxErro
     }
 }
 
-/// Both, a container and its proxy, or neither: `remove` takes the container away again.
-pub(crate) async fn pair<C>(
-    container: Result<C, SandboxError>,
-    proxy: Result<RunningProxy, ProxyError>,
-    remains: &Remains,
+/// Makes a container and its proxy side by side: both or neither. `remove` takes the container away again.
+pub(crate) async fn both<C>(
+    container: impl Future<Output = Result<C, SandboxError>>,
+    proxy: impl Future<Output = Result<RunningProxy, ProxyError>>,
+    resources: &EgressResources,
     remove: impl AsyncFnOnce(C) -> Result<(), EngineError>,
-) -> Result<(C, Option<RunningProxy>), SandboxError> {
-    match (container, proxy) {
-        (Ok(container), Ok(proxy)) => Ok((container, Some(proxy))),
+) -> Result<(C, RunningProxy), SandboxError> {
+    // Neither is dropped half done when the other fails: both are removed again.
+    match tokio::join!(container, proxy) {
+        (Ok(container), Ok(proxy)) => Ok((container, proxy)),
         (Err(error), Ok(proxy)) => {
             log_leftover(proxy.close().await);
             Err(error)
         }
         (Ok(container), Err(error)) => {
             log_leftover(remove(container).await);
-            log_leftover(remains.remove().await);
+            log_leftover(resources.remove().await);
             Err(error.into())
         }
         (Err(error), Err(_)) => {
-            log_leftover(remains.remove().await);
+            log_leftover(resources.remove().await);
             Err(error)
         }
     }
@@ -47,7 +48,7 @@ pub(crate) async fn pair<C>(
 pub(crate) fn log_leftover(removal: Result<(), impl Into<SandboxError>>) {
     if let Err(error) = removal {
         let error: SandboxError = error.into();
-        tracing::warn!(%error, "left behind by a launch that failed; a sweep removes it");
+        tracing::warn!(%error, "not removed after a launch that failed; the next sweep removes it");
     }
 }
 

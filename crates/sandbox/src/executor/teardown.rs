@@ -25,7 +25,7 @@ pub(super) struct ActiveContainer {
 
 /// Removes the containers of an executor. It goes on when no one waits for it, and keeps what it found until that is asked for.
 #[derive(Debug)]
-pub(super) struct Aftermath {
+pub(super) struct Teardown {
     pub(super) shared: Arc<Shared>,
     /// What was not reported yet. Locked for single operations only.
     findings: Mutex<Findings>,
@@ -37,7 +37,7 @@ pub(super) struct Aftermath {
     turn: Turn<()>,
 }
 
-impl Aftermath {
+impl Teardown {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
@@ -56,14 +56,16 @@ impl Aftermath {
     ) -> oneshot::Receiver<Result<(), SandboxError>> {
         let (sender, receiver) = oneshot::channel();
         if Runtime::try_current().is_err() {
-            tracing::warn!("a container is left to a sweep, and tampered paths in it are not looked for");
+            tracing::warn!(
+                "a container is not removed, and tampered paths in it are not looked for; the next sweep removes it"
+            );
             return receiver;
         }
         self.pending.send_modify(|pending| *pending += 1);
-        let aftermath = Arc::clone(self);
+        let teardown = Arc::clone(self);
         self.shared.in_background(async move {
-            let pending = Pending(&aftermath.pending);
-            let done = aftermath.tear_down(active).await;
+            let pending = Pending(&teardown.pending);
+            let done = teardown.tear_down(active).await;
             drop(pending);
             // What no one waits for is reported to the one that waits for the whole sandbox.
             match sender.send(done) {

@@ -2,17 +2,17 @@
 
 use futures_util::future::BoxFuture;
 
-use super::{Endpoint, ProxyError, Remains, RunningProxy};
+use super::{EgressResources, Endpoint, ProxyError, RunningProxy};
 
 /// The network is set up and its proxy is to be started. The task's container can be made meanwhile.
 ///
-/// Dropping it leaves labelled objects only. Where either the proxy or the task's container fails, [`Opening::remains`] removes what
+/// Dropping it leaves labelled objects only. Where either the proxy or the task's container fails, [`PendingEgress::resources`] removes what
 /// there is, after the task's container is gone.
-pub(crate) struct Opening {
+pub(crate) struct PendingEgress {
     /// What the task's container has to be given.
     pub(crate) endpoint: Endpoint,
     /// Starts the proxy when it is polled. The task must not start before this has succeeded.
     pub(crate) proxy: BoxFuture<'static, Result<RunningProxy, ProxyError>>,
     /// What to remove on failure.
-    pub(crate) remains: Remains,
+    pub(crate) resources: EgressResources,
 }

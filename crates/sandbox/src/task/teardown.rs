@@ -10,17 +10,17 @@ use crate::egress::RunningProxy;
 use crate::error::SandboxError;
 use sandbox_workspace::{FailedImport, Findings, GitChanges, TamperedPath, WorkspaceGuard};
 
-use super::undo;
+use super::rollback;
 
 /// Removes an execution, and returns what it did in its mounts. Its caller waits for no more than that takes.
-pub(super) async fn of(
+pub(super) async fn remove(
     shared: &Shared,
     handle: Arc<dyn ProgramControl>,
     proxy: Option<RunningProxy>,
     hold: WorkspaceGuard,
 ) -> Findings {
     if hold.is_empty() {
-        shared.in_background(undo::tear_down(handle, proxy));
+        shared.in_background(rollback::tear_down(handle, proxy));
         return Findings::default();
     }
     let (sender, receiver) = oneshot::channel();
@@ -29,7 +29,7 @@ pub(super) async fn of(
     shared.in_background(async move {
         let removed = async { Ok(handle.remove().await?) };
         let removed = look(removed, hold, sender).await;
-        let closed = undo::close(proxy).await;
+        let closed = rollback::close(proxy).await;
         removed.and(closed)
     });
     receiver.await.unwrap_or(unseen)
