@@ -55,7 +55,6 @@ pub mod gate;
 pub mod image;
 mod image_store;
 pub mod launcher;
-mod network_log;
 mod program;
 mod reap;
 pub mod runs;
@@ -95,8 +94,8 @@ pub mod isolation {
 /// The log of a task's network activity.
 pub mod network {
     pub use crate::egress::{ProxyError, ShieldState};
-    pub use crate::network_log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
     pub use crate::spec::{Answer, Question};
+    pub use sandbox_network_log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
     pub use sandbox_proxy_protocol::{Tokens, Traffic, Verdict};
 }
 

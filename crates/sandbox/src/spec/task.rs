@@ -13,7 +13,7 @@ use super::{
     ResourceLimits, SshSigner, Stall,
 };
 use crate::agent::Agent;
-use crate::network_log::LogEntry;
+use sandbox_network_log::LogEntry;
 
 /// Builder methods that a [`TaskSpec`] and a [`CommandSpec`] share.
 macro_rules! launch_settings {
