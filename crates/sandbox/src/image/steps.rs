@@ -13,7 +13,7 @@ use crate::container::{Attached, ContainerPlan, Created, Detachment, PlannedNetw
 use crate::context::Shared;
 use crate::egress::{self, Opening, RunningProxy};
 use crate::error::SandboxError;
-use crate::reap::Role;
+use crate::labels::Role;
 use crate::spec::{ContainerEnv, Isolation, Network, NetworkSandboxConfig, ObjectId};
 use crate::task;
 use sandbox_network_log::LogSink;

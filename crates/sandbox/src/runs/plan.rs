@@ -2,7 +2,7 @@
 
 use crate::container::{ContainerError, ContainerPlan, Detachment};
 use crate::error::SandboxError;
-use crate::reap::{Labels, Role};
+use crate::labels::{Labels, Role};
 use crate::spec::{Device, GpuRequest, RunSpec};
 
 /// The engine's name of a run.
@@ -72,7 +72,7 @@ fn names(text: &str, device: &str) -> bool {
 mod tests {
     use super::*;
     use crate::container::a_plan;
-    use crate::reap::InstanceLock;
+    use crate::instance::InstanceLock;
     use crate::spec::{AnnotationKey, ByteSize, ImageTag, Isolation, Sharing, VolumeSpec};
 
     fn spec() -> RunSpec {

@@ -10,7 +10,7 @@ use crate::container::{
 use crate::context::Shared;
 use crate::egress::{Endpoint, Opening, ProxyError, RunningProxy};
 use crate::error::SandboxError;
-use crate::reap::Role;
+use crate::labels::Role;
 use crate::spec::{
     ByteSize, ContainerEnv, Cpus, Launch, Mount, Network, ObjectId, SYSTEM, SYSTEM_FILE, SshSigner,
     with_git_settings,
