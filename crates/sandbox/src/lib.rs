@@ -54,8 +54,9 @@ pub mod fuzzing;
 pub mod gate;
 pub mod image;
 mod image_store;
+mod instance;
+mod labels;
 pub mod launcher;
-mod network_log;
 mod program;
 mod reap;
 pub mod runs;
@@ -71,8 +72,8 @@ pub use agent::{Agent, UnknownAgent};
 pub use config::{EngineAddress, InvalidConfig, SandboxConfig, UpstreamConfig};
 pub use container::ContainerError;
 pub use error::SandboxError;
+pub use instance::LockError;
 pub use program::ProgramError;
-pub use reap::LockError;
 pub use sandbox::Sandbox;
 pub use sandbox_files::host_path;
 pub use sandbox_podman::{Chunk as OutputChunk, EngineError, TerminalSize};
@@ -95,8 +96,8 @@ pub mod isolation {
 /// The log of a task's network activity.
 pub mod network {
     pub use crate::egress::{ProxyError, ShieldState};
-    pub use crate::network_log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
     pub use crate::spec::{Answer, Question};
+    pub use sandbox_network_log::{InvalidLogEntry, LogEntries, LogEntry, LogFollower, NetworkLog};
     pub use sandbox_proxy_protocol::{Tokens, Traffic, Verdict};
 }
 
@@ -140,7 +141,8 @@ pub mod workspace {
 pub mod diagnostics {
     pub use crate::egress::Prerequisites;
     pub use crate::error::VerifyError;
-    pub use crate::reap::{Inventory, InventoryInstance, InventoryObject, ObjectKind, Role, SweepReport};
+    pub use crate::labels::Role;
+    pub use crate::reap::{Inventory, InventoryInstance, InventoryObject, ObjectKind, SweepReport};
     pub use crate::verify::{ExpectedProgram, VerifyReport, VerifySpec};
     pub use sandbox_inside::{Category, Check, Finding};
     pub use sandbox_podman::{Capabilities, DiskLimits, EngineFacts, Version};

@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 24] = [
+const RULES: [Rule; 25] = [
     Rule { package: "allowlist", may_use: &["located-yaml"], never_links: PURE },
     Rule { package: "located-yaml", may_use: &[], never_links: PURE },
     Rule { package: "claude-output", may_use: &["fuzz-input"], never_links: PURE },
@@ -56,6 +56,11 @@ const RULES: [Rule; 24] = [
         never_links: &["hyper", "rustls", "bollard"],
     },
     Rule {
+        package: "sandbox-network-log",
+        may_use: &["sandbox-files", "sandbox-proxy-protocol"],
+        never_links: &["hyper", "rustls", "bollard"],
+    },
+    Rule {
         package: "sandbox-gate",
         may_use: &["allowlist", "sandbox-files"],
         never_links: &["rustls", "bollard", "openssl"],
@@ -87,6 +92,7 @@ const RULES: [Rule; 24] = [
             "sandbox-files",
             "sandbox-inside",
             "sandbox-gate",
+            "sandbox-network-log",
             "sandbox-packet-filter",
             "sandbox-podman",
             "sandbox-proxy-protocol",

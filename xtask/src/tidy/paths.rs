@@ -7,9 +7,10 @@ use super::source::{Finding, Source, is_comment};
 /// The list, and the only one.
 const LIST: &str = "docs/host-paths.md";
 /// Whose code it is about: what runs on the host.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "crates/files/src/",
     "crates/host-git/src/",
+    "crates/network-log/src/",
     "crates/podman/src/",
     "crates/sandbox/src/",
     "crates/sandbox-cli/src/",

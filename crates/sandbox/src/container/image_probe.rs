@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{ContainerError, ContainerPlan, Created, Detachment, PlannedNetwork};
-use crate::reap::{Labels, Role};
+use crate::labels::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation};
 use sandbox_podman::{Engine, EngineError};
 

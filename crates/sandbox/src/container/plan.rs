@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use sandbox_packet_filter::{Condition, LOOPBACK, Rule};
 use sandbox_podman::TerminalSize;
 
-use crate::reap::Labels;
+use crate::labels::Labels;
 use crate::spec::{Capability, ContainerEnv, Isolation, Mount, Sharing};
 
 /// Everything about a container that is decided before the engine is asked.

@@ -202,7 +202,8 @@ pub(super) mod tests {
 
     use super::super::plan::{Detachment, PlannedNetwork};
     use super::*;
-    use crate::reap::{InstanceLock, Labels};
+    use crate::instance::InstanceLock;
+    use crate::labels::Labels;
     use crate::spec::{Capability, ContainerEnv, Sharing, Ulimit, UlimitKind};
 
     /// A plan for tests that need any.

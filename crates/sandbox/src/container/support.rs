@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Once;
 
+use crate::labels::Role;
 use crate::program::SUPERVISE;
-use crate::reap::Role;
 use crate::spec::{Runtime, Seccomp, SshSigner, UserNamespace};
 use sandbox_podman::{BindFacts, Capabilities, DiskLimits, Engine, EngineError, EngineFacts, Inspection};
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::container::ContainerError;
-use crate::network_log::LogError;
 use crate::program::ProgramError;
+use sandbox_network_log::LogError;
 use sandbox_podman::EngineError;
 
 /// Why there is no egress for a task. A task never starts without one.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use sandbox_proxy_protocol::Listen;
 
 use crate::container::{Attachment, Networks, PlannedNetwork};
-use crate::reap::Labels;
+use crate::labels::Labels;
 
 use super::subnet::Subnet;
 use super::trust::{self, TrustFiles};

@@ -1,6 +1,7 @@
 //! The two networks: the one of a task, and the egress network that all proxies share.
 
-use crate::reap::{Labels, Role, others_alive};
+use crate::labels::{Labels, Role};
+use crate::reap::others_alive;
 use sandbox_podman::{Engine, NetworkRequest};
 
 use super::subnet::Subnet;

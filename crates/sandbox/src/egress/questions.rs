@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::running::ProxyControl;
-use crate::network_log::url_text;
 use crate::spec::{Answer, Asking, Question};
+use sandbox_network_log::url_text;
 
 /// Callbacks that run at once, those included that are being dropped; the proxy asks half as many.
 const AT_ONCE: usize = 32;

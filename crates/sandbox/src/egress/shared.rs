@@ -15,11 +15,11 @@ use tracing::Instrument as _;
 
 use crate::config::{SandboxConfig, UpstreamConfig};
 use crate::container::Running;
-use crate::network_log::LogSink;
+use crate::labels::Labels;
 use crate::program::StaticProgram;
-use crate::reap::Labels;
 use crate::spec::{Asking, NetworkSandboxConfig, ObjectId};
 use sandbox_files::FileLock;
+use sandbox_network_log::LogSink;
 use sandbox_podman::Engine;
 
 use super::authority::RootAuthority;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use crate::config::SandboxConfig;
 use crate::image_store;
-use crate::reap::{Labels, others_alive};
+use crate::labels::Labels;
+use crate::reap::others_alive;
 use sandbox_files::FileLock;
 use sandbox_podman::Engine;
 

@@ -16,10 +16,10 @@ use crate::context::Shared;
 use crate::egress::{self, ProxyError};
 use crate::error::{BuildReach, ImageBuildError, SandboxError};
 use crate::image_store::{ImageKind, is_built_on, is_overlay, labels};
-use crate::network_log::LogSink;
 use crate::spec::{ImageSource, ImageTag, Network};
 use crate::task;
 use sandbox_files::FileLock;
+use sandbox_network_log::LogSink;
 use sandbox_podman::{BuildNetwork, BuildRequest, Engine, ImageFacts};
 
 /// Lines of a failed build that its error quotes.

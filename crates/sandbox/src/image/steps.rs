@@ -13,10 +13,10 @@ use crate::container::{ContainerPlan, Created, Detachment, PlannedNetwork, Runni
 use crate::context::Shared;
 use crate::egress::{self, PendingEgress, RunningProxy};
 use crate::error::SandboxError;
-use crate::network_log::LogSink;
-use crate::reap::Role;
+use crate::labels::Role;
 use crate::spec::{ContainerEnv, Isolation, Network, NetworkSandboxConfig, ObjectId};
 use crate::task;
+use sandbox_network_log::LogSink;
 use sandbox_podman::BuildNetwork;
 
 /// What the container does is wait: measured, its program has 3 MB.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use sandbox_podman::{Engine, EngineError};
 
-use super::instance::{self, Liveness};
-use super::labels::{Labels, Role};
+use crate::instance::{self, Liveness};
+use crate::labels::{Labels, Role};
 
 /// Everything on the engine under one prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]

@@ -10,10 +10,10 @@ use serde::Serialize;
 use sandbox_podman::{Engine, EngineError};
 use sandbox_workspace::GitChanges;
 
-use super::instance::{self, Liveness, LockLocation};
 use super::inventory::{Found, ObjectKind, find, find_instance};
-use super::labels::{Labels, Role};
 use super::processes;
+use crate::instance::{self, Liveness, LockLocation};
+use crate::labels::{Labels, Role};
 
 /// How many objects are removed at once; the engine does the removals of one lock in turn anyway.
 const AT_ONCE: usize = 4;
@@ -181,8 +181,8 @@ async fn remove(engine: &Engine, stale: Vec<Found>) -> (SweepReport, Option<Engi
 mod tests {
     use std::fs;
 
-    use super::super::InstanceLock;
     use super::*;
+    use crate::instance::InstanceLock;
 
     fn object(kind: ObjectKind, role: Role, name: &str, lock: &InstanceLock) -> Found {
         Found {

@@ -8,7 +8,7 @@ use crate::container::Handle;
 use crate::context::Shared;
 use crate::error::RunError;
 use crate::error::SandboxError;
-use crate::reap::{Labels, Role};
+use crate::labels::{Labels, Role};
 use crate::spec::{RunName, StopSignal};
 use sandbox_podman::{ContainerId, ContainerSummary, Engine, EngineError, SignalFact};
 

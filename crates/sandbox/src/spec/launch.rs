@@ -74,7 +74,7 @@ macro_rules! attached_settings {
         #[must_use]
         pub fn on_network_event(
             mut self,
-            callback: impl Fn(&$crate::network_log::LogEntry, &str) + Send + Sync + 'static,
+            callback: impl Fn(&sandbox_network_log::LogEntry, &str) + Send + Sync + 'static,
         ) -> Self {
             self.launch.on_network_event = Some($crate::spec::NetworkCallback(std::sync::Arc::new(callback)));
             self

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::network_log::RecordCallback;
+use sandbox_network_log::RecordCallback;
 
 /// A function that is called with each network event and its line of the text log, in order.
 #[derive(Clone)]

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use allowlist::{GitRule, Rule, UrlRule};
 
-use crate::network_log::escape_text;
 use crate::spec::{HostService, Launch, Network};
+use sandbox_network_log::escape_text;
 
 /// Bytes that each list may come to; the sentences around them come to less than 900.
 const RULES: usize = 700;

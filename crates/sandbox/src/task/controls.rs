@@ -6,9 +6,9 @@ macro_rules! controls {
         impl $name {
             /// The log of the network activity; `None` without a folder for it.
             #[must_use]
-            pub fn network_log(&self) -> Option<crate::network_log::NetworkLog> {
+            pub fn network_log(&self) -> Option<sandbox_network_log::NetworkLog> {
                 let dir = self.0.spec.launch.network_log_dir.as_deref();
-                dir.map(crate::network_log::NetworkLog::new)
+                dir.map(sandbox_network_log::NetworkLog::new)
             }
 
             /// Puts `policy` in force for the running execution, from its next request on. While the shield is down, it counts once that is

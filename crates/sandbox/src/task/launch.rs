@@ -10,13 +10,13 @@ use crate::container::{
 use crate::context::Shared;
 use crate::egress::{Endpoint, PendingEgress, ProxyError, RunningProxy};
 use crate::error::SandboxError;
-use crate::network_log::LogSink;
-use crate::reap::Role;
+use crate::labels::Role;
 use crate::spec::{
     ByteSize, ContainerEnv, Cpus, Launch, Mount, Network, ObjectId, SYSTEM, SYSTEM_FILE, SshSigner,
     with_git_settings,
 };
 use crate::ssh::{self, RunningAgent};
+use sandbox_network_log::LogSink;
 use sandbox_podman::{EngineError, TerminalSize};
 use sandbox_workspace::WorkspaceGuard;
 use tokio::io::AsyncRead;

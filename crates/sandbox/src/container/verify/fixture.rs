@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::stages::attached;
 use crate::container::kernel::{self, Filter, KernelFacts};
 use crate::container::plan::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
-use crate::reap::Labels;
+use crate::labels::Labels;
 use crate::spec::{ContainerEnv, Isolation, Mount, Tmpfs, UlimitKind};
 use sandbox_podman::ImageFacts;
 

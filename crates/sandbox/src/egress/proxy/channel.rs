@@ -21,7 +21,7 @@ use super::lines::Lines;
 use super::stderr::ProxyLog;
 use crate::container::{Chunk, Output, Stdin};
 use crate::egress::ShieldState;
-use crate::network_log::LogSink;
+use sandbox_network_log::LogSink;
 use sandbox_podman::EngineError;
 
 /// How long a proxy may take to read a command, and to end after its stdin has ended.
@@ -380,6 +380,16 @@ mod tests {
         fs::read_to_string(dir.join("network-sandbox.log")).unwrap()
     }
 
+    /// Makes a file as long as its file system lets one be: nothing can be appended.
+    fn fill(path: &Path) {
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        let longer = |length, bit: u32| {
+            let more = length | 1_u64 << bit;
+            if file.set_len(more).is_ok() { more } else { length }
+        };
+        (0..63).rev().fold(0, longer);
+    }
+
     async fn ended(handle: &mut ChannelHandle) -> String {
         let ended = timeout(Duration::from_secs(10), handle.ended.wait_for(Option::is_some));
         ended.await.expect("the channel does not end").unwrap().clone().unwrap()
@@ -480,9 +490,10 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_log_that_can_be_written_there_is_no_egress() {
+        let dir = tempfile::tempdir().unwrap();
         let (channel, mut stdin, proxy) = channel();
-        let sink = LogSink::full();
-        let mut handle = channel.run(Some(sink));
+        let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));
+        fill(&dir.path().join("network-sandbox.log"));
         says(&proxy, &warning("x"));
         let reason = ended(&mut handle).await;
         assert!(reason.contains("cannot be kept"), "{reason}");

@@ -3,7 +3,7 @@
 use sandbox_proxy_protocol::Reach;
 
 use crate::container::{Attachment, ContainerPlan, Detachment, Networks, PlannedNetwork};
-use crate::reap::{Labels, Role};
+use crate::labels::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation, Mount};
 
 /// Measured: about 10 MB at work, 75 MB under the worst attack that `crates/proxy/tests/proxy/abuse.rs` knows; a full queue of records

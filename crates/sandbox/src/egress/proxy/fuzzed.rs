@@ -7,7 +7,7 @@ use fuzz_input::{Input, pieces};
 use sandbox_proxy_protocol::{ProxyMessage, Record, from_line, to_line};
 
 use super::lines::Lines;
-use crate::network_log::{LogEntry, LogSink};
+use sandbox_network_log::{LogEntry, LogSink};
 
 /// The first bytes choose how the others are cut, which are what a proxy writes: its own words, and what a task asked for.
 ///

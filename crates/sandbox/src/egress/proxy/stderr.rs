@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::{Duration, Instant};
 
-use crate::network_log::escape_text;
+use sandbox_network_log::escape_text;
 
 /// Bytes of a line at most; the rest of it is dropped.
 const LINE: usize = 2048;

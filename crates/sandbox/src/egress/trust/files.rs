@@ -15,7 +15,7 @@ use crate::container::ImageProbe;
 use crate::egress::ProxyError;
 use crate::egress::authority::{RootAuthority, certificates};
 use crate::egress::blocking::blocking;
-use crate::reap::Labels;
+use crate::labels::Labels;
 use crate::spec::Mount;
 use sandbox_files::{Replacement, create_folder, hex};
 use sandbox_podman::Engine;

@@ -6,52 +6,61 @@ use std::sync::Arc;
 
 use sandbox_proxy_protocol::Record;
 
-use super::entry::LogEntry;
-use super::error::LogError;
-use super::fold::{Fold, Line};
-use super::writer::LogWriter;
+use crate::entry::LogEntry;
+use crate::error::LogError;
+use crate::fold::{Fold, Line};
+use crate::writer::LogWriter;
 
 /// Called with each event and its line of the text log, in order. It must not block.
-pub(crate) type RecordCallback = Arc<dyn Fn(&LogEntry, &str) + Send + Sync>;
+pub type RecordCallback = Arc<dyn Fn(&LogEntry, &str) + Send + Sync>;
 
-/// Takes the records of one proxy.
+/// Takes the records of one proxy. The default one neither writes nor calls.
 #[derive(Default)]
-pub(crate) struct LogSink {
+pub struct LogSink {
     writer: Option<LogWriter>,
     fold: Fold,
     callback: Option<RecordCallback>,
 }
 
 impl LogSink {
-    /// Writes to the files in `dir`, which are created where they are missing.
-    pub(crate) fn open(dir: &Path) -> Result<Self, LogError> {
+    /// Writes to the files in `dir`, which are created where they are missing, as is `dir`. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be opened, or is a link or anything else that is not a regular file.
+    pub fn open(dir: &Path) -> Result<Self, LogError> {
         Ok(Self { writer: Some(LogWriter::open(dir)?), ..Self::default() })
     }
 
     /// Whether there is only so much room: files are written.
-    pub(crate) fn is_bounded(&self) -> bool {
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
         self.writer.is_some()
     }
 
     /// Also calls `callback`.
-    pub(crate) fn with_callback(self, callback: RecordCallback) -> Self {
+    #[must_use]
+    pub fn with_callback(self, callback: RecordCallback) -> Self {
         Self { callback: Some(callback), ..self }
     }
 
-    /// One that can be opened and not be written.
-    #[cfg(test)]
-    pub(crate) fn full() -> Self {
-        Self { writer: Some(LogWriter::full()), ..Self::default() }
-    }
-
-    /// Takes `records`; when it returns they are in the files, or counted among those that repeat.
-    pub(crate) async fn append(&mut self, records: Vec<Record>) -> Result<(), LogError> {
+    /// Takes `records`; when it returns they are in the files, or counted among those that repeat. With files it needs
+    /// a runtime of tokio.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be written, or have no room for what was permitted; nothing is written afterwards.
+    pub async fn append(&mut self, records: Vec<Record>) -> Result<(), LogError> {
         let lines = self.fold.add(records);
         self.log(lines).await
     }
 
-    /// Says what is counted so far, and what the files lack, at `at_ms`.
-    pub(crate) async fn finish(&mut self, at_ms: u64) -> Result<(), LogError> {
+    /// Writes what is counted so far, and how many records the files lack, at `at_ms` (milliseconds since the Unix epoch).
+    ///
+    /// # Errors
+    ///
+    /// When the files cannot be written.
+    pub async fn finish(&mut self, at_ms: u64) -> Result<(), LogError> {
         let lines = self.fold.finish();
         self.log(lines).await?;
         self.write(move |writer| writer.finish(at_ms)).await
@@ -74,7 +83,7 @@ impl LogSink {
             return Ok(());
         };
         let written = tokio::task::spawn_blocking(move || work(&mut writer).map(|()| writer)).await;
-        let lost = |gone: tokio::task::JoinError| LogError::file("write to", super::TEXT_NAME)(gone.into());
+        let lost = |gone: tokio::task::JoinError| LogError::file("write to", crate::TEXT_NAME)(gone.into());
         self.writer = Some(written.map_err(lost)??);
         Ok(())
     }
@@ -112,7 +121,7 @@ mod tests {
                 .await
                 .unwrap();
         }
-        let written = std::fs::read_to_string(dir.path().join(super::super::TEXT_NAME)).unwrap();
+        let written = std::fs::read_to_string(dir.path().join(crate::TEXT_NAME)).unwrap();
         assert_eq!(*seen.lock().unwrap(), written);
         assert_eq!(written.lines().count(), 4);
     }

@@ -6,7 +6,7 @@ use sandbox_proxy_protocol::{Event, Record, RequestOutcome};
 use serde::{Deserialize, Serialize};
 use serde_json::ser::{CharEscape, Formatter};
 
-use super::timestamp;
+use crate::timestamp;
 
 /// The version of the schema; it rises when a field changes its meaning or goes away, not when one is added.
 const VERSION: u32 = 1;
@@ -76,7 +76,7 @@ impl LogEntry {
         }
     }
 
-    pub(super) fn of(record: &Record) -> Self {
+    pub(crate) fn of(record: &Record) -> Self {
         Self {
             v: VERSION,
             time: timestamp::milliseconds(record.at_ms),
@@ -86,12 +86,16 @@ impl LogEntry {
     }
 
     /// The same, standing for so many more.
-    pub(super) fn repeated(self, repeated: u64) -> Self {
+    pub(crate) fn repeated(self, repeated: u64) -> Self {
         Self { repeated, ..self }
     }
 
-    /// The line, newline included.
-    pub(crate) fn to_line(&self) -> io::Result<String> {
+    /// The line of the JSON file in printable ASCII, newline included.
+    ///
+    /// # Errors
+    ///
+    /// When the entry has no form in JSON, which no entry lacks that was read or logged.
+    pub fn to_line(&self) -> io::Result<String> {
         let mut line = Vec::with_capacity(256);
         self.serialize(&mut serde_json::Serializer::with_formatter(&mut line, PrintableAscii))?;
         line.push(b'\n');

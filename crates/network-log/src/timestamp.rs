@@ -4,13 +4,13 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 /// With milliseconds: `2026-02-03T12:34:56.789Z`. A time beyond the year 9999 is shown as the epoch.
-pub(super) fn milliseconds(at_ms: u64) -> String {
+pub(crate) fn milliseconds(at_ms: u64) -> String {
     let whole = seconds(at_ms);
     format!("{}.{:03}Z", whole.trim_end_matches('Z'), at_ms % 1000)
 }
 
 /// In whole seconds: `2026-02-03T12:34:56Z`.
-pub(super) fn seconds(at_ms: u64) -> String {
+pub(crate) fn seconds(at_ms: u64) -> String {
     let at = i64::try_from(at_ms / 1000).ok().and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());
     at.unwrap_or(OffsetDateTime::UNIX_EPOCH)
         .format(&Rfc3339)

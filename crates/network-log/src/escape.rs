@@ -5,13 +5,15 @@
 
 use std::fmt::Write as _;
 
-/// Free text: spaces stay; square brackets do not, so that it can forge no annotation.
-pub(crate) fn text(raw: &str) -> String {
+/// Free text as the log has it, in printable ASCII: spaces stay; square brackets do not, so that it cannot forge an annotation. A
+/// backslash always begins an escape, so that different texts never look the same.
+#[must_use]
+pub fn text(raw: &str) -> String {
     escape(raw, |c| c == ' ' || (c.is_ascii_graphic() && !matches!(c, '[' | ']')))
 }
 
 /// One word: neither spaces nor square brackets. Nothing is shown as `-`.
-pub(super) fn word(raw: &str) -> String {
+pub(crate) fn word(raw: &str) -> String {
     match raw {
         "" => "-".to_owned(),
         "-" => "\\x2d".to_owned(),
@@ -20,12 +22,12 @@ pub(super) fn word(raw: &str) -> String {
 }
 
 /// Path and query inside a URL: no spaces. Brackets, which are common there, stay: an annotation begins with a space.
-pub(super) fn target(raw: &str) -> String {
+pub(crate) fn target(raw: &str) -> String {
     escape(raw, |c| c.is_ascii_graphic())
 }
 
 /// A host inside a URL: what could end the host, such as `/` or `@`, is escaped.
-pub(super) fn host(raw: &str) -> String {
+pub(crate) fn host(raw: &str) -> String {
     if raw.is_empty() {
         return "-".to_owned();
     }

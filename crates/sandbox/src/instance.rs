@@ -36,7 +36,7 @@ pub(crate) struct LockLocation {
 
 impl LockLocation {
     /// Whether both are in the same state directory.
-    pub(super) fn has_same_state_dir(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_state_dir(&self, other: &Self) -> bool {
         self.view == other.view && self.path.parent() == other.path.parent()
     }
 }

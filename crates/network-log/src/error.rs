@@ -6,15 +6,18 @@ use std::path::PathBuf;
 /// A file of a network log cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {operation} `{}`", path.display())]
-pub(crate) struct LogError {
-    pub(crate) operation: &'static str,
-    pub(crate) path: PathBuf,
-    pub(crate) source: io::Error,
+pub struct LogError {
+    /// What was tried, such as `write to`.
+    pub operation: &'static str,
+    /// The file, or its folder.
+    pub path: PathBuf,
+    /// Why it failed.
+    pub source: io::Error,
 }
 
 impl LogError {
     /// For `map_err`: an I/O error with what was tried on which file.
-    pub(super) fn file(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn file(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self { operation, path, source }
     }

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::InstanceLock;
-use super::instance::LockLocation;
+use crate::instance::{InstanceLock, LockLocation};
 
 const OWNER: &str = "sandbox.owner";
 const INSTANCE: &str = "sandbox.instance";

@@ -10,11 +10,11 @@ use sandbox_proxy_protocol::{
     RequestRecord, Scheme, StreamRecord, TunnelRecord, Verdict,
 };
 
-use super::escape;
-use super::timestamp;
+use crate::escape;
+use crate::timestamp;
 
 /// The line of `record`, without its end.
-pub(super) fn render(record: &Record) -> String {
+pub(crate) fn render(record: &Record) -> String {
     match &record.event {
         Event::TaskStart => format!("=== TASK START {} ===", timestamp::seconds(record.at_ms)),
         Event::Dns { kind, name, answer } => {
@@ -175,7 +175,8 @@ fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&
 }
 
 /// A URL as the log has it: printable ASCII, whatever it came as.
-pub(crate) fn url(scheme: Scheme, host: &str, target: &str) -> String {
+#[must_use]
+pub fn url(scheme: Scheme, host: &str, target: &str) -> String {
     let scheme = match scheme {
         Scheme::Http => "http",
         Scheme::Https => "https",

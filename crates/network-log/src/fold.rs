@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use sandbox_proxy_protocol::{Event, Record, RequestOutcome};
 
-use super::entry::LogEntry;
-use super::line;
+use crate::entry::LogEntry;
+use crate::line;
 
 /// How many of the same are written one by one.
 const SHOWN: u64 = 10;
@@ -19,19 +19,19 @@ const WINDOW_MS: u64 = 10_000;
 
 /// One event in both its forms.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
-    pub(super) entry: LogEntry,
+pub(crate) struct Line {
+    pub(crate) entry: LogEntry,
     /// Without its end.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Milliseconds since the Unix epoch.
-    pub(super) at_ms: u64,
+    pub(crate) at_ms: u64,
     /// Whether something was passed on, so that it must not be missing.
-    pub(super) permitted: bool,
+    pub(crate) permitted: bool,
 }
 
 impl Line {
     /// The lines of `record`, which stands for `repeated` more of the same than were written.
-    pub(super) fn of(record: &Record, repeated: u64) -> Self {
+    pub(crate) fn of(record: &Record, repeated: u64) -> Self {
         let mut text = line::render(record);
         if repeated > 0 {
             // Writing to a string cannot fail.
@@ -48,7 +48,7 @@ impl Line {
 
 /// What was written of late and may repeat.
 #[derive(Debug, Default)]
-pub(super) struct Fold {
+pub(crate) struct Fold {
     /// The least recently seen first.
     recent: VecDeque<Repeats>,
 }
@@ -67,7 +67,7 @@ struct Repeats {
 
 impl Fold {
     /// The lines to write for `records`, in order.
-    pub(super) fn add(&mut self, records: Vec<Record>) -> Vec<Line> {
+    pub(crate) fn add(&mut self, records: Vec<Record>) -> Vec<Line> {
         let Some(now_ms) = records.last().map(|record| record.at_ms) else {
             return Vec::new();
         };
@@ -84,7 +84,7 @@ impl Fold {
     }
 
     /// The counts that are not written yet.
-    pub(super) fn finish(&mut self) -> Vec<Line> {
+    pub(crate) fn finish(&mut self) -> Vec<Line> {
         let recent = std::mem::take(&mut self.recent);
         recent.iter().filter_map(Repeats::count).collect()
     }

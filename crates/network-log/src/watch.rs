@@ -9,14 +9,14 @@ use tokio::net::unix::pipe;
 
 /// The kernel's notifications for one folder.
 #[derive(Debug)]
-pub(super) struct FolderWatch {
+pub(crate) struct FolderWatch {
     /// No pipe, but read like one, which is all that this type does with it.
     notifications: pipe::Receiver,
 }
 
 impl FolderWatch {
     /// Watches `dir` for files that grow, appear or are put in place.
-    pub(super) fn open(dir: &Path) -> io::Result<Self> {
+    pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         let interest =
             inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
@@ -25,7 +25,7 @@ impl FolderWatch {
     }
 
     /// Returns after a change, also one that happened before the call. What changed is not said: the caller looks.
-    pub(super) async fn changed(&mut self) -> io::Result<()> {
+    pub(crate) async fn changed(&mut self) -> io::Result<()> {
         let mut buffer = [0; 4096];
         let mut changed = false;
         while !changed {

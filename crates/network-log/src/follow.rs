@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
-use super::watch::FolderWatch;
+use crate::watch::FolderWatch;
 
 /// How much is read at once.
 const CHUNK: usize = 64 * 1024;
@@ -39,7 +39,7 @@ impl LogFollower {
         }
     }
 
-    pub(super) fn open(dir: &Path, name: impl AsRef<Path>) -> io::Result<Self> {
+    pub(crate) fn open(dir: &Path, name: impl AsRef<Path>) -> io::Result<Self> {
         // The watch first: what is written in between is then seen twice rather than never.
         let watch = FolderWatch::open(dir)?;
         Ok(Self { path: dir.join(name), watch, file: None, pending: Vec::new(), end: None })

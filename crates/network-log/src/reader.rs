@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use sandbox_files::create_folder;
 
-use super::entry::{InvalidLogEntry, LogEntry};
-use super::follow::LogFollower;
-use super::{JSON_NAME, TEXT_NAME};
+use crate::entry::{InvalidLogEntry, LogEntry};
+use crate::follow::LogFollower;
+use crate::{JSON_NAME, TEXT_NAME};
 
 /// The network log of a task: two files in one folder, both perhaps not there yet.
 ///
@@ -28,14 +28,6 @@ use super::{JSON_NAME, TEXT_NAME};
 /// queries and warnings too, has ten lines; more are counted, and a line with `[repeated: N]` stands for N of them. Of permitted requests an
 /// execution adds at most 80 MiB to each file, and requests for which there is no room are refused; of everything else 16 MiB, and
 /// what is missing is counted in a last line. The JSON file has the same in [`LogEntry`]s.
-///
-/// ```no_run
-/// let log = sandbox::network::NetworkLog::new("/srv/conversation-42");
-/// for entry in log.entries()?.blocked_only() {
-///     println!("{:?}", entry?.event);
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkLog {
     dir: PathBuf,

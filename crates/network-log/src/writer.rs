@@ -8,16 +8,16 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::fold::Line;
-use super::{JSON_NAME, TEXT_NAME};
 use sandbox_files::create_folder;
-
-use super::error::LogError;
 use sandbox_proxy_protocol::{Event, Record};
+
+use crate::error::LogError;
+use crate::fold::Line;
+use crate::{JSON_NAME, TEXT_NAME};
 
 /// Both files of one task, open for appending.
 #[derive(Debug)]
-pub(super) struct LogWriter {
+pub(crate) struct LogWriter {
     text: Appender,
     json: Appender,
     /// Records that were not kept.
@@ -34,7 +34,7 @@ const LONGEST_LINE: u64 = 1 << 20;
 
 impl LogWriter {
     /// Opens both files in `dir`, which is created where it is missing. Blocks.
-    pub(super) fn open(dir: &Path) -> Result<Self, LogError> {
+    pub(crate) fn open(dir: &Path) -> Result<Self, LogError> {
         create_folder(dir, 0o700).map_err(LogError::file("create the folder", dir))?;
         Ok(Self {
             text: Appender::open(dir.join(TEXT_NAME))?,
@@ -43,20 +43,9 @@ impl LogWriter {
         })
     }
 
-    /// Writes to a device that has no space.
-    #[cfg(test)]
-    pub(super) fn full() -> Self {
-        let open = || {
-            let path = PathBuf::from("/dev/full");
-            let file = OpenOptions::new().append(true).open(&path).unwrap();
-            Appender::new(file, path)
-        };
-        Self { text: open(), json: open(), dropped: 0 }
-    }
-
     /// Appends those of `lines` for which there is room, each file with one write: a reader sees whole lines. Of what passed nothing
     /// on, the first for which there is no room is the last that is logged; for what was permitted there must be room. Blocks.
-    pub(super) fn append(&mut self, lines: &[Line]) -> Result<(), LogError> {
+    pub(crate) fn append(&mut self, lines: &[Line]) -> Result<(), LogError> {
         let mut batch = Batch::default();
         for line in lines {
             if !line.permitted && self.dropped > 0 {
@@ -76,7 +65,7 @@ impl LogWriter {
     }
 
     /// Says how many records were not kept, at `at_ms`, where there are any. Blocks.
-    pub(super) fn finish(&mut self, at_ms: u64) -> Result<(), LogError> {
+    pub(crate) fn finish(&mut self, at_ms: u64) -> Result<(), LogError> {
         if self.dropped == 0 {
             return Ok(());
         }
@@ -140,11 +129,7 @@ impl Appender {
     fn open(path: PathBuf) -> Result<Self, LogError> {
         let opened = open_own(&path).and_then(|file| end_with_a_line(&file).map(|()| file));
         let file = opened.map_err(LogError::file("open the network log", &path))?;
-        Ok(Self::new(file, path))
-    }
-
-    fn new(file: File, path: PathBuf) -> Self {
-        Self { file, path, permitted: PERMITTED, others: OTHERS }
+        Ok(Self { file, path, permitted: PERMITTED, others: OTHERS })
     }
 
     /// Takes the room for a line of `length` bytes, if there is some.
@@ -200,8 +185,8 @@ mod tests {
 
     use sandbox_proxy_protocol::{RequestOutcome, RequestRecord, Scheme};
 
-    use super::super::entry::LogEntry;
     use super::*;
+    use crate::entry::LogEntry;
 
     fn warning(text: &str) -> Line {
         mark_of(0, text.to_owned())
