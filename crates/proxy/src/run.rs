@@ -15,13 +15,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::accounting::Spending;
 use crate::context::Context;
 use crate::control::{Control, ControlError, Farewell};
 use crate::dns::{AddressGuard, DnsSockets, Resolver};
-use crate::interfaces::own_addresses;
-use crate::policy::LivePolicy;
-use crate::questions::Questions;
-use crate::reach::Confined;
+use crate::policy::{LivePolicy, Questions};
+use crate::reach::{Confined, own_addresses};
 use crate::record::{self, Recorder};
 use crate::server::{self, Entrance, Listeners};
 use crate::services::{Services, probe};
@@ -146,9 +145,11 @@ async fn live<R: AsyncRead + Unpin>(
     };
     let drain = Duration::from_millis(config.limits.drain_ms) + DRAIN_MARGIN;
     let silence = config.limits.owner_timeout_ms.map(Duration::from_millis);
-    let (policy, questions, mut services, stop_services) = begin(config, confined, recorder).await?;
+    let (policy, context, mut services, stop_services) = begin(config, confined, recorder).await?;
     let ended = tokio::select! {
-        ended = control.follow(&policy, silence, &questions, recorder) => ended.map_err(ProxyError::from),
+        ended = control.follow(&policy, silence, &context.spending, &context.questions, recorder) => {
+            ended.map_err(ProxyError::from)
+        }
         () = stop => Ok(Farewell::Drain),
         () = recorder.closed() => Err(ProxyError::Output(io::ErrorKind::BrokenPipe.into())),
         ended = services.join_next() => {
@@ -177,7 +178,7 @@ async fn begin(
     config: StartConfig,
     confined: Result<Confined, String>,
     recorder: &Recorder,
-) -> Result<(watch::Sender<LivePolicy>, Arc<Questions>, JoinSet<()>, watch::Sender<bool>), ProxyError> {
+) -> Result<(watch::Sender<LivePolicy>, Arc<Context>, JoinSet<()>, watch::Sender<bool>), ProxyError> {
     let StartConfig { protocol: _, policy, replacements, authority, listen, upstream, services, limits } =
         config;
     let leaves = LeafIssuer::new(&authority, limits.leaf_certificates)?;
@@ -228,9 +229,9 @@ async fn begin(
         None => {}
     }
     tracing::info!(address = %listen.address, "serving");
-    let questions = Arc::new(Questions::new(&limits, recorder.clone()));
     let context = Arc::new(Context {
-        questions: Arc::clone(&questions),
+        spending: Arc::new(Spending::new(policy.clone())),
+        questions: Questions::new(&limits, recorder.clone()),
         limits,
         listen,
         policy,
@@ -241,8 +242,8 @@ async fn begin(
         authority: leaves,
         upstream_tls,
     });
-    services.spawn(server::serve(context, listeners, until_set(stopped)));
-    Ok((live_policy, questions, services, stop))
+    services.spawn(server::serve(Arc::clone(&context), listeners, until_set(stopped)));
+    Ok((live_policy, context, services, stop))
 }
 
 /// The sockets for HTTP, TLS and the services. What the sandbox's relay is needed for is not served without it.

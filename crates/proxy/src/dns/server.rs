@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 
 use super::rate::Rate;
 use super::responder::reply;
-use crate::limit_counter::LimitCounter;
+use crate::accounting::LimitCounter;
 use crate::record::Recorder;
 
 /// The longest query over UDP that is read whole; of a longer one the rest is cut off.

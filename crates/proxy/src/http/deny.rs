@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use sandbox_proxy_protocol::{BlockReason, REFUSAL_ID};
 use serde_json::json;
 
-use crate::blocked::Blocked;
+use crate::policy::Blocked;
 use crate::upstream::UpstreamError;
 
 const BLOCKED: HeaderName = HeaderName::from_static("x-sandbox-blocked");

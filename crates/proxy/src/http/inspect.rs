@@ -7,8 +7,7 @@ use hyper::body::Incoming;
 use sandbox_proxy_protocol::BlockReason;
 
 use super::client::Client;
-use crate::blocked::Blocked;
-use crate::gate::{Pending, Permit};
+use crate::policy::{Blocked, Pending, Permit};
 use crate::upload::{BufferFault, Decided, RequestBody, Undecided, Unwanted, inspect};
 
 /// The permit for a request, its body, of which some was read, and what was removed from that.

@@ -16,10 +16,9 @@ use super::client::Client;
 use super::deny::Unsent;
 use super::exchange::Exchange;
 use super::outgoing::Outgoing;
-use crate::blocked::Blocked;
 use crate::credential::{BodyPlan, CredentialError, Plan, Wire, hide};
-use crate::gate::Permit;
 use crate::git;
+use crate::policy::{Blocked, Permit};
 use crate::scrub::Needles;
 use crate::signing::ChunkError;
 use crate::upload::{

@@ -9,7 +9,7 @@ use super::client::Client;
 use super::deny;
 use super::exchange::{Asked, Exchange};
 use super::outbound::Unprepared;
-use crate::blocked::Blocked;
+use crate::policy::Blocked;
 
 pub(super) fn too_busy(what: &str) -> Blocked {
     Blocked::new(BlockReason::Limit, format!("{what}: try again later"))

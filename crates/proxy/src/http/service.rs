@@ -24,10 +24,9 @@ use super::identity::{identify, origin_form};
 use super::inspect::decide_by_body;
 use super::outbound::prepare;
 use super::refusal::{give_up, log_is_full, refuse, tokens_come_later, turn_away};
-use crate::blocked::Blocked;
 use crate::fields::only;
-use crate::gate::{Admission, Permit, TokenReport};
 use crate::headers::{RequestRules, asks_for_websocket, overrides_method, overrides_path, request_headers};
+use crate::policy::{Admission, Blocked, Permit, TokenReport};
 use crate::upload::{RequestBody, Unwanted};
 
 /// Answers one request of `client`; `note` is what hyper could not be shown of its head.
@@ -236,15 +235,15 @@ async fn pass(
     exchange.allowed(&permit);
     // What the host itself serves costs nothing.
     if matches!(client.service(permit.host()), Ok(None)) {
-        if let Err(denial) = exchange.spend(&client.shared.spending) {
+        if let Err(denial) = exchange.spend(&client.shared.context.spending) {
             body.content.leave(Unwanted::of(&parts.headers));
             return refuse(&denial, exchange);
         }
         match permit.tokens() {
-            TokenReport::Response if client.shared.spending.bounds_tokens() => {
+            TokenReport::Response if client.shared.context.spending.bounds_tokens() => {
                 headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             }
-            TokenReport::Later if client.shared.spending.bounds_tokens() => {
+            TokenReport::Later if client.shared.context.spending.bounds_tokens() => {
                 body.content.leave(Unwanted::of(&parts.headers));
                 return refuse(&tokens_come_later(), exchange);
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::chunk_signing::BodyError;
 use super::fault::{Fault, UploadFault};
-use crate::budget::Spending;
+use crate::accounting::Spending;
 
 /// Counts what is sent of one body.
 pub(crate) struct UploadCounter {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::blocked::Blocked;
+use crate::policy::Blocked;
 use crate::signing::ChunkError;
 
 /// Why a body was broken off, for the response to the client.

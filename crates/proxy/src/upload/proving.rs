@@ -10,8 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::chunk_signing::BodyError;
 use super::fault::{Fault, UploadFault};
-use crate::blocked::Blocked;
 use crate::git::Proof;
+use crate::policy::Blocked;
 
 /// Bytes that are inflated before other requests have their turn.
 const EFFORT: usize = 1024 * 1024;
