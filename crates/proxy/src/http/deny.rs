@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn who_prefers_html() {
+    fn html_is_preferred_where_it_ranks_above_json() {
         let cases = [
             (None, false),
             (Some("*/*"), false),
