@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_used_is_reported_without_quoting_it() {
+    async fn unusable_start_document_is_reported_without_its_text() {
         let good = start_document(PROTOCOL_VERSION, "");
         let cases = [
             (String::new(), "ended before"),
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_that_is_not_understood_ends_it() {
+    async fn unknown_command_ends_the_proxy() {
         for line in [
             "\n",
             "{}\n",

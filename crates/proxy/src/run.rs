@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_drains_ends_although_its_input_does_not() {
+    async fn draining_proxy_ends_while_its_input_is_open() {
         let mut driven = Driven::start(listen(7), std::future::pending()).await;
         driven.ready().await;
         let drain = to_line(&Command::Drain {}).unwrap();
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_taken_port_is_said() {
+    async fn taken_port_is_reported() {
         let listen = listen(3);
         let _taken = TcpListener::bind((listen.address, listen.https_port)).await.unwrap();
         let mut driven = Driven::start(listen.clone(), std::future::pending()).await;
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_is_never_said() {
+    async fn start_error_shows_no_key() {
         let line =
             start_line(&listen(6)).replace("BEGIN PRIVATE KEY-----\\n", "BEGIN PRIVATE KEY-----\\nAAAA");
         let secret = line.split_once("AAAA").unwrap().1.get(..32).unwrap().to_owned();

@@ -139,6 +139,7 @@ impl Questions {
         let Some(until) = self.time.and_then(|time| now.checked_add(time)) else {
             return Err(Unasked::TooMany);
         };
+        // Bounded here, so that a flood of equal requests cannot hold memory either, though it asks nothing.
         if state.waiting >= self.most.saturating_mul(SHARERS) || state.hosts.len() >= REMEMBERED {
             return Err(Unasked::TooMany);
         }
