@@ -5,9 +5,9 @@ use std::sync::Arc;
 use sandbox_proxy_protocol::{Limits, Listen};
 use tokio::sync::watch;
 
+use crate::accounting::Spending;
 use crate::dns::{AddressGuard, Resolver};
-use crate::policy::LivePolicy;
-use crate::questions::Questions;
+use crate::policy::{LivePolicy, Questions};
 use crate::record::Recorder;
 use crate::services::Services;
 use crate::tls::LeafIssuer;
@@ -20,8 +20,10 @@ pub(crate) struct Context {
     pub(crate) listen: Listen,
     /// The policy and the credentials in force.
     pub(crate) policy: watch::Receiver<LivePolicy>,
+    /// What the task has used of its budget.
+    pub(crate) spending: Arc<Spending>,
     /// What the operator is asked.
-    pub(crate) questions: Arc<Questions>,
+    pub(crate) questions: Questions,
     /// Where records go.
     pub(crate) recorder: Recorder,
     /// What of the host the task may reach.

@@ -13,9 +13,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use zeroize::Zeroizing;
 
-use crate::budget::Spending;
-use crate::policy::LivePolicy;
-use crate::questions::Questions;
+use crate::accounting::Spending;
+use crate::policy::{LivePolicy, Questions};
 use crate::record::Recorder;
 
 /// The longest line that is read, newline included.
@@ -106,6 +105,7 @@ impl<R: AsyncRead + Unpin> Control<R> {
         &mut self,
         policy: &watch::Sender<LivePolicy>,
         silence: Option<Duration>,
+        spending: &Spending,
         questions: &Questions,
         recorder: &Recorder,
     ) -> Result<Farewell, ControlError> {
@@ -156,7 +156,7 @@ impl<R: AsyncRead + Unpin> Control<R> {
                     questions.answer(question, verdict, by, || policy.send_modify(set));
                     change(policy, recorder, PolicyChange::Set, |_| {}).await;
                 }
-                Command::Report {} => report(policy, recorder).await,
+                Command::Report {} => report(spending, recorder).await,
                 Command::Alive {} => {}
                 Command::Drain {} => return Ok(Farewell::Drain),
             }
@@ -218,9 +218,9 @@ async fn change(
 }
 
 /// Reports what was used so far.
-async fn report(policy: &watch::Sender<LivePolicy>, recorder: &Recorder) {
-    let traffic = policy.borrow().used.traffic();
-    if Spending::new(policy.subscribe()).is_bounded() {
+async fn report(spending: &Spending, recorder: &Recorder) {
+    let traffic = spending.traffic();
+    if spending.is_bounded() {
         recorder.record(Event::Traffic(traffic)).await;
     }
     recorder.send_in_turn(ProxyMessage::Traffic(traffic)).await;
@@ -244,8 +244,16 @@ mod tests {
     use super::*;
     use crate::record;
 
-    fn unasked() -> Questions {
-        Questions::new(&sandbox_proxy_protocol::Limits::default(), record::channel().0)
+    /// Follows `input` until it ends.
+    async fn follow(
+        input: impl AsyncRead + Unpin,
+        policy: &watch::Sender<LivePolicy>,
+        silence: Option<Duration>,
+        recorder: &Recorder,
+    ) -> Result<Farewell, ControlError> {
+        let spending = Spending::new(policy.subscribe());
+        let questions = Questions::new(&sandbox_proxy_protocol::Limits::default(), recorder.clone());
+        Control::new(input).follow(policy, silence, &spending, &questions, recorder).await
     }
 
     const SECRET: &str = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEH";
@@ -265,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_used_is_reported_without_quoting_it() {
+    async fn unusable_start_document_is_reported_without_its_text() {
         let good = start_document(PROTOCOL_VERSION, "");
         let cases = [
             (String::new(), "ended before"),
@@ -297,9 +305,7 @@ mod tests {
         let (sender, mut receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let (mut owner, input) = tokio::io::duplex(64);
         let following = tokio::spawn(async move {
-            Control::new(input)
-                .follow(&sender, Some(Duration::from_secs(10)), &unasked(), &record::channel().0)
-                .await
+            follow(input, &sender, Some(Duration::from_secs(10)), &record::channel().0).await
         });
         let began = tokio::time::Instant::now();
         // Half a line is no sign of life, and is not lost.
@@ -336,19 +342,19 @@ mod tests {
         let (sender, receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let before = receiver.borrow().allowlist.clone();
         let lines = "{\"command\":\"set_policy\",\"policy\":{\"domains\":[\"a.example\"]}}\n";
-        Control::new(lines.as_bytes()).follow(&sender, None, &unasked(), &record::channel().0).await.unwrap();
+        follow(lines.as_bytes(), &sender, None, &record::channel().0).await.unwrap();
         assert_ne!(*receiver.borrow().allowlist, *before);
         assert!(!receiver.borrow().quarantined);
 
         // A quarantine outlives a new policy. What was cut off at the end is not followed.
         let lines = "{\"command\":\"quarantine\"}\n{\"command\":\"set_policy\",\"policy\":{}}\n{\"comm";
-        Control::new(lines.as_bytes()).follow(&sender, None, &unasked(), &record::channel().0).await.unwrap();
+        follow(lines.as_bytes(), &sender, None, &record::channel().0).await.unwrap();
         assert_eq!(*receiver.borrow().allowlist, *before);
         assert!(receiver.borrow().quarantined);
     }
 
     #[tokio::test]
-    async fn a_command_that_is_not_understood_ends_it() {
+    async fn unknown_command_ends_the_proxy() {
         for line in [
             "\n",
             "{}\n",
@@ -357,8 +363,7 @@ mod tests {
             "{\"command\":\"set_replacements\",\"replacements\":{\"a\":{\"value\":\"hunter2\"}}}\n",
         ] {
             let (sender, _receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
-            let followed =
-                Control::new(line.as_bytes()).follow(&sender, None, &unasked(), &record::channel().0).await;
+            let followed = follow(line.as_bytes(), &sender, None, &record::channel().0).await;
             assert!(matches!(followed, Err(ControlError::Command(_))), "{line}");
             assert!(!format!("{followed:?}").contains("hunter2"), "{followed:?}");
         }
@@ -382,10 +387,7 @@ mod tests {
         let (sender, mut receiver) = watch::channel(LivePolicy::new(Allowlist::default()));
         let (mut owner, input) = tokio::io::duplex(1024);
         let (recorder, records) = record::channel();
-        let following =
-            tokio::spawn(
-                async move { Control::new(input).follow(&sender, None, &unasked(), &recorder).await },
-            );
+        let following = tokio::spawn(async move { follow(input, &sender, None, &recorder).await });
         let began = Instant::now();
         owner.write_all(b"{\"command\":\"down\",\"for_ms\":600000}\n").await.unwrap();
         receiver.wait_for(LivePolicy::is_down).await.unwrap();

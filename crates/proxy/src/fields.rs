@@ -26,7 +26,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_stays_in_its_order() {
+    fn remaining_fields_keep_their_order() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("a", "1"),

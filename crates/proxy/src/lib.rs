@@ -23,8 +23,7 @@
 //! # }
 //! ```
 
-mod blocked;
-mod budget;
+mod accounting;
 mod context;
 mod control;
 mod credential;
@@ -36,14 +35,10 @@ mod frames;
 #[doc(hidden)]
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-mod gate;
 mod git;
 mod headers;
 mod http;
-mod interfaces;
-mod limit_counter;
 mod policy;
-mod questions;
 mod reach;
 mod record;
 mod run;
@@ -55,8 +50,6 @@ mod stream;
 mod tls;
 mod upload;
 mod upstream;
-mod usage;
-mod used;
 
 pub use control::{Column, ControlError};
 pub use reach::{Confined, Unconfined, confine, give_up_rights};

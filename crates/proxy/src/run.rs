@@ -15,13 +15,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::accounting::Spending;
 use crate::context::Context;
 use crate::control::{Control, ControlError, Farewell};
 use crate::dns::{AddressGuard, DnsSockets, Resolver};
-use crate::interfaces::own_addresses;
-use crate::policy::LivePolicy;
-use crate::questions::Questions;
-use crate::reach::Confined;
+use crate::policy::{LivePolicy, Questions};
+use crate::reach::{Confined, own_addresses};
 use crate::record::{self, Recorder};
 use crate::server::{self, Entrance, Listeners};
 use crate::services::{Services, probe};
@@ -146,9 +145,11 @@ async fn live<R: AsyncRead + Unpin>(
     };
     let drain = Duration::from_millis(config.limits.drain_ms) + DRAIN_MARGIN;
     let silence = config.limits.owner_timeout_ms.map(Duration::from_millis);
-    let (policy, questions, mut services, stop_services) = begin(config, confined, recorder).await?;
+    let (policy, context, mut services, stop_services) = begin(config, confined, recorder).await?;
     let ended = tokio::select! {
-        ended = control.follow(&policy, silence, &questions, recorder) => ended.map_err(ProxyError::from),
+        ended = control.follow(&policy, silence, &context.spending, &context.questions, recorder) => {
+            ended.map_err(ProxyError::from)
+        }
         () = stop => Ok(Farewell::Drain),
         () = recorder.closed() => Err(ProxyError::Output(io::ErrorKind::BrokenPipe.into())),
         ended = services.join_next() => {
@@ -177,7 +178,7 @@ async fn begin(
     config: StartConfig,
     confined: Result<Confined, String>,
     recorder: &Recorder,
-) -> Result<(watch::Sender<LivePolicy>, Arc<Questions>, JoinSet<()>, watch::Sender<bool>), ProxyError> {
+) -> Result<(watch::Sender<LivePolicy>, Arc<Context>, JoinSet<()>, watch::Sender<bool>), ProxyError> {
     let StartConfig { protocol: _, policy, replacements, authority, listen, upstream, services, limits } =
         config;
     let leaves = LeafIssuer::new(&authority, limits.leaf_certificates)?;
@@ -228,9 +229,9 @@ async fn begin(
         None => {}
     }
     tracing::info!(address = %listen.address, "serving");
-    let questions = Arc::new(Questions::new(&limits, recorder.clone()));
     let context = Arc::new(Context {
-        questions: Arc::clone(&questions),
+        spending: Arc::new(Spending::new(policy.clone())),
+        questions: Questions::new(&limits, recorder.clone()),
         limits,
         listen,
         policy,
@@ -241,8 +242,8 @@ async fn begin(
         authority: leaves,
         upstream_tls,
     });
-    services.spawn(server::serve(context, listeners, until_set(stopped)));
-    Ok((live_policy, questions, services, stop))
+    services.spawn(server::serve(Arc::clone(&context), listeners, until_set(stopped)));
+    Ok((live_policy, context, services, stop))
 }
 
 /// The sockets for HTTP, TLS and the services. What the sandbox's relay is needed for is not served without it.
@@ -409,7 +410,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_drains_ends_although_its_input_does_not() {
+    async fn draining_proxy_ends_while_its_input_is_open() {
         let mut driven = Driven::start(listen(7), std::future::pending()).await;
         driven.ready().await;
         let drain = to_line(&Command::Drain {}).unwrap();
@@ -435,7 +436,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_taken_port_is_said() {
+    async fn taken_port_is_reported() {
         let listen = listen(3);
         let _taken = TcpListener::bind((listen.address, listen.https_port)).await.unwrap();
         let mut driven = Driven::start(listen.clone(), std::future::pending()).await;
@@ -473,7 +474,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_is_never_said() {
+    async fn start_error_shows_no_key() {
         let line =
             start_line(&listen(6)).replace("BEGIN PRIVATE KEY-----\\n", "BEGIN PRIVATE KEY-----\\nAAAA");
         let secret = line.split_once("AAAA").unwrap().1.get(..32).unwrap().to_owned();

@@ -15,9 +15,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
+use crate::accounting::LimitCounter;
 use crate::context::Context;
 use crate::http::{self, Client, ConnectionEnd, Shared};
-use crate::limit_counter::LimitCounter;
 use crate::stream::ServiceStream;
 use crate::tls::{Accepted, Handshake, Refusal, received_alert, server_config};
 
@@ -125,9 +125,8 @@ pub(crate) async fn serve(
 impl Drop for Server {
     /// However it ends, counts that were not recorded yet are.
     fn drop(&mut self) {
-        let Shared { context, refused_requests, .. } = &*self.shared;
-        let questions = &context.questions.refused;
-        for counter in [refused_requests, questions, &self.refused_connections, &self.late_clients] {
+        let Shared { context, refused_requests, refused_questions, .. } = &*self.shared;
+        for counter in [refused_requests, refused_questions, &self.refused_connections, &self.late_clients] {
             counter.flush(&context.recorder);
         }
     }
@@ -149,7 +148,7 @@ impl Server {
         tokio::select! {
             () = self.shared.pool.expire() => {}
             _ = self.shared.refused_requests.report(recorder) => {}
-            _ = self.shared.context.questions.refused.report(recorder) => {}
+            _ = self.shared.refused_questions.report(recorder) => {}
             _ = self.refused_connections.report(recorder) => {}
             _ = self.late_clients.report(recorder) => {}
         }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_util::io::InspectReader;
 
 use crate::context::Context;
-use crate::gate::Gate;
+use crate::policy::Gate;
 use crate::record::{LogBudget, Slot, milliseconds};
 use crate::services::{RelayError, connect};
 

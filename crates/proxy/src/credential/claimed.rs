@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_signature_brings_is_not_shown() {
+    fn headers_of_a_signature_are_marked_sensitive() {
         let mut headers = HeaderMap::new();
         for name in ["authorization", "x-amz-security-token", "x-amz-date"] {
             headers.insert(name, HeaderValue::from_static("value"));

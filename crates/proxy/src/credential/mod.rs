@@ -17,7 +17,6 @@ mod key;
 mod plan;
 mod replace;
 mod scope;
-mod strip;
 mod vault;
 
 #[cfg(test)]

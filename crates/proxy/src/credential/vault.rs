@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use allowlist::HostName;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use lru::LruCache;
 use sandbox_credentials::SecretValue;
 use sandbox_credentials::wire::{Replacement, ReplacementMap};
@@ -19,7 +19,7 @@ use super::key::Key;
 use super::plan::{Plan, Wire};
 use super::replace::replace;
 use super::scope::Scope;
-use super::strip::strip;
+use crate::fields::only;
 use crate::scrub::{self, Needles};
 use crate::signing::{Carrier, Request, without_signature};
 
@@ -111,6 +111,7 @@ impl Vault {
             plan.target = (target != wire.target).then_some(target);
             plan.dropped += 1;
         }
+        // Before the request is signed again, so that the signature covers the headers that are sent.
         let ours = [replaced.names, claimed.headers()].concat();
         let (mut headers, stripped) = strip(headers, scope, &ours);
         plan.dropped += stripped;
@@ -163,12 +164,24 @@ impl fmt::Debug for Vault {
     }
 }
 
+/// The headers without those that an entry names and in which nothing was replaced, and how many lines went. `ours` are the headers
+/// in which something was, or will be.
+fn strip(headers: HeaderMap, scope: &Scope<'_>, ours: &[HeaderName]) -> (HeaderMap, u32) {
+    let foreign = |name: &HeaderName| !ours.contains(name) && scope.strips(name);
+    if !headers.keys().any(foreign) {
+        return (headers, 0);
+    }
+    let kept = only(&headers, |name| !foreign(name));
+    let dropped = u32::try_from(headers.len() - kept.len()).unwrap_or(u32::MAX);
+    (kept, dropped)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_a_request_sent_is_prepared_in_the_background() {
+    fn needles_of_a_request_are_prepared_outside_the_lock() {
         let map = r#"{"ghp_SURROGATE": {"value": "ghp_RealValueA", "scopes": ["a.example"], "headers": ["authorization"]}}"#;
         let vault = Vault::new(&serde_json::from_str(map).unwrap());
         let host = HostName::from_wire(b"a.example").unwrap();

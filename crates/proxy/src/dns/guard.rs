@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_name_may_lead_to() {
+    fn reserved_addresses_are_refused() {
         let refused = [
             "169.254.169.254",
             "127.0.0.1",

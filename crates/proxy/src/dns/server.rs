@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 
 use super::rate::Rate;
 use super::responder::reply;
-use crate::limit_counter::LimitCounter;
+use crate::accounting::LimitCounter;
 use crate::record::Recorder;
 
 /// The longest query over UDP that is read whole; of a longer one the rest is cut off.
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_recorded_is_not_answered() {
+    async fn query_without_room_for_its_record_gets_no_answer() {
         let (running, recorder) = Running::start(200).await;
         while recorder.try_record(Event::TaskStart).is_ok() {}
         let mut tcp = TcpStream::connect(running.address).await.unwrap();

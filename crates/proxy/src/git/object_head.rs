@@ -34,6 +34,7 @@ pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<Ob
     let (mut size, mut more, mut shift) = (u64::from(first & 0x0f), first & 0x80 != 0, 4_u32);
     let mut length = 1;
     while more {
+        // The next seven bits must fit a `u64`, whatever follows.
         if shift > 53 {
             return Err(NoHead);
         }
@@ -47,9 +48,8 @@ pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<Ob
         6 => {
             let mut back = 0_u64;
             loop {
-                let Some(byte) = rest.next() else {
-                    return if bytes.len() - length > 9 { Err(NoHead) } else { Ok(None) };
-                };
+                // A distance without an end overflows before it is long.
+                let Some(byte) = rest.next() else { return Ok(None) };
                 length += 1;
                 back = back.checked_mul(128).ok_or(NoHead)? | u64::from(byte & 0x7f);
                 if byte & 0x80 == 0 {

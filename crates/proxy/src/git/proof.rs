@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::ancestry::MEMORY;
 use super::commit::Format;
 use super::pack::{Malformed, Pack};
-use crate::blocked::Blocked;
+use crate::policy::Blocked;
 
 /// What one proof may hold.
 #[expect(clippy::cast_possible_truncation, reason = "four megabytes")]

@@ -133,7 +133,7 @@ fn a_line_of_commits_is_followed_and_nothing_else_is() {
 }
 
 #[test]
-fn what_a_push_says_is_shallow_has_no_parents() {
+fn shallow_commit_has_no_parents() {
     let format = Format::Sha1;
     let (_, old) = commit(format, &[], "before the push");
     let (first, first_id) = commit(format, &[old], "first");
@@ -154,7 +154,7 @@ fn what_a_push_says_is_shallow_has_no_parents() {
 }
 
 #[test]
-fn what_is_no_pack_is_refused() {
+fn malformed_pack_is_refused() {
     let good = object(COMMIT, b"tree");
     let sized = |size: usize, data: &[u8]| pack(&[[head(BLOB, size), deflated(data)].concat()]);
     for bytes in [
@@ -179,7 +179,7 @@ fn what_is_no_pack_is_refused() {
 }
 
 #[test]
-fn what_takes_up_too_much_is_forgotten_and_proves_nothing() {
+fn pack_beyond_the_memory_bound_proves_nothing() {
     let format = Format::Sha1;
     let (_, old) = commit(format, &[], "before the push");
     let mut objects = Vec::new();

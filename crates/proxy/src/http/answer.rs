@@ -21,10 +21,9 @@ use super::outbound::{Unprepared, malformed, unchunked};
 use super::outgoing::Outgoing;
 use super::refusal::{answer_with, give_up, refuse, too_busy};
 use super::upgrade::Tunnel;
-use crate::blocked::Blocked;
-use crate::gate::{Permit, TokenReport};
 use crate::headers::{is_recoded, response_headers};
-use crate::scrub::{Needles, Scrubbed, UnknownEncoding, plan_body};
+use crate::policy::{Blocked, Permit, TokenReport};
+use crate::scrub::{BodyScrub, Needles, UnknownEncoding, plan_body};
 use crate::upload::{Fault, Upload, UploadFault};
 use crate::upstream::{Failure, Lease, UpstreamError};
 
@@ -86,6 +85,7 @@ impl Answered<'_> {
         exchange: Exchange,
     ) -> Response<Download> {
         let client = self.client;
+        // Before the upstream is asked: a tunnel that is open cannot be refused for want of a record.
         let Ok(slot) = client.shared.context.recorder.reserve().await else {
             return refuse(&too_busy("requests cannot be recorded"), exchange);
         };
@@ -98,6 +98,7 @@ impl Answered<'_> {
             Ok(answered) => answered,
             Err(error) => return self.fail(&error, exchange),
         };
+        // The upstream declined, and says why.
         if is_plain(answer.status()) {
             return self.respond(answer, lease, exchange);
         }
@@ -136,25 +137,20 @@ impl Answered<'_> {
         let recoded = is_recoded(&parts.headers);
         parts.headers = response_headers(&parts.headers);
         parts.version = Version::default();
-        let Some(needles) = &self.needles else {
-            if let Err(error) = self.read_usage(recoded, &parts.headers, &mut exchange) {
-                return give_up(Unprepared::Failed(error), exchange);
-            }
-            exchange.answered(parts.status);
-            return Response::from_parts(parts, Download::upstream(incoming, lease, exchange));
-        };
-        parts.headers = exchange.scrubbed_headers(needles, parts.headers);
-        exchange.scrub_reason(needles, &mut parts.extensions);
-        let scrub = match plan_body(needles, &self.method, parts.status, recoded, &mut parts.headers) {
-            Ok(scrub) => scrub,
-            Err(error) => return give_up(Unprepared::Failed(unreadable(error)), exchange),
-        };
+        let mut scrub = BodyScrub::Pass;
+        if let Some(needles) = &self.needles {
+            parts.headers = exchange.scrubbed_headers(needles, parts.headers);
+            exchange.scrub_reason(needles, &mut parts.extensions);
+            scrub = match plan_body(needles, &self.method, parts.status, recoded, &mut parts.headers) {
+                Ok(scrub) => scrub,
+                Err(error) => return give_up(Unprepared::Failed(unreadable(error)), exchange),
+            };
+        }
         if let Err(error) = self.read_usage(recoded, &parts.headers, &mut exchange) {
             return give_up(Unprepared::Failed(error), exchange);
         }
         exchange.answered(parts.status);
-        let scrubbed = Scrubbed::new(incoming, scrub, exchange.scrub_counter());
-        let body = Download::scrubbed(scrubbed, Arc::clone(needles), lease, exchange);
+        let body = Download::upstream(incoming, scrub, self.needles.clone(), lease, exchange);
         Response::from_parts(parts, body)
     }
 

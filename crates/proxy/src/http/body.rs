@@ -2,127 +2,113 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::exchange::Exchange;
-use crate::scrub::{Needles, Scrubbed, scrub_headers};
-use crate::upload::{BodyError, fit};
+use crate::scrub::{BodyScrub, Needles, Scrubbed};
+use crate::upload::{BodyError, PolledFrame, fit};
 use crate::upstream::Lease;
 
 /// An answer's body on its way to the client. It carries the exchange, so that the record is written when the body ends.
-pub(crate) struct Download {
-    source: Source,
-    exchange: Option<Exchange>,
-}
+pub(crate) struct Download(Source);
 
 enum Source {
-    /// The upstream's body, and the connection that it comes over.
-    Upstream { answer: Answer, lease: Option<Lease> },
-    /// Our own words.
-    Page(Option<Bytes>),
+    /// The upstream's body.
+    Upstream(Upstream),
+    /// Our own words; without an exchange where nothing could be recorded.
+    Page(Option<Bytes>, Option<Exchange>),
 }
 
 /// An upstream's body.
-enum Answer {
-    /// As it comes.
-    Plain(Incoming),
-    /// Without real values.
-    Scrubbed(Box<ScrubbedAnswer>),
-}
-
-struct ScrubbedAnswer {
+struct Upstream {
     body: Scrubbed<Incoming>,
-    /// For the trailers.
-    needles: Arc<Needles>,
-    counter: Arc<AtomicU32>,
+    /// What must not be in its trailers.
+    needles: Option<Arc<Needles>>,
+    /// The connection that it comes over, until it has ended.
+    lease: Option<Lease>,
+    exchange: Exchange,
 }
 
 impl Download {
-    /// A body that comes over `lease`.
-    pub(super) fn upstream(incoming: Incoming, lease: Lease, exchange: Exchange) -> Self {
-        Self::of(Answer::Plain(incoming), lease, exchange)
-    }
-
-    /// The same, without what is in `needles`.
-    pub(super) fn scrubbed(
-        body: Scrubbed<Incoming>,
-        needles: Arc<Needles>,
+    /// A body that comes over `lease`, read as `scrub` says, and without what is in `needles`.
+    pub(super) fn upstream(
+        incoming: Incoming,
+        scrub: BodyScrub,
+        needles: Option<Arc<Needles>>,
         lease: Lease,
         exchange: Exchange,
     ) -> Self {
-        let answer = ScrubbedAnswer { body, needles, counter: exchange.scrub_counter() };
-        Self::of(Answer::Scrubbed(Box::new(answer)), lease, exchange)
-    }
-
-    fn of(answer: Answer, lease: Lease, exchange: Exchange) -> Self {
         // A client whose window is full never polls the body.
         lease.delivered();
-        let mut download =
-            Self { source: Source::Upstream { answer, lease: Some(lease) }, exchange: Some(exchange) };
-        download.finish_if_ended();
-        download
+        let body = Scrubbed::new(incoming, scrub, exchange.scrub_counter());
+        let mut upstream = Upstream { body, needles, lease: Some(lease), exchange };
+        upstream.finish_if_ended();
+        Self(Source::Upstream(upstream))
     }
 
     /// A body of our own; without an exchange where nothing could be recorded.
     pub(super) fn page(page: Bytes, exchange: Option<Exchange>) -> Self {
-        Self { source: Source::Page(Some(page).filter(|page| !page.is_empty())), exchange }
+        Self(Source::Page(Some(page).filter(|page| !page.is_empty()), exchange))
+    }
+}
+
+impl Upstream {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> PolledFrame {
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
+            self.lease.as_ref().inspect(|lease| lease.waiting());
+            return Poll::Pending;
+        };
+        let frame = match frame {
+            Some(Ok(frame)) => {
+                self.lease.as_ref().inspect(|lease| lease.delivered());
+                Some(self.pass(frame))
+            }
+            Some(Err(error)) => {
+                self.exchange.failed(format!("Reset: {error}"));
+                Some(Err(error))
+            }
+            None => {
+                self.finish();
+                None
+            }
+        };
+        self.finish_if_ended();
+        Poll::Ready(frame)
+    }
+
+    /// Counts a frame, and lets it pass with those trailers that may travel, and without real values in them.
+    fn pass(&mut self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
+        let data = frame.data_ref().map_or(&[][..], |data| data);
+        if let Err(exceeded) = self.exchange.received(data) {
+            // Nothing more of it is read.
+            drop(self.lease.take());
+            self.exchange.failed(format!("Budget: {}", exceeded.message()));
+            return Err(exceeded.message().into());
+        }
+        self.exchange.downloaded(data.len());
+        Ok(match (fit(frame, &[]).into_trailers(), &self.needles) {
+            (Ok(trailers), Some(needles)) => {
+                Frame::trailers(self.exchange.scrubbed_headers(needles, trailers))
+            }
+            (Ok(trailers), None) => Frame::trailers(trailers),
+            (Err(frame), _) => frame,
+        })
     }
 
     /// Gives the connection back as soon as the body has been read: hyper does not ask again.
     fn finish_if_ended(&mut self) {
-        if let Source::Upstream { answer, lease } = &mut self.source
-            && answer.is_end_stream()
-            && let Some(lease) = lease.take()
-        {
+        if self.body.is_end_stream() {
+            self.finish();
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some(lease) = self.lease.take() {
             lease.finish();
-        }
-    }
-}
-
-impl Answer {
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match self {
-            Self::Plain(incoming) => {
-                let frame = ready!(Pin::new(incoming).poll_frame(cx));
-                Poll::Ready(frame.map(|frame| frame.map(|frame| fit(frame, &[])).map_err(BodyError::from)))
-            }
-            Self::Scrubbed(answer) => {
-                let frame = ready!(Pin::new(&mut answer.body).poll_frame(cx));
-                Poll::Ready(frame.map(|frame| frame.map(|frame| answer.fit(frame))))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Plain(incoming) => incoming.is_end_stream(),
-            Self::Scrubbed(answer) => answer.body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Plain(incoming) => incoming.size_hint(),
-            Self::Scrubbed(answer) => answer.body.size_hint(),
-        }
-    }
-}
-
-impl ScrubbedAnswer {
-    /// A frame with trailers that may travel, and have no real value in them.
-    fn fit(&self, frame: Frame<Bytes>) -> Frame<Bytes> {
-        match fit(frame, &[]).into_trailers() {
-            Ok(trailers) => {
-                let (trailers, count) = scrub_headers(&self.needles, trailers);
-                self.counter.fetch_add(count, Ordering::Relaxed);
-                Frame::trailers(trailers)
-            }
-            Err(frame) => frame,
         }
     }
 }
@@ -131,63 +117,30 @@ impl Body for Download {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
-        let frame = match &mut this.source {
-            Source::Page(page) => page.take().map(|page| Ok(Frame::data(page))),
-            Source::Upstream { answer, lease } => match answer.poll_frame(cx) {
-                Poll::Pending => {
-                    lease.as_ref().inspect(|lease| lease.waiting());
-                    return Poll::Pending;
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
+        match &mut self.get_mut().0 {
+            Source::Upstream(upstream) => upstream.poll_frame(cx),
+            Source::Page(page, exchange) => {
+                let page = page.take();
+                if let (Some(page), Some(exchange)) = (&page, exchange) {
+                    exchange.downloaded(page.len());
                 }
-                Poll::Ready(None) => {
-                    if let Some(lease) = lease.take() {
-                        lease.finish();
-                    }
-                    None
-                }
-                Poll::Ready(Some(Ok(frame))) => {
-                    lease.as_ref().inspect(|lease| lease.delivered());
-                    Some(Ok(frame))
-                }
-                Poll::Ready(Some(Err(error))) => {
-                    if let Some(exchange) = &mut this.exchange {
-                        exchange.failed(format!("Reset: {error}"));
-                    }
-                    Some(Err(error))
-                }
-            },
-        };
-        if let (Some(Ok(frame)), Some(exchange)) = (&frame, &mut this.exchange) {
-            let data = frame.data_ref().map_or(&[][..], |data| data);
-            if let Source::Upstream { lease, .. } = &mut this.source
-                && let Err(exceeded) = exchange.received(data)
-            {
-                // Nothing more of it is read.
-                drop(lease.take());
-                exchange.failed(format!("Budget: {}", exceeded.message()));
-                return Poll::Ready(Some(Err(exceeded.message().into())));
+                Poll::Ready(page.map(|page| Ok(Frame::data(page))))
             }
-            exchange.downloaded(data.len());
         }
-        this.finish_if_ended();
-        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.source {
-            Source::Upstream { answer, .. } => answer.is_end_stream(),
-            Source::Page(page) => page.is_none(),
+        match &self.0 {
+            Source::Upstream(upstream) => upstream.body.is_end_stream(),
+            Source::Page(page, _) => page.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.source {
-            Source::Upstream { answer, .. } => answer.size_hint(),
-            Source::Page(page) => SizeHint::with_exact(page.as_ref().map_or(0, Bytes::len) as u64),
+        match &self.0 {
+            Source::Upstream(upstream) => upstream.body.size_hint(),
+            Source::Page(page, _) => SizeHint::with_exact(page.as_ref().map_or(0, Bytes::len) as u64),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::activity::{Active, Activity};
 use super::framing::{Framing, Note};
 use super::shared::Shared;
 use super::upgrade::Tunnel;
-use crate::blocked::Blocked;
+use crate::policy::Blocked;
 
 /// What is known of one client connection.
 pub(crate) struct Client {

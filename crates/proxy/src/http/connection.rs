@@ -16,7 +16,7 @@ use super::client::Client;
 use super::framing::{Framed, HeadLimits};
 use super::resets::{Resets, Unseen};
 use super::service;
-use crate::gate::QuarantineWatch;
+use crate::policy::QuarantineWatch;
 
 /// How long a connection that is asked to close may take to do so.
 const CLOSING: Duration = Duration::from_secs(5);

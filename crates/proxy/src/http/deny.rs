@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use sandbox_proxy_protocol::{BlockReason, REFUSAL_ID};
 use serde_json::json;
 
-use crate::blocked::Blocked;
+use crate::policy::Blocked;
 use crate::upstream::UpstreamError;
 
 const BLOCKED: HeaderName = HeaderName::from_static("x-sandbox-blocked");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn who_prefers_html() {
+    fn html_is_preferred_where_it_ranks_above_json() {
         let cases = [
             (None, false),
             (Some("*/*"), false),

@@ -15,14 +15,12 @@ use tracing::Span;
 
 use super::activity::Active;
 use super::deny::Audience;
-use crate::blocked::Blocked;
-use crate::budget::Spending;
+use crate::accounting::{Spending, UsageReader};
 use crate::credential::Plan;
-use crate::gate::Permit;
+use crate::policy::{Blocked, Permit};
 use crate::record::{LogBudget, Recorder, Slot, milliseconds};
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
 use crate::upload::{UploadCounter, UploadFault};
-use crate::usage::UsageReader;
 
 /// How long a permitted request may last before it is on record that it goes on: what its owner does not live to see the end of.
 const MOMENT: Duration = Duration::from_secs(1);

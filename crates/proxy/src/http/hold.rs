@@ -4,8 +4,7 @@ use sandbox_proxy_protocol::Verdict;
 
 use super::client::Client;
 use super::exchange::Exchange;
-use crate::blocked::Blocked;
-use crate::gate::{Admission, Unruled};
+use crate::policy::{Admission, Blocked, Unasked, Unruled};
 
 const REFUSED: &str = "the operator was asked, and did not allow it";
 
@@ -18,12 +17,16 @@ pub(super) async fn hold(
     let gate = &client.shared.gate;
     let mut changes = gate.changes();
     loop {
-        let asked = client
-            .shared
-            .context
-            .questions
-            .ask(unruled.request(), || exchange.fits(&client.shared.log, false));
-        let mut waiting = asked.map_err(|why| unruled.denial().because(why))?;
+        let is_recordable = || exchange.fits(&client.shared.log, false);
+        let mut waiting = match client.shared.context.questions.ask(unruled.request(), is_recordable) {
+            Ok(waiting) => waiting,
+            Err(why) => {
+                if why == Unasked::TooMany {
+                    client.shared.refused_questions.add();
+                }
+                return Err(unruled.denial().because(why));
+            }
+        };
         exchange.asked(waiting.question());
         let verdict = loop {
             tokio::select! {

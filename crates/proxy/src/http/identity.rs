@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Version};
 
-use crate::blocked::Blocked;
+use crate::policy::Blocked;
 
 /// What the client asks for at `port`, in one reading. `raw_target` is as in [`origin_form`].
 ///

@@ -7,9 +7,8 @@ use hyper::body::Incoming;
 use sandbox_proxy_protocol::BlockReason;
 
 use super::client::Client;
-use crate::blocked::Blocked;
-use crate::gate::{Pending, Permit};
-use crate::upload::{BufferFault, Decided, RequestBody, Undecided, Unwanted, inspect};
+use crate::policy::{Blocked, Pending, Permit};
+use crate::upload::{BufferFault, Decided, DrainedBody, RequestBody, Undecided, inspect};
 
 /// The permit for a request, its body, of which some was read, and what was removed from that.
 pub(super) async fn decide_by_body(
@@ -18,10 +17,10 @@ pub(super) async fn decide_by_body(
     parts: &Parts,
     body: Incoming,
 ) -> Result<(Permit, RequestBody, Vec<VendorTool>), Blocked> {
-    let unwanted = Unwanted::of(&parts.headers);
+    let drained = DrainedBody::for_request(&parts.headers);
     let mut encodings = parts.headers.get_all(CONTENT_ENCODING).iter();
     if encodings.any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        unwanted.leave(body);
+        drained.drain(body);
         return Err(Blocked::new(
             allowlist::Reason::Body,
             "whether this is allowed depends on the request's body, which is compressed: send it without Content-Encoding",
@@ -37,11 +36,11 @@ pub(super) async fn decide_by_body(
             pushes: passed.fast_forwards,
         }))
     };
-    match inspect(body, limit, &client.shared.signing_room, unwanted, look).await {
+    match inspect(body, limit, &client.shared.signing_room, drained, look).await {
         Ok(((permit, removed), body)) => Ok((permit, body, removed)),
         Err(Undecided::Denied(denial, rest)) => {
             let has_pack = denial.push_report().is_some();
-            if has_pack { Unwanted::DrainPack } else { Unwanted::Drain }.leave(rest);
+            if has_pack { DrainedBody::Pack } else { DrainedBody::Short }.drain(rest);
             Err(denial)
         }
         Err(Undecided::Unread(fault)) => Err(unread(client, fault)),

@@ -9,6 +9,7 @@ mod body;
 mod chunked;
 mod client;
 mod connection;
+mod cost;
 mod deny;
 mod exchange;
 mod forward;

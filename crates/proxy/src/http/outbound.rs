@@ -7,24 +7,25 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use allowlist::{Pushes, Reason};
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use sandbox_proxy_protocol::BlockReason;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::client::Client;
+use super::cost::counts_tokens;
 use super::deny::Unsent;
 use super::exchange::Exchange;
 use super::outgoing::Outgoing;
-use crate::blocked::Blocked;
 use crate::credential::{BodyPlan, CredentialError, Plan, Wire, hide};
-use crate::gate::Permit;
 use crate::git;
+use crate::headers::{RequestRules, overrides_method, overrides_path, request_headers};
+use crate::policy::{Blocked, Permit};
 use crate::scrub::Needles;
-use crate::signing::ChunkError;
+use crate::signing::{ChunkError, ChunkSigner, Pending};
 use crate::upload::{
-    BufferFault, Buffered, CHUNK_ROOM, ChunkSigning, Content, Proving, RequestBody, Unwanted, Upload,
-    UploadFault, buffer, room,
+    BufferFault, Buffered, CHUNK_ROOM, Content, DrainedBody, RequestBody, Upload, UploadFault, buffer, room,
 };
 
 /// A request that is ready to be sent.
@@ -48,6 +49,57 @@ pub(super) enum Unprepared {
     Failed(Unsent),
 }
 
+/// What has to be done with the body of a request, with the room that it takes.
+enum BodyChange {
+    Pass,
+    Hash(Box<Pending>),
+    Sign(Box<ChunkSigner>, OwnedSemaphorePermit),
+    Prove(Box<git::Proof>, OwnedSemaphorePermit),
+}
+
+/// The headers that travel of the request that `permit` is for, before its credentials are put in; `websocket` where it becomes one.
+///
+/// # Errors
+///
+/// When they cannot travel without what the request asks to drop.
+pub(super) fn travelling_headers(
+    client: &Client,
+    permit: &Permit,
+    parts: &Parts,
+    body: &Content,
+    websocket: bool,
+) -> Result<HeaderMap, Blocked> {
+    let rules = RequestRules {
+        strip_method_override: permit.method_counts(),
+        strip_path_override: permit.path_counts(),
+        websocket,
+    };
+    let mut headers = request_headers(&parts.headers, rules).ok_or_else(|| {
+        Blocked::new(
+            BlockReason::Framing,
+            "the Connection header names a header that must not be dropped: leave it out",
+        )
+    })?;
+    if let Some(length) = body.replaced_length() {
+        headers.insert(CONTENT_LENGTH, length.into());
+    }
+    if counts_tokens(client, permit) {
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    if permit.method_counts() && overrides_method(&parts.headers) {
+        client.warn(format!(
+            "removed a header that would override the method {} of a request to {}",
+            parts.method,
+            permit.host()
+        ));
+    }
+    if permit.path_counts() && overrides_path(&parts.headers) {
+        client
+            .warn(format!("removed a header that would override the path of a request to {}", permit.host()));
+    }
+    Ok(headers)
+}
+
 /// Puts credentials into the request that `permit` is for, whose `headers` are those that travel.
 pub(super) async fn prepare(
     client: &Client,
@@ -58,62 +110,43 @@ pub(super) async fn prepare(
     exchange: &mut Exchange,
 ) -> Result<Prepared, Unprepared> {
     let RequestBody { content: body, pushes } = body;
-    let unwanted = Unwanted::of(&parts.headers);
-    let mut plan = match plan(client, permit, &parts, headers) {
-        Ok(plan) => plan,
+    let drained = DrainedBody::for_request(&parts.headers);
+    // Before anything of the body is asked for: a client that waits for a go-ahead gets the refusal instead.
+    let planned = match plan(client, permit, &parts, headers) {
+        Ok(mut plan) => {
+            let replaced = body.replaced_length().is_some();
+            let change = body_change(client, &mut plan, pushes, replaced).await;
+            change.map(|change| (plan, change))
+        }
+        Err(unprepared) => Err(unprepared),
+    };
+    let (mut plan, change) = match planned {
+        Ok(planned) => planned,
         Err(unprepared) => {
-            body.leave(unwanted);
+            body.drain(drained);
             return Err(unprepared);
         }
     };
-    #[cfg(feature = "forced-panic")]
-    crate::forced_panic::if_asked(&plan.headers);
-    for warning in std::mem::take(&mut plan.warnings) {
-        client.warn(warning);
-    }
     let fault = UploadFault::default();
     let counter = exchange.upload_counter(&fault);
-    let mut proven = None;
     let no_trailers = std::mem::take(&mut plan.no_trailers);
-    let upload = match std::mem::replace(&mut plan.body, BodyPlan::Pass) {
-        BodyPlan::Pass => match pushes {
-            None => Upload::new(body, counter, no_trailers),
-            Some(pushes) => {
-                let (proving, decided) = match prove(client, *pushes, &fault).await {
-                    Ok(proving) => proving,
-                    Err(unprepared) => {
-                        body.leave(unwanted);
-                        return Err(unprepared);
-                    }
-                };
-                proven = Some(decided);
-                Upload::new(body, counter, no_trailers).proving(proving)
-            }
-        },
-        _ if pushes.is_some() => {
-            body.leave(unwanted);
-            return Err(unsignable());
+    let mut proven = None;
+    let upload = match change {
+        BodyChange::Pass => Upload::new(body, counter, no_trailers),
+        BodyChange::Sign(signer, room) => Upload::new(body, counter, no_trailers).signed(signer, room),
+        BodyChange::Prove(proof, room) => {
+            let (upload, decided) = Upload::new(body, counter, no_trailers).proving(proof, room);
+            proven = Some(decided);
+            upload
         }
-        BodyPlan::Hash(pending) => {
-            let body = whole(client, body, unwanted).await?;
+        BodyChange::Hash(pending) => {
+            let body = whole(client, body, drained).await?;
             let mut signed = pending.finish(body.sha256()).map_err(|error| unsigned(&error.into()))?;
             hide(&mut signed.headers);
             plan.headers = signed.headers;
             plan.target = Some(signed.target);
             Upload::buffered(body, counter, no_trailers)
         }
-        BodyPlan::Chunks(_) if body.replaced_length().is_some() => return Err(unsignable()),
-        BodyPlan::Chunks(signer) => match room(CHUNK_ROOM, &client.shared.signing_room).await {
-            Ok(room) => Upload::new(body, counter, no_trailers).signed(ChunkSigning::new(
-                *signer,
-                Arc::clone(&fault),
-                room,
-            )),
-            Err(fault) => {
-                body.leave(unwanted);
-                return Err(unbuffered(client, fault));
-            }
-        },
     };
     exchange.planned(&plan);
     let service = client.service(permit.host()).map_err(Unprepared::Refused)?.map(Arc::as_ref);
@@ -122,31 +155,45 @@ pub(super) async fn prepare(
     Ok(Prepared { outgoing, upload, needles: plan.scrub, fault, proven })
 }
 
+/// What has to be done with the body, as soon as there is room for it. What is signed must be what was judged: a body with `pushes` to prove
+/// is not signed at all, and one that was `replaced` not chunk by chunk.
+async fn body_change(
+    client: &Client,
+    plan: &mut Plan,
+    pushes: Option<Box<Pushes>>,
+    replaced: bool,
+) -> Result<BodyChange, Unprepared> {
+    let room_for = async |bytes| {
+        room(bytes, &client.shared.signing_room).await.map_err(|fault| unbuffered(client, fault))
+    };
+    match (std::mem::replace(&mut plan.body, BodyPlan::Pass), pushes) {
+        (BodyPlan::Pass, None) => Ok(BodyChange::Pass),
+        (BodyPlan::Pass, Some(pushes)) => {
+            let room = room_for(git::ROOM).await?;
+            let proof = git::Proof::new(*pushes).ok_or_else(unsignable)?;
+            Ok(BodyChange::Prove(Box::new(proof), room))
+        }
+        (BodyPlan::Hash(pending), None) => Ok(BodyChange::Hash(pending)),
+        (BodyPlan::Chunks(signer), None) if !replaced => {
+            Ok(BodyChange::Sign(signer, room_for(CHUNK_ROOM).await?))
+        }
+        (BodyPlan::Hash(_) | BodyPlan::Chunks(_), _) => Err(unsignable()),
+    }
+}
+
 /// All of a body whose hash is to be signed.
-async fn whole(client: &Client, body: Content, unwanted: Unwanted) -> Result<Box<Buffered>, Unprepared> {
+async fn whole(client: &Client, body: Content, drained: DrainedBody) -> Result<Box<Buffered>, Unprepared> {
     match body {
         Content::Unread(body) => {
-            let body = buffer(body, &client.shared.signing_room, unwanted).await;
+            let body = buffer(body, &client.shared.signing_room, drained).await;
             Ok(Box::new(body.map_err(|fault| unbuffered(client, fault))?))
         }
         Content::Whole(body) => Ok(body),
         Content::Begun(..) => {
-            body.leave(unwanted);
+            body.drain(drained);
             Err(unsignable())
         }
     }
-}
-
-/// What holds the end of a push back until it is known to lose nothing.
-async fn prove(
-    client: &Client,
-    pushes: Pushes,
-    fault: &UploadFault,
-) -> Result<(Proving, oneshot::Receiver<Infallible>), Unprepared> {
-    let room =
-        room(git::ROOM, &client.shared.signing_room).await.map_err(|fault| unbuffered(client, fault))?;
-    let proof = git::Proof::new(pushes).ok_or_else(unsignable)?;
-    Ok(Proving::new(proof, Arc::clone(fault), room))
 }
 
 fn plan(client: &Client, permit: &Permit, parts: &Parts, headers: HeaderMap) -> Result<Plan, Unprepared> {
@@ -160,7 +207,13 @@ fn plan(client: &Client, permit: &Permit, parts: &Parts, headers: HeaderMap) -> 
         now: SystemTime::now(),
     };
     let vault = Arc::clone(&client.shared.context.policy.borrow().vault);
-    vault.plan(wire).map_err(|error| unsigned(&error))
+    let mut plan = vault.plan(wire).map_err(|error| unsigned(&error))?;
+    #[cfg(feature = "forced-panic")]
+    crate::forced_panic::if_asked(&plan.headers);
+    for warning in std::mem::take(&mut plan.warnings) {
+        client.warn(warning);
+    }
+    Ok(plan)
 }
 
 fn unsendable() -> Unprepared {

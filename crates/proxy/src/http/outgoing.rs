@@ -12,8 +12,8 @@ use http_body::Body;
 use sandbox_proxy_protocol::HostService;
 
 use super::head::stand_in;
-use crate::gate::Permit;
 use crate::headers::{after_chunks, for_http1, for_http2, with_chunks};
+use crate::policy::Permit;
 use crate::upload::Upload;
 use crate::upstream::{Destination, RawLine};
 
@@ -133,8 +133,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::gate::{Admission, Gate};
-    use crate::policy::LivePolicy;
+    use crate::policy::{Admission, Gate, LivePolicy};
 
     #[test]
     fn a_signature_changes_the_query_and_nothing_else() {

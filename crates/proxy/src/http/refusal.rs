@@ -9,25 +9,10 @@ use super::client::Client;
 use super::deny;
 use super::exchange::{Asked, Exchange};
 use super::outbound::Unprepared;
-use crate::blocked::Blocked;
+use crate::policy::Blocked;
 
 pub(super) fn too_busy(what: &str) -> Blocked {
     Blocked::new(BlockReason::Limit, format!("{what}: try again later"))
-}
-
-pub(super) fn log_is_full() -> Blocked {
-    Blocked::new(
-        BlockReason::Limit,
-        "the network log of this task is full, and nothing passes without a record: end the task and begin another",
-    )
-}
-
-pub(super) fn tokens_come_later() -> Blocked {
-    Blocked::new(
-        BlockReason::Budget,
-        "the tokens of a batch are reported later, and the policy has a budget of tokens: send single requests, or leave `input_tokens` \
-         and `output_tokens` out of `budget` in .sandbox/network-allowlist.yaml",
-    )
 }
 
 /// Refuses a request that there is no room for, so that nothing of it stays: its record is written at once, and over HTTP/2, where

@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use allowlist::{Authority, Form, Reason, Scheme};
-use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST};
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use sandbox_proxy_protocol::{BlockReason, RequestRecord};
@@ -15,6 +15,7 @@ use tracing::Instrument as _;
 use super::answer::Answered;
 use super::body::Download;
 use super::client::Client;
+use super::cost::charge;
 use super::deny;
 use super::exchange::{Asked, Exchange};
 use super::framing::Note;
@@ -22,13 +23,12 @@ use super::head::{HeadFault, RefusedHead};
 use super::hold::hold;
 use super::identity::{identify, origin_form};
 use super::inspect::decide_by_body;
-use super::outbound::prepare;
-use super::refusal::{give_up, log_is_full, refuse, tokens_come_later, turn_away};
-use crate::blocked::Blocked;
+use super::outbound::{prepare, travelling_headers};
+use super::refusal::{give_up, refuse, turn_away};
 use crate::fields::only;
-use crate::gate::{Admission, Permit, TokenReport};
-use crate::headers::{RequestRules, asks_for_websocket, overrides_method, overrides_path, request_headers};
-use crate::upload::{RequestBody, Unwanted};
+use crate::headers::asks_for_websocket;
+use crate::policy::{Admission, Blocked, Permit};
+use crate::upload::{DrainedBody, RequestBody};
 
 /// Answers one request of `client`; `note` is what hyper could not be shown of its head.
 pub(super) async fn answer(
@@ -97,12 +97,12 @@ async fn decide(
             })
         }
         Ok(Admission::Unruled(unruled)) => {
-            Unwanted::of(&parts.headers).leave(body);
+            DrainedBody::for_request(&parts.headers).drain(body);
             Err(unruled.denial().clone())
         }
         Err(denial) => {
             if refused.is_none() {
-                Unwanted::of(&parts.headers).leave(body);
+                DrainedBody::for_request(&parts.headers).drain(body);
             }
             Err(denial)
         }
@@ -194,7 +194,7 @@ fn head_denial(fault: HeadFault) -> Blocked {
     Blocked::new(reason, fault.to_string())
 }
 
-/// Passes a permitted request on.
+/// Passes a permitted request on. What it costs is taken before anything of it is sent.
 async fn pass(
     client: &Arc<Client>,
     permit: Permit,
@@ -202,58 +202,23 @@ async fn pass(
     body: RequestBody,
     mut exchange: Exchange,
 ) -> Response<Download> {
-    let upgrade = parts.extensions.remove::<OnUpgrade>();
-    let websocket = upgrade.filter(|_| {
+    let websocket = parts.extensions.remove::<OnUpgrade>().filter(|_| {
         let bodiless = body.content.is_empty();
         asks_for_websocket(&parts.headers) && parts.method == http::Method::GET && bodiless
     });
-    let rules = RequestRules {
-        strip_method_override: permit.method_counts(),
-        strip_path_override: permit.path_counts(),
-        websocket: websocket.is_some(),
-    };
-    let Some(mut headers) = request_headers(&parts.headers, rules) else {
-        let denial = Blocked::new(
-            BlockReason::Framing,
-            "the Connection header names a header that must not be dropped: leave it out",
-        );
-        return refuse(&denial, exchange);
-    };
-    if let Some(length) = body.content.replaced_length() {
-        headers.insert(CONTENT_LENGTH, length.into());
-    }
-    if permit.method_counts() && overrides_method(&parts.headers) {
-        client.warn(format!(
-            "removed a header that would override the method {} of a request to {}",
-            parts.method,
-            permit.host()
-        ));
-    }
-    if permit.path_counts() && overrides_path(&parts.headers) {
-        client
-            .warn(format!("removed a header that would override the path of a request to {}", permit.host()));
-    }
-    exchange.allowed(&permit);
-    // What the host itself serves costs nothing.
-    if matches!(client.service(permit.host()), Ok(None)) {
-        if let Err(denial) = exchange.spend(&client.shared.spending) {
-            body.content.leave(Unwanted::of(&parts.headers));
+    let travelling = travelling_headers(client, &permit, &parts, &body.content, websocket.is_some());
+    let charged = travelling.and_then(|headers| {
+        exchange.allowed(&permit);
+        charge(client, &permit, &mut exchange, websocket.is_some())?;
+        Ok(headers)
+    });
+    let headers = match charged {
+        Ok(headers) => headers,
+        Err(denial) => {
+            body.content.drain(DrainedBody::for_request(&parts.headers));
             return refuse(&denial, exchange);
         }
-        match permit.tokens() {
-            TokenReport::Response if client.shared.spending.bounds_tokens() => {
-                headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-            }
-            TokenReport::Later if client.shared.spending.bounds_tokens() => {
-                body.content.leave(Unwanted::of(&parts.headers));
-                return refuse(&tokens_come_later(), exchange);
-            }
-            _ => {}
-        }
-    }
-    if !exchange.fits(&client.shared.log, websocket.is_some()) {
-        return refuse(&log_is_full(), exchange);
-    }
+    };
     exchange.announce(&client.shared.context.recorder);
     let prepared = match prepare(client, &permit, parts, headers, body, &mut exchange).await {
         Ok(prepared) => prepared,

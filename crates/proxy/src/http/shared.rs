@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use crate::budget::Spending;
+use crate::accounting::LimitCounter;
 use crate::context::Context;
-use crate::gate::Gate;
-use crate::limit_counter::LimitCounter;
+use crate::policy::Gate;
 use crate::record::LogBudget;
 use crate::upload::ROOM;
 use crate::upstream::{Dialer, Pool};
@@ -22,11 +21,10 @@ pub(crate) struct Shared {
     pub(crate) pool: Arc<Pool>,
     /// A permit for each request in progress.
     pub(super) requests: Arc<Semaphore>,
-    /// What the task has used of its budget.
-    pub(super) spending: Arc<Spending>,
     /// What is left of the network log for permitted requests.
     pub(crate) log: LogBudget,
     pub(crate) refused_requests: LimitCounter,
+    pub(crate) refused_questions: LimitCounter,
     /// A permit for each HTTP/2 connection that may have many streams.
     pub(super) wide_connections: Arc<Semaphore>,
     /// A permit for each byte of a body that waits to be signed.
@@ -41,9 +39,9 @@ impl Shared {
             gate: Gate::new(context.policy.clone()).asking(context.questions.is_on()),
             pool: Pool::new(Dialer::new(Arc::clone(&context)), limits.pooled_connections),
             requests: Arc::new(Semaphore::new(limits.requests)),
-            spending: Arc::new(Spending::new(context.policy.clone())),
             log: LogBudget::new(limits.log_bytes),
             refused_requests: LimitCounter::new("requests"),
+            refused_questions: LimitCounter::new("questions"),
             wide_connections: Arc::new(Semaphore::new(WIDE_CONNECTIONS)),
             signing_room: Arc::new(Semaphore::new(ROOM)),
             context,

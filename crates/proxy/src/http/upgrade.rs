@@ -13,8 +13,8 @@ use sandbox_proxy_protocol::{Event, TunnelRecord};
 use tokio::io::copy_bidirectional;
 use tokio::sync::Notify;
 
-use crate::blocked::Blocked;
-use crate::budget::Spending;
+use crate::accounting::Spending;
+use crate::policy::Blocked;
 use crate::record::{Slot, milliseconds};
 use crate::stream::counted;
 use crate::upstream::Lease;

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use sandbox_packet_filter::{Reports, apply};
 use sandbox_proxy_protocol::Reach;
 
-use crate::interfaces::{Connected, connected};
+use super::interfaces::{Connected, connected};
 
 use super::{Refusals, rules};
 

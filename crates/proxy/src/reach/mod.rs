@@ -6,10 +6,12 @@
 //! in spite of any route.
 
 mod confine;
+mod interfaces;
 mod refusals;
 mod rights;
 mod rules;
 
 pub use confine::{Confined, Unconfined, confine};
+pub(crate) use interfaces::own_addresses;
 pub(crate) use refusals::Refusals;
 pub use rights::give_up_rights;

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_answer_is_none() {
+    fn other_packets_report_no_port() {
         let of_tcp = [vec![3, 3, 0, 0, 0, 0, 0, 0], ipv4(TCP, 0, &[0, 1, 0, 2])].concat();
         let short = {
             let mut packet = ipv4(TCP, 0, &[0, 1]);

@@ -6,8 +6,8 @@ use ipnet::{IpNet, Ipv4Net};
 use sandbox_packet_filter::{Condition, ICMP, LOOPBACK, Rule, TCP, UDP};
 use sandbox_proxy_protocol::Reach;
 
+use super::interfaces::Connected;
 use crate::dns::REFUSED_V4;
-use crate::interfaces::Connected;
 
 /// An answer of ICMP with the longest header of the packet that it quotes, and that one's ports.
 const REPORTED: u32 = 20 + 8 + 60 + 8;

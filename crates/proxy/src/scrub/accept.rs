@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_be_undone_is_accepted() {
+    fn only_decodable_codings_are_accepted() {
         check(&[], &[]);
         check(&[""], &[""]);
         check(&["identity"], &["identity"]);

@@ -34,6 +34,4 @@ pub(crate) use body::Scrubbed;
 pub(crate) use decode::{Coding, encode};
 pub(crate) use headers::{scrub_headers, scrub_reason};
 pub(crate) use needles::Needles;
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use plan::BodyScrub;
-pub(crate) use plan::{UnknownEncoding, plan_body};
+pub(crate) use plan::{BodyScrub, UnknownEncoding, plan_body};

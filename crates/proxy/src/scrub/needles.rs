@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_sent_is_replaced_as_a_whole() {
+    fn sent_value_is_replaced_as_a_whole() {
         let base = needles(&[("real-value-one", "fake-value-two")]);
         // "robot:real-value-one" and "robot:fake-value-two".
         let sent = SecretValue::new("cm9ib3Q6cmVhbC12YWx1ZS1vbmU=");

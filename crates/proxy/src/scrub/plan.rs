@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_body_stays_as_it_is() {
+    fn answer_without_a_body_is_left_alone() {
         for head in ["HEAD 200", "GET 304", "GET 204"] {
             check(
                 &format!("{head} | content-encoding: compress | content-length: 5"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_refused() {
+    fn unknown_coding_is_refused() {
         check("GET 200 | transfer-encoding: gzip", "Transfer");
         check("HEAD 200 | transfer-encoding: gzip", "pass");
         check("GET 200 | content-encoding: compress", "Unknown | content-encoding: compress");

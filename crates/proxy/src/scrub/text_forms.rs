@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_usual_encoders_make_of_a_value_is_among_its_forms() {
+    fn usual_encodings_of_a_value_are_among_its_forms() {
         let value = r#"wJa+r/X= &<"'>é💥"#;
         let found = forms(value);
         for expected in [

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn other_line_ends_are_no_breaks() {
+    fn other_line_ends_do_not_join_base64() {
         let line = "A".repeat(LINE);
         let short = &line[1..];
         for text in [

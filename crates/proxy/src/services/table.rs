@@ -5,7 +5,7 @@ use std::sync::Arc;
 use allowlist::{HostName, Reason};
 use sandbox_proxy_protocol::HostService;
 
-use crate::blocked::Blocked;
+use crate::policy::Blocked;
 
 /// The services of one task.
 #[derive(Debug, Default)]

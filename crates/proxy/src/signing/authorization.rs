@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ambiguous_is_refused() {
+    fn ambiguous_header_is_refused() {
         const ONE: &str = "AWS4-HMAC-SHA256 Credential=K, SignedHeaders=host, Signature=s";
         for lines in [
             &[ONE, ONE][..],

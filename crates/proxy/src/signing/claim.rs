@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn both_carriers() {
+    fn signature_is_found_in_header_or_query() {
         let headers = header_map(&[("authorization", HEADER), ("x-amz-date", "20150830T123600Z")]);
         let found = claim(&headers, "/k?list-type=2").unwrap().unwrap();
         assert_eq!(found.carrier(), Carrier::Header);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn no_signature() {
+    fn unsigned_request_has_no_claim() {
         let headers = header_map(&[("authorization", "Bearer x"), ("x-amz-date", "whenever")]);
         for target in ["/", "/?Signature=1", "/X-Amz-Signature", "/?a=X-Amz-Credential"] {
             assert_eq!(claim(&headers, target), Ok(None), "{target}");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn unreadable_signature_is_refused() {
         for target in [
             "/?X-Amz-Signature=aa".to_owned(),
             "/?X-Amz-Credential=AKID%2F20150830%2Fus-east-1%2Fs3%2Faws4_request".to_owned(),

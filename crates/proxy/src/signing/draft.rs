@@ -75,6 +75,7 @@ impl Draft {
         let carrier = claim.carrier();
         let mut headers = request.headers;
         let mut target = Target::new(request.target);
+        // The token and the key id come first: what is signed must be what is sent.
         replace_token(key, &mut headers, &mut target)?;
         if carrier == Carrier::Query {
             replace_key_id(&mut target, key.access_key_id.expose());

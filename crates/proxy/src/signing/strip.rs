@@ -61,7 +61,7 @@ mod tests {
     use crate::signing::claim;
 
     #[test]
-    fn nothing_of_it_is_left() {
+    fn stripped_signature_leaves_no_trace() {
         let header = "AWS4-HMAC-SHA256 Credential=AKID/20150830/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=aa";
         let table = [
             (Some(header), "/k?a=%2f&b", "/k?a=%2f&b"),

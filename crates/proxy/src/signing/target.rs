@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_one_or_an_error() {
+    fn repeated_or_malformed_parameter_is_an_error() {
         let target = Target::new("/?a=1&A=2&b=%0A&c=%2f");
         assert_eq!(target.value("a"), Err(SignError::Ambiguous("a")));
         assert!(matches!(target.value("b"), Err(SignError::Malformed(_))));
@@ -182,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost(text in any::<String>()) {
+        fn target_survives_a_round_trip(text in any::<String>()) {
             prop_assert_eq!(Target::new(&text).to_string(), text);
         }
     }

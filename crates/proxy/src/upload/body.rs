@@ -1,35 +1,41 @@
 //! A request's body on its way to the upstream, frame by frame: as it comes, from a buffer, or signed again.
 
+use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, Sleep};
 
 use super::buffer::{Buffered, STALL};
-use super::chunk_signing::{BodyError, ChunkSigning};
-use super::counter::UploadCounter;
 use super::inspect::{Beginning, Content};
-use super::proving::Proving;
+use super::rewrite::{BodyError, Fault, PolledFrame, Rewrite, Rewritten, UploadFault};
+use crate::accounting::Spending;
+use crate::git::Proof;
 use crate::headers::trailers;
+use crate::signing::ChunkSigner;
 
 /// A request's body on its way to the upstream.
 pub(crate) struct Upload {
     source: Source,
-    change: Option<Change>,
+    rewritten: Option<Box<Rewritten>>,
     counter: UploadCounter,
     /// What no trailer may be called, beside what none may ever be.
     no_trailers: Vec<HeaderName>,
 }
 
-/// What becomes of a body on its way.
-enum Change {
-    Signing(Box<ChunkSigning>),
-    Proving(Box<Proving>),
+/// Counts what is sent of one body, for its record and against the budget.
+pub(crate) struct UploadCounter {
+    sent: Arc<AtomicU64>,
+    spending: Option<Arc<Spending>>,
+    fault: UploadFault,
 }
 
 enum Source {
@@ -55,7 +61,7 @@ impl Upload {
             }
             Content::Whole(body) => Source::Buffer(body),
         };
-        Self { source, change: None, counter, no_trailers }
+        Self { source, rewritten: None, counter, no_trailers }
     }
 
     /// The same, with a body that was read already.
@@ -64,24 +70,62 @@ impl Upload {
         counter: UploadCounter,
         no_trailers: Vec<HeaderName>,
     ) -> Self {
-        Self { source: Source::Buffer(body), change: None, counter, no_trailers }
+        Self { source: Source::Buffer(body), rewritten: None, counter, no_trailers }
     }
 
-    /// The body with its chunks signed again.
-    pub(crate) fn signed(mut self, signing: ChunkSigning) -> Self {
-        self.change = Some(Change::Signing(Box::new(signing)));
-        self
+    /// The body with its chunks signed again by `signer`, which takes `room`.
+    pub(crate) fn signed(self, signer: Box<ChunkSigner>, room: OwnedSemaphorePermit) -> Self {
+        self.rewritten(Rewrite::Sign { signer, signed: BytesMut::new() }, None, room)
     }
 
-    /// The body whose end waits for a proof.
-    pub(crate) fn proving(mut self, proving: Proving) -> Self {
-        self.change = Some(Change::Proving(Box::new(proving)));
+    /// The body whose end waits for `proof`, which takes `room`. The receiver ends when it is known whether there is a fault.
+    pub(crate) fn proving(
+        self,
+        proof: Box<Proof>,
+        room: OwnedSemaphorePermit,
+    ) -> (Self, oneshot::Receiver<Infallible>) {
+        let (decided, receiver) = oneshot::channel();
+        let rewrite = Rewrite::Prove { proof, data: Bytes::new(), tired: false };
+        (self.rewritten(rewrite, Some(decided), room), receiver)
+    }
+
+    fn rewritten(
+        mut self,
+        rewrite: Rewrite,
+        decided: Option<oneshot::Sender<Infallible>>,
+        room: OwnedSemaphorePermit,
+    ) -> Self {
+        let fault = Arc::clone(&self.counter.fault);
+        self.rewritten = Some(Box::new(Rewritten::new(rewrite, fault, decided, room)));
         self
     }
 }
 
+impl UploadCounter {
+    /// Counts in `sent` and against `spending`; that it was exceeded is reported in `fault`.
+    pub(crate) fn new(sent: Arc<AtomicU64>, spending: Option<Arc<Spending>>, fault: UploadFault) -> Self {
+        Self { sent, spending, fault }
+    }
+
+    /// Counts bytes that are about to be sent.
+    ///
+    /// # Errors
+    ///
+    /// When they exceed the budget: the body ends there.
+    fn count(&self, bytes: u64) -> Result<(), BodyError> {
+        if let Some(Err(denial)) = self.spending.as_ref().map(|spending| spending.send(bytes)) {
+            let fault = Fault::Refused(denial);
+            let error = fault.error();
+            let _ = self.fault.set(fault);
+            return Err(error);
+        }
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
 impl Source {
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> PolledFrame {
         let (beginning, incoming, stall) = match self {
             Self::Buffer(buffered) => return Poll::Ready(buffered.next_frame().map(Ok)),
             Self::Client { beginning, incoming, stall } => (beginning, incoming, stall),
@@ -104,16 +148,12 @@ impl Body for Upload {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
         let this = self.get_mut();
         let source = &mut this.source;
-        let frame = match &mut this.change {
+        let frame = match &mut this.rewritten {
             None => ready!(source.poll_frame(cx)),
-            Some(Change::Signing(signing)) => ready!(signing.poll_frame(cx, |cx| source.poll_frame(cx))),
-            Some(Change::Proving(proving)) => ready!(proving.poll_frame(cx, |cx| source.poll_frame(cx))),
+            Some(rewritten) => ready!(rewritten.poll_frame(cx, |cx| source.poll_frame(cx))),
         };
         if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref())
             && let Err(exceeded) = this.counter.count(data.len() as u64)
@@ -124,9 +164,8 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        match (&self.change, &self.source) {
-            (Some(Change::Signing(signing)), _) => signing.is_end_stream(),
-            (Some(Change::Proving(proving)), _) => proving.is_end_stream(),
+        match (&self.rewritten, &self.source) {
+            (Some(rewritten), _) => rewritten.is_end_stream(),
             (None, Source::Client { beginning, incoming, .. }) => {
                 beginning.is_none() && incoming.is_end_stream()
             }

@@ -1,4 +1,4 @@
-//! Bodies that are read to their end: those whose hash a signature needs, and those that are not wanted.
+//! Bodies that are read to their end: those whose hash a signature needs, and those of refused requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) const STALL: Duration = Duration::from_mins(5);
 /// How long a body may wait for room: so long may others take to be sent.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// How much of an unwanted body is read, and for how long, so that the client reads the refusal instead of a reset.
+/// How much of a refused body is read, and for how long, so that the client reads the refusal instead of a reset.
 const DRAINED: usize = 1024 * 1024;
 const DRAIN: Duration = Duration::from_secs(5);
 /// The same of a push: git reads the answer when it has sent its pack.
@@ -60,27 +60,28 @@ pub(crate) async fn room(bytes: u32, room: &Arc<Semaphore>) -> Result<OwnedSemap
     }
 }
 
-/// Reads `body` to its end. A body that says how large it is is refused before anything of it was read; `unwanted` says whether the
+/// Reads `body` to its end. A body that says how large it is is refused before anything of it was read; `drained` says whether the
 /// client sends it nevertheless.
 pub(crate) async fn buffer(
     mut body: Incoming,
     all_room: &Arc<Semaphore>,
-    unwanted: Unwanted,
+    drained: DrainedBody,
 ) -> Result<Buffered, BufferFault> {
     let declared = match body.size_hint().exact() {
         None => LARGEST,
         Some(bytes) => match u32::try_from(bytes) {
             Ok(bytes) if bytes <= LARGEST => bytes,
             _ => {
-                unwanted.leave(body);
+                drained.drain(body);
                 return Err(BufferFault::TooLarge);
             }
         },
     };
+    // Before the first frame is asked for, which is when a client that waits gets its go-ahead.
     let room = match room(declared, all_room).await {
         Ok(room) => room,
         Err(fault) => {
-            unwanted.leave(body);
+            drained.drain(body);
             return Err(fault);
         }
     };
@@ -95,7 +96,7 @@ pub(crate) async fn buffer(
         };
         match frame.into_data() {
             Ok(bytes) if data.len() + bytes.len() > LARGEST as usize => {
-                Unwanted::Drain.leave(body);
+                DrainedBody::Short.drain(body);
                 return Err(BufferFault::TooLarge);
             }
             Ok(bytes) => data.extend_from_slice(&bytes),
@@ -142,28 +143,28 @@ impl Buffered {
     }
 }
 
-/// What becomes of a body that is not wanted.
+/// How much is still read of a body whose request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unwanted {
+pub(crate) enum DrainedBody {
     /// The client is sending it: it is read for a while, so that the client comes to read the refusal.
-    Drain,
+    Short,
     /// git is sending a pack.
-    DrainPack,
-    /// The client waits for a go-ahead, which it does not get.
-    Unread,
+    Pack,
+    /// Nothing: the client waits for a go-ahead, which it does not get.
+    Unsent,
 }
 
-impl Unwanted {
+impl DrainedBody {
     /// For a request with these headers.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
-        if expects_continue(headers) { Self::Unread } else { Self::Drain }
+    pub(crate) fn for_request(headers: &HeaderMap) -> Self {
+        if expects_continue(headers) { Self::Unsent } else { Self::Short }
     }
 
-    pub(crate) fn leave(self, body: Incoming) {
+    pub(crate) fn drain(self, body: Incoming) {
         match self {
-            Self::Drain => drain(body, DRAINED, DRAIN),
-            Self::DrainPack => drain(body, PACK_DRAINED, PACK_DRAIN),
-            Self::Unread => {}
+            Self::Short => drain(body, DRAINED, DRAIN),
+            Self::Pack => drain(body, PACK_DRAINED, PACK_DRAIN),
+            Self::Unsent => {}
         }
     }
 }
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn all_bodies_together_have_so_much_room() {
+    async fn room_is_shared_by_all_bodies() {
         let all = Arc::new(Semaphore::new(ROOM));
         let mut held = Vec::new();
         for _ in 0..4 {

@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::buffer::{BufferFault, Buffered, STALL, Unwanted, room};
+use super::buffer::{BufferFault, Buffered, DrainedBody, STALL, room};
 
 /// The body of a permitted request.
 pub(crate) struct RequestBody {
@@ -54,20 +54,21 @@ pub(crate) struct Decided<T> {
 }
 
 /// Reads `body` until `look` has decided, which gets all that has come and whether that is all, and reads no more than `limit` bytes and a
-/// frame. `unwanted` says whether the client sends the body without a go-ahead.
+/// frame. `drained` says whether the client sends the body without a go-ahead.
 pub(crate) async fn inspect<T, E>(
     mut body: Incoming,
     limit: usize,
     all_room: &Arc<Semaphore>,
-    unwanted: Unwanted,
+    drained: DrainedBody,
     mut look: impl FnMut(&[u8], bool) -> Result<Option<Decided<T>>, E>,
 ) -> Result<(T, RequestBody), Undecided<E>> {
     let declared = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(limit);
     let bytes = u32::try_from(declared.min(limit)).unwrap_or(u32::MAX);
+    // Before the first frame is asked for, which is when a client that waits gets its go-ahead.
     let room = match room(bytes, all_room).await {
         Ok(room) => room,
         Err(fault) => {
-            unwanted.leave(body);
+            drained.drain(body);
             return Err(Undecided::Unread(fault));
         }
     };
@@ -77,7 +78,7 @@ pub(crate) async fn inspect<T, E>(
             Ok(Some(decided)) => break decided,
             Ok(None) if ended => return Err(Undecided::Unread(BufferFault::Broken)),
             Ok(None) if data.len() > limit => {
-                Unwanted::Drain.leave(body);
+                DrainedBody::Short.drain(body);
                 return Err(Undecided::Unread(BufferFault::TooLarge));
             }
             Ok(None) => {}
@@ -102,7 +103,8 @@ pub(crate) async fn inspect<T, E>(
     };
     let content = match decided.replacement {
         Some(replacement) => {
-            Unwanted::Drain.leave(body);
+            // The rest is not sent, and a client that cannot write it never reads the answer.
+            DrainedBody::Short.drain(body);
             Content::Whole(Box::new(Buffered::new(replacement.into(), trailers, room).in_place()))
         }
         None if ended => Content::Whole(Box::new(Buffered::new(data.freeze(), trailers, room))),
@@ -137,11 +139,11 @@ impl Content {
     }
 
     /// What becomes of it when it is not wanted after all.
-    pub(crate) fn leave(self, unwanted: Unwanted) {
+    pub(crate) fn drain(self, drained: DrainedBody) {
         match self {
-            Self::Unread(body) => unwanted.leave(body),
+            Self::Unread(body) => drained.drain(body),
             Self::Whole(_) => {}
-            Self::Begun(_, rest) => Unwanted::Drain.leave(rest),
+            Self::Begun(_, rest) => DrainedBody::Short.drain(rest),
         }
     }
 }

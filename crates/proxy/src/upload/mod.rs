@@ -2,16 +2,10 @@
 
 mod body;
 mod buffer;
-mod chunk_signing;
-mod counter;
-mod fault;
 mod inspect;
-mod proving;
+mod rewrite;
 
-pub(crate) use body::{Upload, fit};
-pub(crate) use buffer::{BufferFault, Buffered, ROOM, Unwanted, buffer, room};
-pub(crate) use chunk_signing::{BodyError, ChunkSigning, ROOM as CHUNK_ROOM};
-pub(crate) use counter::UploadCounter;
-pub(crate) use fault::{Fault, UploadFault};
+pub(crate) use body::{Upload, UploadCounter, fit};
+pub(crate) use buffer::{BufferFault, Buffered, DrainedBody, ROOM, buffer, room};
 pub(crate) use inspect::{Content, Decided, RequestBody, Undecided, inspect};
-pub(crate) use proving::Proving;
+pub(crate) use rewrite::{BodyError, CHUNK_ROOM, Fault, PolledFrame, UploadFault};

@@ -57,7 +57,7 @@ async fn a_query_travels_as_it_came() {
 
 /// The body of such a request is not lost, and the next one on the connection is judged by itself.
 #[tokio::test]
-async fn a_raw_query_is_one_requests_own() {
+async fn raw_query_is_not_reused_by_the_next_request() {
     let (address, mut seen) = plain_capture(OK).await;
     let proxy = Setup::new(Pki::new(), address).start().await;
     let requests = "POST /a?\" HTTP/1.1\r\nHost: a.example\r\nContent-Length: 3\r\n\r\nabcGET /b?%22 HTTP/1.1\r\nHost: a.example\r\n\r\n\
@@ -96,7 +96,7 @@ async fn http2(proxy: &Proxy) -> TlsStream<TcpStream> {
 
 /// hyper's HTTP/2 cannot hold these: the client is asked to try HTTP/1.1.
 #[tokio::test]
-async fn over_http2_what_cannot_be_read_is_reset_and_recorded() {
+async fn unreadable_http2_request_is_reset_and_recorded() {
     let (setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let proxy = setup.start().await;
     let mut stream = http2(&proxy).await;

@@ -30,7 +30,7 @@ async fn traffic(proxy: &Proxy) -> Traffic {
 }
 
 #[tokio::test]
-async fn of_many_requests_at_once_as_many_pass_as_there_may_be() {
+async fn parallel_requests_pass_up_to_the_budget() {
     let (proxy, upstream) = start("{domains: [a.example], budget: {requests: 7}}").await;
     let proxy = &proxy;
     let asked = (0..20).map(|_| async { proxy.ask2(get("https://a.example/x")).await });
@@ -128,7 +128,7 @@ async fn a_response_that_could_not_be_counted_is_not_passed_on() {
 }
 
 #[tokio::test]
-async fn what_goes_through_a_websocket_counts() {
+async fn websocket_bytes_count_against_the_budget() {
     let (proxy, _upstream) = start("{domains: [a.example], budget: {sent: 10b}}").await;
     let mut stream = proxy.tls("a.example", &["http/1.1"]).await.unwrap();
     let head = "GET /socket HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\

@@ -253,7 +253,7 @@ fn with_trailers(trailers: &[(&'static str, &str)]) -> Body {
 }
 
 #[tokio::test]
-async fn no_trailer_is_a_credential() {
+async fn credential_in_a_trailer_does_not_travel() {
     let world = World::start(&["h2"]).await;
     let surrogate = world.surrogate("PLAIN").to_owned();
     let trailers = [
@@ -277,7 +277,7 @@ async fn no_trailer_is_a_credential() {
 }
 
 #[tokio::test]
-async fn a_change_of_the_policy_changes_nothing_here() {
+async fn policy_change_leaves_credentials_in_force() {
     let world = World::start(&["h2"]).await;
     let policy = allowlist::Allowlist::from_yaml("domains: [a.example]", "policy.yaml").unwrap();
     world.proxy.command(&Command::SetPolicy { policy }).await;

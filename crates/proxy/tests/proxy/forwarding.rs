@@ -187,7 +187,7 @@ async fn requests_at_once_share_one_http2_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_meanwhile_costs_nothing() {
+async fn pooled_connection_that_was_closed_is_replaced() {
     let (address, mut seen) = plain_capture("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     let proxy = Setup::new(Pki::new(), address).start().await;
     for _ in 0..20 {

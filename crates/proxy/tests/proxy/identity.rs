@@ -133,7 +133,7 @@ async fn a_refused_upload_without_expect_gets_its_answer_and_the_connection_goes
 }
 
 #[tokio::test]
-async fn without_a_readable_server_name_there_is_no_handshake() {
+async fn handshake_without_a_readable_server_name_is_refused() {
     let (proxy, _upstream) = start().await;
     for server_name in ["127.0.0.1", "1.2.3.999"] {
         let Ok(name) = rustls::pki_types::ServerName::try_from(server_name.to_owned()) else {

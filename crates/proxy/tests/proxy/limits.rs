@@ -237,7 +237,7 @@ async fn a_request_that_the_log_has_no_room_for_is_refused_and_refusals_take_no_
 }
 
 #[tokio::test]
-async fn while_the_owner_says_nothing_nothing_passes() {
+async fn silent_owner_blocks_every_request() {
     let (proxy, _upstream) = start(|limits| limits.owner_timeout_ms = Some(1_000)).await;
     let ask = async |client: &mut hyper::client::conn::http2::SendRequest<_>, path: &str| {
         let url = format!("https://a.example{path}");
@@ -304,7 +304,7 @@ async fn few_connections_stay_open() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_recorded_is_not_served() {
+async fn request_without_room_for_its_record_is_refused() {
     let (mut setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     setup.owner_reads = false;
     let proxy = setup.start().await;

@@ -90,7 +90,7 @@ async fn windows(pki: &Pki) -> std::net::Ipv4Addr {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_decoders_of_zstd_take_is_reserved_for_them() {
+async fn memory_of_zstd_decoders_is_reserved() {
     let pki = Pki::new();
     let address = windows(&pki).await;
     let (setup, surrogate) = reflected::setup(pki, address, false);

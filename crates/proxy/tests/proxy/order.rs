@@ -18,7 +18,7 @@ fn fields(head: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn over_http1_what_is_removed_moves_nothing_else() {
+async fn removed_http1_headers_leave_the_order_of_the_others() {
     let (address, mut seen) = plain_capture(
         "HTTP/1.1 200 OK\r\nServer: s\r\nAlt-Svc: h3\r\nX-A: 1\r\nKeep-Alive: 5\r\nSet-Cookie: a\r\nConnection: keep-alive, X-Hop\r\n\
          X-B: 2\r\nX-Hop: 1\r\nContent-Length: 2\r\nSet-Cookie: b\r\nUpgrade: h2c\r\nX-C: 3\r\nX-D: 4\r\nDate: d\r\n\r\nok",
@@ -67,7 +67,7 @@ async fn over_http1_what_is_removed_moves_nothing_else() {
 
 /// A stranger's signature and session token, a foreign key and a second credential go; the real value is where its surrogate was.
 #[tokio::test]
-async fn credentials_that_go_or_change_move_nothing_else() {
+async fn changed_credentials_leave_the_order_of_other_headers() {
     let scope = || vec![HostPattern::new("a.example").unwrap()];
     let value =
         |name: &str| SecretVariable::new(name, SecretValue::new(format!("TheRealValueOf{name}0123456789")));

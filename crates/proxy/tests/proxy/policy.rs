@@ -37,7 +37,7 @@ async fn a_new_policy_is_in_force_for_the_next_request() {
 }
 
 #[tokio::test]
-async fn quarantine_ends_what_is_going_on_and_refuses_the_rest() {
+async fn quarantine_ends_open_requests_and_refuses_new_ones() {
     let (proxy, _upstream) = start().await;
     let mut client = proxy.http2("a.example").await;
     let mut waiting = client.clone();

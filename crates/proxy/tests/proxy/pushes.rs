@@ -90,7 +90,7 @@ async fn ask_for(proxy: &Proxy, http2: bool, path: &str, body: Body) -> Answer {
 }
 
 #[tokio::test]
-async fn what_was_judged_is_what_arrives() {
+async fn judged_push_arrives_unchanged() {
     for alpn in ["h2", "http/1.1"] {
         let (proxy, upstream) = start(POLICY, &[alpn]).await;
         let push = push_of("refs/heads/agent/x");
@@ -112,7 +112,7 @@ async fn what_was_judged_is_what_arrives() {
 }
 
 #[tokio::test]
-async fn nothing_of_what_is_refused_arrives() {
+async fn refused_push_does_not_reach_the_upstream() {
     let control = "domains: [a.example]";
     let both = "domains: [a.example]\nurl_prefixes: [{host: a.example, path: /echo, git: {push: ['refs/heads/agent/*']}}]";
     for (policy, name, expected) in [

@@ -274,7 +274,7 @@ async fn no_more_wait_at_once_than_the_limit() {
 
 /// What is refused for another reason than the lack of a rule.
 #[tokio::test]
-async fn what_no_answer_may_change_is_not_asked() {
+async fn request_that_no_answer_could_permit_is_not_asked_about() {
     let (proxy, upstream) = start(|setup| {
         setup.policy = "url_prefixes: [{host: a.example, path: /r.git, git: {push: [refs/heads/x]}}]";
     })
@@ -377,7 +377,7 @@ async fn overriding_headers_are_removed_from_what_was_permitted_once() {
 }
 
 #[tokio::test]
-async fn where_no_one_is_asked_it_is_as_ever() {
+async fn request_without_a_rule_is_refused_at_once_where_questions_are_off() {
     let (proxy, _upstream) = start(|setup| setup.limits.question_timeout_ms = None).await;
     let refused = tokio::time::timeout(Duration::from_secs(20), proxy.ask2(get("https://b.example/x")));
     assert_eq!(refused.await.unwrap().reason(), "host");

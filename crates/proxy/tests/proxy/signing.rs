@@ -303,7 +303,7 @@ async fn a_client_that_waits_gets_the_refusal_and_not_the_go_ahead() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_signed_is_not_sent() {
+async fn unsignable_request_is_not_sent() {
     let world = World::start(&["h2"]).await;
     let request = world.signed_now("GET", "https://a.example/x").header(HASH, "UNSIGNED-PAYLOAD");
     let request = request
@@ -422,7 +422,7 @@ async fn a_web_socket_can_be_presigned() {
 }
 
 #[tokio::test]
-async fn another_credential_is_none_in_scope_unless_the_key_allows_it() {
+async fn foreign_credential_in_scope_is_removed_unless_the_key_allows_it() {
     for allowed in [false, true] {
         let world = World::start_with(&["http/1.1"], allowed).await;
         let own = [("authorization", "Bearer attacker"), ("x-amz-security-token", "attacker")];

@@ -78,7 +78,7 @@ async fn distrust_is_recorded_and_explained_once() {
 }
 
 #[tokio::test]
-async fn what_is_no_tls_is_refused() {
+async fn stream_that_is_not_tls_is_refused() {
     let (proxy, _upstream) = start().await;
     for bytes in [b"SSH-2.0-OpenSSH_9.2\r\n".as_slice(), b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n"] {
         let mut stream = TcpStream::connect(proxy.https()).await.unwrap();

@@ -77,7 +77,7 @@ async fn a_handshake_passes_the_gate_like_a_request() {
 }
 
 #[tokio::test]
-async fn without_a_101_there_is_no_tunnel() {
+async fn answer_without_101_opens_no_tunnel() {
     let (proxy, _upstream) = start().await;
     // What follows is the next request, and is judged as one.
     let smuggled = "GET /x HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";

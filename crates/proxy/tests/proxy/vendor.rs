@@ -40,7 +40,7 @@ async fn ask(proxy: &Proxy, http2: bool, headers: &[(&str, &str)], body: impl In
 }
 
 #[tokio::test]
-async fn what_is_removed_does_not_arrive() {
+async fn removed_tool_does_not_reach_the_upstream() {
     for alpn in ["h2", "http/1.1"] {
         for (policy, expected) in [(NONE, Some(WITHOUT)), (REFUSE, None), (ANY, Some(WITH))] {
             let (proxy, upstream) = start(policy, &[alpn]).await;
@@ -71,7 +71,7 @@ async fn what_is_removed_does_not_arrive() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_refused_and_passes_where_anything_may() {
+async fn unreadable_body_is_refused_unless_every_tool_is_allowed() {
     let doubled = br#"{"tools":[],"t\u006fols":[{"type":"web_search_20250305"}]}"#;
     let gzip: &[(&str, &str)] = &[("content-encoding", "gzip")];
     for (headers, body, reason) in [

@@ -110,7 +110,7 @@ async fn oversize_heads_are_431() {
 }
 
 #[tokio::test]
-async fn what_the_upstream_reads_is_what_the_client_wrote() {
+async fn request_reaches_the_upstream_unchanged() {
     let (address, mut seen) =
         plain_capture("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Odd-Case: Yes\r\n\r\nok").await;
     let proxy = Setup::new(Pki::new(), address).start().await;

@@ -10,7 +10,7 @@ use crate::credential::BodyPlan;
 use crate::credential::Vault;
 
 #[test]
-fn of_a_replaced_header_one_line_is_left() {
+fn replaced_header_has_one_line() {
     for held in [
         [("authorization", "Bearer attackerkey"), ("x", "y"), ("authorization", "Bearer ghp_SurrogateA")],
         [("authorization", "Bearer ghp_SurrogateA"), ("authorization", "Bearer attackerkey"), ("x", "y")],
@@ -143,7 +143,7 @@ fn over_plain_http_nothing_is_replaced_but_foreign_credentials_go() {
 }
 
 #[test]
-fn a_header_that_frames_the_message_is_no_credential() {
+fn framing_header_is_never_replaced() {
     let entries = [entry(SURROGATE, REAL, &["*"], as_it_is)];
     let held = [("host", "ghp_SurrogateA"), ("content-length", "ghp_SurrogateA"), ("x", "ghp_SurrogateA")];
     let plan = plan(&entries, &held);
@@ -152,7 +152,7 @@ fn a_header_that_frames_the_message_is_no_credential() {
 }
 
 #[test]
-fn bytes_that_are_no_text_break_nothing() {
+fn binary_header_value_is_left_alone() {
     for value in
         [&b"\xff\xfe"[..], b"Bearer \xff", b"Basic \xff\xff", b"\xc3\x28 ghp_SurrogateA", b"a=\xff; s"]
     {
@@ -167,7 +167,7 @@ fn bytes_that_are_no_text_break_nothing() {
 }
 
 #[test]
-fn a_value_that_fits_no_header_is_an_error_that_does_not_show_it() {
+fn value_with_forbidden_bytes_is_an_error_that_hides_it() {
     for real in ["secret\nvalue", "secret\r\nx: y", "secret\0value"] {
         let entries = [entry(SURROGATE, real, &["authorization"], as_it_is)];
         let headers = map(&[("authorization", "Bearer ghp_SurrogateA")]);
@@ -202,7 +202,7 @@ fn nothing_shows_a_value() {
 }
 
 #[test]
-fn an_empty_surrogate_or_value_is_no_entry() {
+fn entry_with_an_empty_surrogate_or_value_is_ignored() {
     for empty in
         [entry("", REAL, &["authorization"], as_it_is), entry(SURROGATE, "", &["authorization"], as_it_is)]
     {

@@ -54,7 +54,7 @@ fn one_whole_credential_is_replaced_and_nothing_less() {
 }
 
 #[test]
-fn white_space_around_a_value_is_none_of_its() {
+fn white_space_around_a_value_is_preserved() {
     let mut headers = HeaderMap::new();
     headers.append("authorization", HeaderValue::from_bytes(b"\t Bearer ghp_SurrogateA \t").unwrap());
     let plan = plan_for(&usual(), Scheme::Https, "a.example", headers).unwrap();
@@ -104,7 +104,7 @@ fn either_half_of_a_basic_pair_is_a_credential() {
 }
 
 #[test]
-fn a_basic_pair_may_hold_two_credentials_and_bytes_that_are_no_text() {
+fn basic_pair_may_hold_two_credentials_and_binary_bytes() {
     let both = [
         entry(SURROGATE, REAL, &["authorization"], as_it_is),
         entry(OTHER, OTHER_REAL, &["authorization"], as_it_is),
@@ -177,7 +177,7 @@ fn a_cookie_is_a_credential() {
 }
 
 #[test]
-fn beside_a_replaced_cookie_there_is_no_other_of_its_name() {
+fn other_cookies_of_a_replaced_name_are_removed() {
     let entries = [entry(SURROGATE, REAL, &["cookie"], as_it_is)];
     for (held, real, counts) in [
         ("s=ghp_SurrogateA; s=attackerkey; a=1", "s=ghp_RealValueA; a=1", (1, 1)),
@@ -237,7 +237,7 @@ fn a_part_of_a_list_is_a_credential_for_wildcards_only() {
 }
 
 #[test]
-fn what_surrounds_a_credential_is_short() {
+fn text_around_a_credential_is_bounded() {
     for (length, fits) in [(1024, true), (1025, false), (40_000, false)] {
         let other = "x".repeat(length);
         for (held, real) in [

@@ -103,7 +103,7 @@ fn hyper_gets_a_target_that_it_can_hold() {
 }
 
 #[test]
-fn what_follows_a_body_is_read_as_a_head() {
+fn bytes_after_a_body_are_read_as_a_head() {
     for (length, body) in
         [("Content-Length: 5", "hello"), ("Transfer-Encoding: chunked", "1\r\na\r\n0\r\n\r\n")]
     {
@@ -129,7 +129,7 @@ fn a_bad_chunk_ends_the_connection_before_it() {
 }
 
 #[test]
-fn what_follows_an_upgrade_waits() {
+fn bytes_after_an_upgrade_wait() {
     let head = "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n";
     assert_eq!(
         through(format!("{head}\x01\x02").as_bytes(), &[]),

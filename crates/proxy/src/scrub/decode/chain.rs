@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_again_and_again_is_no_error() {
+    fn repeated_pull_without_input_stays_hungry() {
         for coding in ALL {
             let encoded = encode(coding, &[b"one", b"two"]);
             let mut chain = Chain::new(&[coding]).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_is_cut_off_or_no_data_is_an_error() {
+    fn truncated_or_foreign_data_is_an_error() {
         for coding in ALL {
             let encoded = whole(coding, b"The quick brown fox jumps over the lazy dog.");
             assert_eq!(decode(&[coding], &[]), Ok(Vec::new()), "{coding:?}");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_end_is_dropped() {
+    fn bytes_after_the_end_are_dropped() {
         for coding in [Coding::Gzip, Coding::Deflate, Coding::Brotli] {
             for rest in [&b"\0\0\0\0"[..], b"rest", b"\x1f", b"\x1frest"] {
                 let encoded = whole(coding, b"one");

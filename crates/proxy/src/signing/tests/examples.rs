@@ -261,7 +261,7 @@ fn unsigned_trailers_need_only_a_signed_request() {
 }
 
 #[test]
-fn what_concerned_the_clients_connection_is_signed_no_more() {
+fn connection_headers_are_left_out_of_the_new_signature() {
     let content = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
     let names = "expect;host;transfer-encoding;x-amz-content-sha256;x-amz-date";
     let signed = ready(&upload(content, "", "", "us-east-1/s3", names), None);

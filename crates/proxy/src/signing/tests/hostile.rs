@@ -101,7 +101,7 @@ fn a_body_that_ends_early_is_truncated() {
 }
 
 #[test]
-fn bodies_that_are_none() {
+fn malformed_bodies_are_refused() {
     type Expected = fn(&ChunkError) -> bool;
     let line = |size: &str| format!("{size};chunk-signature={}\r\n", "0".repeat(64));
     let malformed: Expected = |error: &ChunkError| matches!(error, ChunkError::Malformed(_));

@@ -1,28 +1,35 @@
 //! What a task has used of the budget in its policy.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use allowlist::Budget;
-use sandbox_proxy_protocol::{BlockReason, Tokens};
+use sandbox_proxy_protocol::{BlockReason, Tokens, Traffic};
 use tokio::sync::watch;
 
-use crate::blocked::Blocked;
-use crate::policy::LivePolicy;
-use crate::used::Used;
+use crate::policy::{Blocked, LivePolicy};
 
 /// What one task has used so far, and the policy that bounds it.
 #[derive(Debug)]
 pub(crate) struct Spending {
     policy: watch::Receiver<LivePolicy>,
-    used: Arc<Used>,
+    requests: AtomicU64,
+    sent: AtomicU64,
+    received: AtomicU64,
+    input_tokens: AtomicU64,
+    output_tokens: AtomicU64,
 }
 
 impl Spending {
-    /// What counts against the budget of `policy`.
+    /// Nothing is used yet; the budget is always that of the `policy` in force.
     pub(crate) fn new(policy: watch::Receiver<LivePolicy>) -> Self {
-        let used = Arc::clone(&policy.borrow().used);
-        Self { policy, used }
+        Self {
+            policy,
+            requests: AtomicU64::default(),
+            sent: AtomicU64::default(),
+            received: AtomicU64::default(),
+            input_tokens: AtomicU64::default(),
+            output_tokens: AtomicU64::default(),
+        }
     }
 
     /// Takes one request.
@@ -33,10 +40,10 @@ impl Spending {
     pub(crate) fn take_request(&self) -> Result<(), Blocked> {
         let budget = self.budget();
         for (used, limit, name, unit) in [
-            (&self.used.sent, budget.sent, "sent", "bytes sent"),
-            (&self.used.received, budget.received, "received", "bytes received"),
-            (&self.used.input_tokens, budget.input_tokens, "input_tokens", "input tokens"),
-            (&self.used.output_tokens, budget.output_tokens, "output_tokens", "output tokens"),
+            (&self.sent, budget.sent, "sent", "bytes sent"),
+            (&self.received, budget.received, "received", "bytes received"),
+            (&self.input_tokens, budget.input_tokens, "input_tokens", "input tokens"),
+            (&self.output_tokens, budget.output_tokens, "output_tokens", "output tokens"),
         ] {
             if let Some(limit) = limit.filter(|limit| used.load(Ordering::Relaxed) >= *limit) {
                 return Err(used_up(limit, name, unit));
@@ -44,7 +51,7 @@ impl Spending {
         }
         let limit = budget.requests.unwrap_or(u64::MAX);
         let take = |used: u64| (used < limit).then(|| used + 1);
-        match self.used.requests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+        match self.requests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => Ok(()),
             Err(_) => Err(used_up(limit, "requests", "requests")),
         }
@@ -57,7 +64,7 @@ impl Spending {
     /// When they exceed the budget: they must not be sent.
     pub(crate) fn send(&self, bytes: u64) -> Result<(), Blocked> {
         let limit = self.budget().sent;
-        exceed(add(&self.used.sent, bytes), limit, "sent", "bytes sent")
+        exceed(add(&self.sent, bytes), limit, "sent", "bytes sent")
     }
 
     /// Counts bytes of the body of a response that are about to be passed on.
@@ -67,13 +74,24 @@ impl Spending {
     /// When they exceed the budget: they must not be passed on.
     pub(crate) fn receive(&self, bytes: u64) -> Result<(), Blocked> {
         let limit = self.budget().received;
-        exceed(add(&self.used.received, bytes), limit, "received", "bytes received")
+        exceed(add(&self.received, bytes), limit, "received", "bytes received")
     }
 
     /// Counts tokens that a response reports.
     pub(crate) fn report(&self, tokens: Tokens) {
-        add(&self.used.input_tokens, tokens.input);
-        add(&self.used.output_tokens, tokens.output);
+        add(&self.input_tokens, tokens.input);
+        add(&self.output_tokens, tokens.output);
+    }
+
+    /// The numbers of the moment.
+    pub(crate) fn traffic(&self) -> Traffic {
+        let load = |used: &AtomicU64| used.load(Ordering::Relaxed);
+        Traffic {
+            requests: load(&self.requests),
+            bytes_up: load(&self.sent),
+            bytes_down: load(&self.received),
+            tokens: Tokens { input: load(&self.input_tokens), output: load(&self.output_tokens) },
+        }
     }
 
     /// Whether the policy has a budget.

@@ -1,5 +1,7 @@
 //! Why a request is blocked, in words for its client.
 
+use std::fmt::Display;
+
 use allowlist::{Denial, HostName, PushReport, Reason};
 use sandbox_proxy_protocol::BlockReason;
 
@@ -36,7 +38,7 @@ impl Blocked {
     }
 
     /// The same refusal, and why no answer changed it.
-    pub(crate) fn because(&self, why: &str) -> Self {
+    pub(crate) fn because(&self, why: impl Display) -> Self {
         Self { message: format!("{} ({why})", self.message), ..self.clone() }
     }
 

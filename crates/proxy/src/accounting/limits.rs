@@ -62,7 +62,7 @@ mod tests {
     use crate::record;
 
     #[tokio::test(start_paused = true)]
-    async fn one_record_for_everything_within_a_second() {
+    async fn limits_reached_within_a_second_share_one_record() {
         let (recorder, records) = record::channel();
         let counter = LimitCounter::new("connections");
         for _ in 0..3 {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_recorded_is_kept() {
+    async fn count_without_room_for_its_record_is_kept() {
         let (recorder, records) = record::channel();
         drop(records);
         let counter = LimitCounter::new("connections");

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_given_up_and_little_is_kept() {
+    fn endless_report_is_given_up_and_little_of_it_is_kept() {
         let mut reader = UsageReader::default();
         for _ in 0..100 {
             reader.read(b"\"usage\":{\"a\":\"");
@@ -215,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_pieces_do_not_matter(cuts in prop::collection::vec(1_usize..40, 1..40)) {
+        fn report_is_found_in_any_split(cuts in prop::collection::vec(1_usize..40, 1..40)) {
             let mut rest = STREAM.as_bytes();
             let mut pieces = Vec::new();
             for cut in cuts {

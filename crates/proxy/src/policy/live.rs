@@ -9,9 +9,8 @@ use sandbox_proxy_protocol::{
 };
 use tokio::time::Instant;
 
-use crate::blocked::Blocked;
+use super::blocked::Blocked;
 use crate::credential::Vault;
-use crate::used::Used;
 
 /// The policy that the gate applies now. It travels in a [`tokio::sync::watch`] channel, so that a change is in force for the next
 /// request and a connection can wait until it is to be cut.
@@ -25,8 +24,6 @@ pub(crate) struct LivePolicy {
     pub(crate) quarantined: bool,
     /// The owner says nothing, so the records may not be read: every request is refused until it speaks again.
     pub(crate) unattended: bool,
-    /// What counts against the budget of the allowlist.
-    pub(crate) used: Arc<Used>,
     /// How often connections were to be cut.
     pub(crate) cuts: u64,
     /// Any public host may be asked until then.
@@ -50,7 +47,6 @@ impl LivePolicy {
             vault: Arc::new(Vault::new(&ReplacementMap::default())),
             quarantined: false,
             unattended: false,
-            used: Arc::default(),
             cuts: 0,
             down: None,
         }

@@ -9,8 +9,8 @@ use allowlist::{
 };
 use tokio::sync::watch;
 
-use crate::blocked::Blocked;
-use crate::policy::LivePolicy;
+use super::blocked::Blocked;
+use super::live::LivePolicy;
 
 /// Judges requests by the policy of the moment.
 #[derive(Debug, Clone)]

@@ -11,7 +11,6 @@ use sandbox_proxy_protocol::{Event, Limits, OpenRequest, Verdict};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::limit_counter::LimitCounter;
 use crate::record::Recorder;
 
 /// What [`Limits::questions_per_minute`] counts over.
@@ -25,10 +24,21 @@ const REMEMBERED: usize = 1024;
 const REFUSALS: u32 = 5;
 
 /// Why a request is refused without a question.
-const ANSWERED: &str = "the operator was asked and did not allow it";
-const TOO_MANY: &str = "the operator was not asked: too many requests wait for an answer, or did";
-const WEBSOCKET: &str = "the operator is not asked about WebSockets, which go on after the request";
-const NOT_SHOWN: &str = "the operator was not asked: it is too long to be shown, or no text";
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unasked {
+    /// The operator said no to this path before, or too often to its host.
+    #[error("the operator was asked and did not allow it")]
+    Answered,
+    /// One of the bounds was reached.
+    #[error("the operator was not asked: too many requests wait for an answer, or did")]
+    TooMany,
+    /// An answer would be about the request alone.
+    #[error("the operator is not asked about WebSockets, which go on after the request")]
+    WebSocket,
+    /// What the operator saw would not be what was asked.
+    #[error("the operator was not asked: it is too long to be shown, or no text")]
+    NotShown,
+}
 
 /// The questions of one task.
 #[derive(Debug)]
@@ -38,8 +48,6 @@ pub(crate) struct Questions {
     most: usize,
     per_minute: usize,
     recorder: Recorder,
-    /// Requests that were refused because of these bounds.
-    pub(crate) refused: LimitCounter,
     /// Held for a few instructions, never over an await.
     state: Mutex<State>,
 }
@@ -94,7 +102,6 @@ impl Questions {
             most: limits.questions,
             per_minute: usize::try_from(limits.questions_per_minute).unwrap_or(usize::MAX),
             recorder,
-            refused: LimitCounter::new("questions"),
             state: Mutex::default(),
         }
     }
@@ -113,9 +120,9 @@ impl Questions {
         &self,
         request: &Request,
         is_recordable: impl FnOnce() -> bool,
-    ) -> Result<Waiting<'_>, &'static str> {
+    ) -> Result<Waiting<'_>, Unasked> {
         if request.form() == Form::WebSocket {
-            return Err(WEBSOCKET);
+            return Err(Unasked::WebSocket);
         }
         let subject = Subject {
             scheme: request.scheme(),
@@ -126,15 +133,15 @@ impl Questions {
         let mut state = self.state();
         let is_refused = state.refused.contains(&(subject.host.clone(), subject.path.clone()));
         if is_refused || state.hosts.get(&subject.host).is_some_and(|refusals| *refusals >= REFUSALS) {
-            return Err(ANSWERED);
+            return Err(Unasked::Answered);
         }
         let now = Instant::now();
         let Some(until) = self.time.and_then(|time| now.checked_add(time)) else {
-            return Err(TOO_MANY);
+            return Err(Unasked::TooMany);
         };
+        // Bounded here, so that a flood of equal requests cannot hold memory either, though it asks nothing.
         if state.waiting >= self.most.saturating_mul(SHARERS) || state.hosts.len() >= REMEMBERED {
-            self.refused.add();
-            return Err(TOO_MANY);
+            return Err(Unasked::TooMany);
         }
         if let Some(open) = state.open.get(&subject) {
             let (question, until, verdict) = (open.question, open.until, open.verdict.subscribe());
@@ -142,7 +149,8 @@ impl Questions {
             return Ok(Waiting { questions: self, subject, question, leads: false, until, verdict });
         }
         // What is shown is what is asked for.
-        let target = std::str::from_utf8(request.target().as_received()).map_err(|_| NOT_SHOWN)?.to_owned();
+        let target =
+            std::str::from_utf8(request.target().as_received()).map_err(|_| Unasked::NotShown)?.to_owned();
         while state.asked.front().is_some_and(|asked| now.saturating_duration_since(*asked) >= WINDOW) {
             state.asked.pop_front();
         }
@@ -154,15 +162,14 @@ impl Questions {
             target,
         };
         if !open.is_short() {
-            return Err(NOT_SHOWN);
+            return Err(Unasked::NotShown);
         }
         if state.open.len() >= self.most
             || state.asked.len() >= self.per_minute
             || !is_recordable()
             || self.recorder.try_record(Event::Asked { question, request: open }).is_err()
         {
-            self.refused.add();
-            return Err(TOO_MANY);
+            return Err(Unasked::TooMany);
         }
         state.last = question;
         state.waiting += 1;
