@@ -19,7 +19,7 @@ struct Rule {
 const PURE: &[&str] = &["tokio", "hyper", "rustls", "bollard"];
 
 /// Every member of the workspace has a rule; a new one must get its own.
-const RULES: [Rule; 24] = [
+const RULES: [Rule; 25] = [
     Rule { package: "allowlist", may_use: &["located-yaml"], never_links: PURE },
     Rule { package: "located-yaml", may_use: &[], never_links: PURE },
     Rule { package: "claude-output", may_use: &["fuzz-input"], never_links: PURE },
@@ -29,6 +29,11 @@ const RULES: [Rule; 24] = [
     Rule {
         package: "sandbox-proxy-protocol",
         may_use: &["allowlist", "sandbox-credentials"],
+        never_links: PURE,
+    },
+    Rule {
+        package: "sandbox-agents",
+        may_use: &["allowlist", "claude-output", "located-yaml", "sandbox-proxy-protocol"],
         never_links: PURE,
     },
     Rule {
@@ -82,7 +87,7 @@ const RULES: [Rule; 24] = [
             "allowlist",
             "claude-output",
             "fuzz-input",
-            "located-yaml",
+            "sandbox-agents",
             "sandbox-credentials",
             "sandbox-files",
             "sandbox-inside",

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sandbox_agents::Agent;
 use sandbox_podman::TerminalSize;
 use sandbox_workspace::GitIdentity;
 
@@ -12,7 +13,6 @@ use super::{
     ContainerEnv, ImageTag, InvalidSpec, Isolation, Launch, Mount, Network, NetworkCallback, OnStall,
     ResourceLimits, SshSigner, Stall,
 };
-use crate::agent::Agent;
 use crate::network_log::LogEntry;
 
 /// Builder methods that a [`TaskSpec`] and a [`CommandSpec`] share.

@@ -5,7 +5,6 @@
 
 mod aftermath;
 mod agent;
-mod arguments;
 mod briefing;
 mod capture;
 mod command;
@@ -17,7 +16,6 @@ mod launch;
 mod live;
 mod messages;
 mod mounts;
-mod outcome;
 mod reading;
 mod result;
 mod runner;
@@ -33,8 +31,6 @@ pub use execution::Execution;
 pub(crate) use launch::{ProcessInput, Program, Started, log_sink, plan, start};
 pub use messages::Message;
 pub(crate) use mounts::{refuse_untrusted, resolved as resolved_mounts, resolver};
-pub(crate) use outcome::Ended;
-pub use outcome::Outcome;
 pub(crate) use result::text;
 pub use result::{CommandResult, ExecutionResult, Timings};
 pub(crate) use undo::{close, log_leftover, pair, tear_down};
