@@ -6,75 +6,135 @@ use allowlist::{Glob, HostPattern};
 
 use crate::{HeaderPattern, Injection, SecretError};
 
-/// A well-known kind of credential: its usual hosts and headers.
-///
-/// A preset is as narrow as the usual clients allow. What it says may be replaced field by field:
-///
-/// ```
-/// use allowlist::HostPattern;
-/// use sandbox_credentials::{Injection, Preset};
-///
-/// let preset: Preset = "gitlab".parse()?;
-/// let injection = Injection {
-///     scopes: vec![HostPattern::new("gitlab.example.org")?],
-///     ..preset.injection()
-/// };
-/// assert!(injection.headers.iter().any(|header| header.matches("private-token")));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Preset {
+/// What a preset says, as texts.
+struct Row {
+    name: &'static str,
+    scopes: &'static [&'static str],
+    headers: &'static [&'static str],
+    /// What may be the other half in `Basic`; empty: nothing.
+    basic_user: Option<&'static str>,
+    signing_scopes: &'static [&'static str],
+}
+
+const EMPTY: Row = Row { name: "", scopes: &[], headers: &[], basic_user: Some(""), signing_scopes: &[] };
+
+/// Makes [`Preset`] of its table: a kind of credential is a row, and nothing else.
+macro_rules! presets {
+    ($($(#[$doc:meta])* $preset:ident = $row:expr;)+) => {
+        /// A well-known kind of credential: its usual hosts and headers.
+        ///
+        /// A preset is as narrow as the usual clients allow. What it says may be replaced field by field:
+        ///
+        /// ```
+        /// use allowlist::HostPattern;
+        /// use sandbox_credentials::{Injection, Preset};
+        ///
+        /// let preset: Preset = "gitlab".parse()?;
+        /// let injection = Injection {
+        ///     scopes: vec![HostPattern::new("gitlab.example.org")?],
+        ///     ..preset.injection()
+        /// };
+        /// assert!(injection.headers.iter().any(|header| header.matches("private-token")));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Preset {
+            $($(#[$doc])* $preset,)+
+        }
+
+        impl Preset {
+            /// Every preset, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$preset),+];
+
+            fn row(self) -> &'static Row {
+                match self {
+                    $(Self::$preset => const { &$row },)+
+                }
+            }
+        }
+    };
+}
+
+presets! {
     /// GitHub tokens, for git over HTTPS (gists too), the API and uploads to releases.
     ///
     /// In `Basic`, the other half must begin with `x-`: `x-access-token` as the user, which gh's credential helper and GitHub's own
     /// documentation use, or `x-oauth-basic` as the password. GitHub ignores that half unless it is a token, and no token begins so. For
     /// scripts with another user name, set `basic_user` to that name.
-    Github,
+    Github = Row {
+        name: "github",
+        scopes: &["github.com", "api.github.com", "uploads.github.com", "gist.github.com"],
+        headers: &["Authorization"],
+        basic_user: Some("x-*"),
+        ..EMPTY
+    };
     /// GitLab tokens on gitlab.com: `Private-Token`, `Job-Token`, `Deploy-Token`, and `Authorization` as `Bearer` or for git.
     ///
     /// In `Basic`, the user must be `oauth2`, which glab's credential helper uses. A job's token needs `basic_user: gitlab-ci-token`, a
     /// deploy token the user that belongs to it.
-    Gitlab,
+    Gitlab = Row {
+        name: "gitlab",
+        scopes: &["gitlab.com"],
+        headers: &["Authorization", "Private-Token", "Job-Token", "Deploy-Token"],
+        basic_user: Some("oauth2"),
+        ..EMPTY
+    };
     /// Anthropic API keys (`X-Api-Key`) and OAuth tokens (`Authorization`).
-    Anthropic,
-    /// `OpenAI` API keys.
-    Openai,
+    Anthropic = Row {
+        name: "anthropic",
+        scopes: &["api.anthropic.com"],
+        headers: &["X-Api-Key", "Authorization"],
+        ..EMPTY
+    };
+    /// `OpenAI` API keys. The API takes a key as either half of `Basic`; nothing may stand in the other.
+    Openai = Row {
+        name: "openai",
+        scopes: &["api.openai.com"],
+        headers: &["Authorization"],
+        ..EMPTY
+    };
     /// Gemini API keys (`X-Goog-Api-Key`, and `Authorization` for the endpoints in the form of `OpenAI`).
-    Gemini,
+    Gemini = Row {
+        name: "gemini",
+        scopes: &["generativelanguage.googleapis.com"],
+        // Bearer for the endpoints in the form of OpenAI; also so that nothing else stands there.
+        headers: &["X-Goog-Api-Key", "Authorization"],
+        ..EMPTY
+    };
     /// AWS access keys: for signing credentials, not for masked secrets.
-    Aws,
+    Aws = Row {
+        name: "aws",
+        basic_user: None,
+        signing_scopes: &[
+            "*.amazonaws.com",
+            "*.api.aws",
+            "*.amazonaws.com.cn",
+            "*.api.amazonwebservices.com.cn",
+            "*.amazonaws.eu",
+            "*.api.amazonwebservices.eu",
+        ],
+        ..EMPTY
+    };
     /// Tokens of npm-style registries, sent as `Bearer`. They have no scopes: the user names the registry's hosts.
-    Npm,
+    Npm = Row {
+        name: "npm",
+        headers: &["Authorization"],
+        ..EMPTY
+    };
     /// Tokens of `PyPI`-style indexes, sent as the password of `__token__`. They have no scopes: the user names the index's hosts.
-    Pypi,
+    Pypi = Row {
+        name: "pypi",
+        headers: &["Authorization"],
+        basic_user: Some("__token__"),
+        ..EMPTY
+    };
 }
 
 impl Preset {
-    /// Every preset, in the order of the documentation.
-    pub const ALL: &[Self] = &[
-        Self::Github,
-        Self::Gitlab,
-        Self::Anthropic,
-        Self::Openai,
-        Self::Gemini,
-        Self::Aws,
-        Self::Npm,
-        Self::Pypi,
-    ];
-
     /// How it is written in a configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Github => "github",
-            Self::Gitlab => "gitlab",
-            Self::Anthropic => "anthropic",
-            Self::Openai => "openai",
-            Self::Gemini => "gemini",
-            Self::Aws => "aws",
-            Self::Npm => "npm",
-            Self::Pypi => "pypi",
-        }
+        self.row().name
     }
 
     /// Where a masked secret of this kind goes. Scopes are empty where the service has no host of its own (package registries): then the
@@ -83,11 +143,11 @@ impl Preset {
     /// Without scopes or headers, [`prepare_secrets`](crate::prepare_secrets) refuses the secret and says what to add.
     #[must_use]
     pub fn injection(self) -> Injection {
-        let table = self.table();
+        let row = self.row();
         Injection {
-            scopes: hosts(table.scopes),
-            headers: table.headers.iter().filter_map(|text| HeaderPattern::new(text).ok()).collect(),
-            basic_user: table.basic_user.map(Glob::new),
+            scopes: hosts(row.scopes),
+            headers: row.headers.iter().filter_map(|text| HeaderPattern::new(text).ok()).collect(),
+            basic_user: row.basic_user.map(Glob::new),
             ..Injection::default()
         }
     }
@@ -98,52 +158,7 @@ impl Preset {
     /// put up something under them, so where the task needs few, name those instead.
     #[must_use]
     pub fn signing_scopes(self) -> Vec<HostPattern> {
-        hosts(match self {
-            Self::Aws => &[
-                "*.amazonaws.com",
-                "*.api.aws",
-                "*.amazonaws.com.cn",
-                "*.api.amazonwebservices.com.cn",
-                "*.amazonaws.eu",
-                "*.api.amazonwebservices.eu",
-            ],
-            _ => &[],
-        })
-    }
-
-    fn table(self) -> Table {
-        match self {
-            Self::Github => Table {
-                scopes: &["github.com", "api.github.com", "uploads.github.com", "gist.github.com"],
-                headers: &["Authorization"],
-                basic_user: Some("x-*"),
-            },
-            Self::Gitlab => Table {
-                scopes: &["gitlab.com"],
-                headers: &["Authorization", "Private-Token", "Job-Token", "Deploy-Token"],
-                basic_user: Some("oauth2"),
-            },
-            Self::Anthropic => Table {
-                scopes: &["api.anthropic.com"],
-                headers: &["X-Api-Key", "Authorization"],
-                basic_user: Some(""),
-            },
-            Self::Openai => Table {
-                scopes: &["api.openai.com"],
-                headers: &["Authorization"],
-                // The API takes a key as either half; nothing may stand in the other.
-                basic_user: Some(""),
-            },
-            Self::Gemini => Table {
-                scopes: &["generativelanguage.googleapis.com"],
-                // Bearer for the endpoints in the form of OpenAI; also so that nothing else stands there.
-                headers: &["X-Goog-Api-Key", "Authorization"],
-                basic_user: Some(""),
-            },
-            Self::Aws => Table { scopes: &[], headers: &[], basic_user: None },
-            Self::Npm => Table { scopes: &[], headers: &["Authorization"], basic_user: Some("") },
-            Self::Pypi => Table { scopes: &[], headers: &["Authorization"], basic_user: Some("__token__") },
-        }
+        hosts(self.row().signing_scopes)
     }
 }
 
@@ -154,13 +169,6 @@ impl FromStr for Preset {
         let found = Self::ALL.iter().find(|preset| preset.name() == text);
         found.copied().ok_or_else(|| SecretError::UnknownPreset { name: text.to_owned() })
     }
-}
-
-/// What a preset says, as texts.
-struct Table {
-    scopes: &'static [&'static str],
-    headers: &'static [&'static str],
-    basic_user: Option<&'static str>,
 }
 
 /// The names of all presets, for messages.
@@ -188,18 +196,18 @@ mod tests {
         }
         for name in ["", "GitHub", "github ", "gh"] {
             let error = name.parse::<Preset>().unwrap_err().to_string();
-            let expected = "choose one of github, gitlab, anthropic, openai, gemini, aws, npm, pypi";
-            assert!(error.starts_with(&format!("there is no preset `{name}`")) && error.ends_with(expected));
+            assert!(error.starts_with(&format!("there is no preset `{name}`")), "{error}");
+            assert!(error.ends_with(&format!("choose one of {}", super::names())), "{error}");
         }
     }
 
     #[test]
     fn every_text_of_a_preset_is_a_pattern() {
         for preset in Preset::ALL {
-            let table = preset.table();
+            let row = preset.row();
             let injection = preset.injection();
-            assert_eq!(injection.scopes.len(), table.scopes.len(), "{preset:?}");
-            assert_eq!(injection.headers.len(), table.headers.len(), "{preset:?}");
+            assert_eq!(injection.scopes.len(), row.scopes.len(), "{preset:?}");
+            assert_eq!(injection.headers.len(), row.headers.len(), "{preset:?}");
             assert!(
                 injection.headers.iter().all(HeaderPattern::is_exact),
                 "foreign credentials are stripped of exact headers only: {preset:?}"

@@ -42,7 +42,6 @@
 //!
 //! How it is built, and why, is in the repository's `ARCHITECTURE.md`; what it defends against, in `SECURITY.md`.
 
-mod agent;
 mod config;
 mod container;
 mod context;
@@ -68,22 +67,20 @@ mod stop_switch;
 mod task;
 mod verify;
 
-pub use agent::{Agent, UnknownAgent};
 pub use config::{EngineAddress, InvalidConfig, SandboxConfig, UpstreamConfig};
 pub use container::ContainerError;
 pub use error::SandboxError;
 pub use instance::LockError;
 pub use program::ProgramError;
 pub use sandbox::Sandbox;
+pub use sandbox_agents::{Agent, Outcome, UnknownAgent};
 pub use sandbox_files::host_path;
 pub use sandbox_podman::{Chunk as OutputChunk, EngineError, TerminalSize};
 pub use spec::{
     ByteSize, CommandSpec, ContainerEnv, Cpus, HostService, ImageSource, ImageTag, InvalidSpec, Isolation,
     Mount, Network, NetworkSandboxConfig, OnStall, ResourceLimits, TaskSpec,
 };
-pub use task::{
-    Command, CommandResult, Execution, ExecutionResult, Input, Message, Outcome, Prompt, Task, Timings,
-};
+pub use task::{Command, CommandResult, Execution, ExecutionResult, Input, Message, Prompt, Task, Timings};
 
 /// What an [`Isolation`] is made of.
 pub mod isolation {

@@ -43,7 +43,7 @@ const DOCUMENTS: [&str; 8] = [
     "CONTRIBUTING.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
-    "crates/sandbox/outcomes.md",
+    "crates/agents/outcomes.md",
 ];
 /// The folder of documents that every archive holds whole.
 const DOCS: &str = "docs";
@@ -195,7 +195,7 @@ mod tests {
         let folder = workspace::target().join("dist").join(format!("xtask-documents-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let added = add_documents(&folder);
-        let outcomes = folder.join("crates/sandbox/outcomes.md").is_file();
+        let outcomes = folder.join("crates/agents/outcomes.md").is_file();
         fs::remove_dir_all(&folder).unwrap();
         added.unwrap();
         assert!(outcomes);

@@ -235,12 +235,7 @@ const RULES: [Rule; 12] = [
         engines: &[],
     },
     Rule {
-        paths: &[
-            "crates/claude-output/",
-            "crates/sandbox/src/agent/",
-            "crates/sandbox/src/task/",
-            "crates/session/",
-        ],
+        paths: &["crates/agents/", "crates/claude-output/", "crates/sandbox/src/task/", "crates/session/"],
         tests: &[
             "agent",
             "command_line::agent::",

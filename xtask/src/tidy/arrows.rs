@@ -32,6 +32,11 @@ const RULES: [Rule; 25] = [
         never_links: PURE,
     },
     Rule {
+        package: "sandbox-agents",
+        may_use: &["allowlist", "claude-output", "located-yaml", "sandbox-proxy-protocol"],
+        never_links: PURE,
+    },
+    Rule {
         package: "sandbox-proxy",
         may_use: &[
             "allowlist",
@@ -87,7 +92,7 @@ const RULES: [Rule; 25] = [
             "allowlist",
             "claude-output",
             "fuzz-input",
-            "located-yaml",
+            "sandbox-agents",
             "sandbox-credentials",
             "sandbox-files",
             "sandbox-inside",

@@ -5,10 +5,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sandbox_agents::Agent;
 use sandbox_podman::TerminalSize;
 
 use super::{ImageTag, InvalidSpec, Launch, Mount, OnStall, Stall, attached_settings, launch_settings};
-use crate::agent::Agent;
 
 /// A headless agent, Claude Code unless another is named, in a container, with a session that survives it.
 #[derive(Debug, Clone)]

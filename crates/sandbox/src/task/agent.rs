@@ -9,18 +9,17 @@ use std::time::Duration;
 use claude_output::StreamEvent;
 use futures_util::Stream;
 use rand::RngExt as _;
+use sandbox_agents::{Agent, Request, Translator, Typed, is_session_id, with_briefing};
 use sandbox_podman::TerminalSize;
 use sandbox_session::SessionStore;
 use sandbox_workspace::Findings;
 use tokio::io::AsyncRead;
 
-use crate::agent::{Agent, Request, Translator, Typed};
 use crate::container::Chunk;
 use crate::context::Shared;
 use crate::error::SandboxError;
 use crate::spec::{InvalidSpec, Mount, TaskSpec};
 
-use super::arguments;
 use super::briefing;
 use super::command::{Input, Kept};
 use super::controls::controls;
@@ -110,7 +109,7 @@ impl Prompt {
             return refused("max_budget_usd");
         }
         self.validate(agent)?;
-        arguments::check_session(self.resume.as_deref())
+        self.validate_session()
     }
 
     fn validate(&self, agent: &Agent) -> Result<(), InvalidSpec> {
@@ -124,7 +123,7 @@ impl Prompt {
             if self.max_budget_usd.is_some() {
                 return has_none("max_budget_usd", "its cost");
             }
-            arguments::check_session(self.resume.as_deref())?;
+            self.validate_session()?;
         }
         match self.max_budget_usd {
             Some(dollars) if !dollars.is_finite() || dollars <= 0.0 => {
@@ -132,6 +131,19 @@ impl Prompt {
             }
             _ => Ok(()),
         }
+    }
+
+    fn validate_session(&self) -> Result<(), InvalidSpec> {
+        if self.resume.as_deref().is_none_or(is_session_id) {
+            return Ok(());
+        }
+        let problem = "is no session id: it has other characters than letters, digits, `_` and `-`";
+        Err(InvalidSpec::new("resume", problem))
+    }
+
+    fn validate_arguments(&self, agent: &Agent) -> Result<(), InvalidSpec> {
+        let checked = agent.check_arguments(&self.arguments);
+        checked.map_err(|problem| InvalidSpec::new("arguments", problem.to_string()))
     }
 
     /// Whether Claude Code's text comes as it is written too, in [`EventKind::Partial`](claude_output::EventKind::Partial). These events are not kept in
@@ -312,7 +324,7 @@ impl Inner {
         if messages.is_some() && !agent.is_claude() {
             return Err(InvalidSpec::new("messages", format!("{agent} takes none while it runs")).into());
         }
-        arguments::check(&prompt.arguments, agent)?;
+        prompt.validate_arguments(agent)?;
         self.spec.launch.refuse_values_in("arguments", &prompt.arguments)?;
         let model = self.model(&prompt)?;
         let reply = self.store.begin(&prompt.text)?;
@@ -357,7 +369,7 @@ impl Inner {
     ) -> Result<CommandResult, SandboxError> {
         let agent = &self.spec.agent;
         prompt.validate_typed(agent)?;
-        arguments::check(&prompt.arguments, agent)?;
+        prompt.validate_arguments(agent)?;
         self.spec.launch.refuse_values_in("arguments", &prompt.arguments)?;
         let model = self.model(&prompt)?;
         let reply = self.store.begin(&prompt.text)?;
@@ -472,7 +484,7 @@ impl Inner {
             command.extend(["--max-budget-usd".to_owned(), dollars.to_string()]);
         }
         command.extend(if self.spec.briefing {
-            arguments::with_briefing(&prompt.arguments, &briefing::briefing(&self.spec.launch))
+            with_briefing(&prompt.arguments, &briefing::briefing(&self.spec.launch))
         } else {
             prompt.arguments.clone()
         });

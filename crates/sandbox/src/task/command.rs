@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandbox_agents::Ended;
 use tokio::io::AsyncRead;
 
 use crate::container::Chunk;
@@ -18,7 +19,6 @@ use super::controls::controls;
 use super::drive::Sink;
 use super::execution::{Events, Execution, Owner};
 use super::launch::Program;
-use super::outcome::Ended;
 use super::result::CommandResult;
 use super::runner::{Finished, Runner};
 use super::teardown;

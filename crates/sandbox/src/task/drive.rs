@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
+use sandbox_agents::Ended;
 use tokio::io::{AsyncRead, AsyncWriteExt as _};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -11,7 +12,6 @@ use tokio::time::Instant;
 use crate::container::{Chunk, Exit, ProgramControl, Stdin};
 use crate::error::SandboxError;
 
-use super::outcome::Ended;
 use crate::stop_switch::StopSwitch;
 
 /// How long output may still come after the process ended: what the engine holds.

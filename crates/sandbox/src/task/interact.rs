@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use claude_output::parse_event;
+use sandbox_agents::Ended;
 use sandbox_files::tree::Tree;
 use sandbox_session::{ReplyEnd, ReplyWriter, SessionError, SessionStore};
 use serde_json::{Map, Value, json};
@@ -15,7 +16,6 @@ use crate::container::Chunk;
 use crate::error::SandboxError;
 
 use super::drive::Sink;
-use super::outcome::Ended;
 
 /// Claude Code's file of answers to what it asks at a first start, and of much else.
 pub(super) const ANSWERS: &str = ".claude.json";

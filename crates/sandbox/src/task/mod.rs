@@ -4,7 +4,6 @@
 //! what runs and what its end means.
 
 mod agent;
-mod arguments;
 mod briefing;
 mod capture;
 mod command;
@@ -16,7 +15,6 @@ mod launch;
 mod live;
 mod messages;
 mod mounts;
-mod outcome;
 mod reading;
 mod result;
 mod rollback;
@@ -32,8 +30,6 @@ pub use execution::Execution;
 pub(crate) use launch::{Detached, Prepared, ProcessInput, Program, Started, start};
 pub use messages::Message;
 pub(crate) use mounts::{refuse_untrusted, resolved as resolved_mounts, resolver};
-pub(crate) use outcome::Ended;
-pub use outcome::Outcome;
 pub(crate) use result::text;
 pub use result::{CommandResult, ExecutionResult, Timings};
 pub(crate) use rollback::{both, close, log_leftover, tear_down};

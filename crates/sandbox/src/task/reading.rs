@@ -4,18 +4,17 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use claude_output::{EventKind, EventParser, ParsedLine, StreamEvent};
+use sandbox_agents::{Ended, Evidence, Outcome, Translator};
 use sandbox_session::{ReplyEnd, ReplyWriter};
 use sandbox_workspace::GitChanges;
 use tokio::time::Instant;
 
-use crate::agent::Translator;
 use crate::container::Chunk;
 use crate::error::SandboxError;
 
 use super::capture::Capture;
 use super::drive::{End, Sink};
 use super::execution::Events;
-use super::outcome::{self, Ended, Evidence, Outcome};
 use super::result::{ExecutionResult, Timings};
 use super::watchdog::{Alarm, Watchdog};
 
@@ -160,12 +159,12 @@ impl Reading {
             text_lines: &self.text_lines,
             stderr: &stderr_text,
         };
-        let outcome = outcome::classify(&evidence);
+        let outcome = evidence.outcome();
         let failed = outcome != Outcome::Success;
         let error_summary = if failed && too_much {
             Some(format!("stopped, since its output came to {OUTPUT_LIMIT_MIB} MiB"))
         } else {
-            outcome::error_summary(&evidence, outcome)
+            evidence.error_summary(outcome)
         };
         let last_api_error = claude_output::extract_api_error(events);
         let session_id = claude_output::extract_session_id(events).map(str::to_owned);

@@ -5,11 +5,10 @@ use std::time::Duration;
 use claude_output::{ApiError, StreamEvent, Usage};
 use serde::{Serialize, Serializer};
 
+use sandbox_agents::Outcome;
 use sandbox_proxy_protocol::Traffic;
 use sandbox_session::MissingEvents;
 use sandbox_workspace::{GitChanges, TamperedPath};
-
-use super::Outcome;
 
 /// What an execution of an agent came to. Always returned: only infrastructure failures are errors. It serializes its output as text.
 #[derive(Debug, Clone, Serialize)]

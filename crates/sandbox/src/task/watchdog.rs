@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use claude_output::{EventKind, StreamEvent};
+use sandbox_agents::Ended;
 use tokio::time::Instant;
 
 use crate::spec::{OnStall, Stall};
 
 use super::messages::LastMessage;
-use super::outcome::Ended;
 
 /// How often it is looked at whether messages may still come, at most.
 const LOOK: Duration = Duration::from_secs(1);

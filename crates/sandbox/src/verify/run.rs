@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use sandbox_agents::Ended;
 use sandbox_inside::{Check, Finding};
 
 use crate::container::{Chunk, LaunchedProgram};
@@ -11,7 +12,7 @@ use crate::error::{SandboxError, VerifyError};
 use crate::program::{INSIDE, readable};
 use crate::spec::{InvalidSpec, Isolation, Launch, Mount, ResourceLimits};
 use crate::stop_switch::StopSwitch;
-use crate::task::{self, Capture, End, Ended, ProcessInput, Program, Sink, Started};
+use crate::task::{self, Capture, End, ProcessInput, Program, Sink, Started};
 use sandbox_podman::ImageFacts;
 
 use super::VerifySpec;

@@ -93,15 +93,23 @@ async fn a_minute_of_refusals_is_what_the_time_limit_found() {
 async fn another_agent_has_its_own_command_line_and_its_outcomes() {
     let bed = Bed::new().await;
     let spec = bed.spec.clone().agent("codex".parse().unwrap());
-    let tool = include_str!("../../agent/recorded/codex-tool.jsonl");
-    let killed = include_str!("../../agent/recorded/codex-killed.jsonl");
+    let tool = include_str!("../../../../agents/src/recorded/codex-tool.jsonl");
+    let killed = include_str!("../../../../agents/src/recorded/codex-killed.jsonl");
     for (output, exit_code, outcome) in [
         (tool, 0, Outcome::Success),
         (tool, 1, Outcome::ContainerFailed),
         (killed, 0, Outcome::ContainerFailed),
-        (include_str!("../../agent/recorded/codex-unauthorized.jsonl"), 1, Outcome::AuthenticationFailed),
-        (include_str!("../../agent/recorded/codex-rate-limit.jsonl"), 1, Outcome::RateLimited),
-        (include_str!("../../agent/recorded/codex-bad-request.jsonl"), 1, Outcome::ContainerFailed),
+        (
+            include_str!("../../../../agents/src/recorded/codex-unauthorized.jsonl"),
+            1,
+            Outcome::AuthenticationFailed,
+        ),
+        (include_str!("../../../../agents/src/recorded/codex-rate-limit.jsonl"), 1, Outcome::RateLimited),
+        (
+            include_str!("../../../../agents/src/recorded/codex-bad-request.jsonl"),
+            1,
+            Outcome::ContainerFailed,
+        ),
     ] {
         let result = bed.run(Script::new().stdout(output).exit(exit_code), spec.clone()).await;
         assert_eq!(result.outcome, outcome, "{output}: {result:?}");

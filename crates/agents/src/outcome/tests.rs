@@ -36,8 +36,8 @@ impl Run {
             text_lines: &text_lines,
             stderr: self.stderr,
         };
-        let outcome = classify(&evidence);
-        (outcome, error_summary(&evidence, outcome))
+        let outcome = evidence.outcome();
+        (outcome, evidence.error_summary(outcome))
     }
 
     fn resumed(self) -> Self {
@@ -440,7 +440,7 @@ fn the_json_is_the_name() {
 
 #[test]
 fn the_documented_table_is_what_happens() {
-    let document = include_str!("../../../outcomes.md");
+    let document = include_str!("../../outcomes.md");
     let rows = document.lines().filter_map(|line| line.strip_prefix("| `"));
     let mut left = ALL.to_vec();
     for row in rows {
@@ -466,7 +466,7 @@ fn recorded_runs() {
         let mut parser = EventParser::new();
         let lines = parser.push(&output);
         let events: Vec<_> = lines.into_iter().filter_map(ParsedLine::into_event).collect();
-        let outcome = classify(&Evidence {
+        let evidence = Evidence {
             // It was killed where it has no exit code: as at a time limit, where that was while it tried again.
             ended: if name.ends_with("-retries") { Ended::Timeout } else { Ended::Itself },
             exit_code: run["exit_code"].as_i64().unwrap_or(137),
@@ -475,8 +475,8 @@ fn recorded_runs() {
             events: &events,
             text_lines: &[],
             stderr: run["stderr"].as_str().unwrap(),
-        });
-        assert_eq!(outcome, expected_of(name), "{name}");
+        };
+        assert_eq!(evidence.outcome(), expected_of(name), "{name}");
     }
 }
 

@@ -4,28 +4,32 @@ use super::profile::Agent;
 
 /// What an execution asks of an agent.
 #[derive(Debug, Default)]
-pub(crate) struct Request<'a> {
-    pub(crate) session: Option<&'a str>,
-    pub(crate) model: Option<&'a str>,
-    pub(crate) briefing: Option<&'a str>,
-    /// The caller's.
-    pub(crate) arguments: &'a [String],
+pub struct Request<'a> {
+    /// The session to resume; `None` begins one.
+    pub session: Option<&'a str>,
+    /// The model; `None`: what the agent chooses.
+    pub model: Option<&'a str>,
+    /// What it is told of its limits, where it has an option for that.
+    pub briefing: Option<&'a str>,
+    /// The caller's arguments.
+    pub arguments: &'a [String],
     /// For prompts that are typed on a terminal.
-    pub(crate) typed: Option<Typed<'a>>,
+    pub typed: Option<Typed<'a>>,
 }
 
 /// What an agent on a terminal needs to know.
 #[derive(Debug)]
-pub(crate) struct Typed<'a> {
+pub struct Typed<'a> {
     /// Where it begins.
-    pub(crate) folder: &'a str,
+    pub folder: &'a str,
     /// Whether a variable has its key.
-    pub(crate) has_key: bool,
+    pub has_key: bool,
 }
 
 impl Agent {
-    /// The arguments for `request`. The prompt is none of them: it goes to stdin, where nothing takes it for an option.
-    pub(crate) fn command_line(&self, request: &Request<'_>) -> Vec<String> {
+    /// The arguments for `request`; none for Claude Code, whose command line is the caller's. The prompt is none of them: it goes to stdin, where nothing takes it for an option.
+    #[must_use]
+    pub fn command_line(&self, request: &Request<'_>) -> Vec<String> {
         let profile = self.profile();
         let command = if request.typed.is_some() { &profile.interactive } else { &profile.command };
         let Some(command) = command else {
@@ -61,7 +65,8 @@ impl Agent {
     }
 
     /// Whether the prompt has to begin with the briefing, as there is no option for it.
-    pub(crate) fn is_briefed_by_prompt(&self) -> bool {
+    #[must_use]
+    pub fn is_briefed_by_prompt(&self) -> bool {
         self.profile().command.as_ref().is_some_and(|command| command.briefing.is_empty())
     }
 

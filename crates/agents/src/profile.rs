@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::arguments::Arguments;
 use super::rules::Rule;
+use super::templates::Templates;
 
 /// An agent that a task drives: Claude Code by default.
 ///
 /// ```
-/// use sandbox::Agent;
+/// use sandbox_agents::Agent;
 ///
 /// let agent: Agent = "codex".parse()?;
 /// assert_eq!(agent.title(), "Codex");
 /// assert!("vim".parse::<Agent>().is_err());
-/// # Ok::<(), sandbox::UnknownAgent>(())
+/// # Ok::<(), sandbox_agents::UnknownAgent>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Agent(Arc<Profile>);
@@ -54,9 +54,9 @@ pub(super) struct Profile {
     credentials: BTreeMap<String, String>,
     hosts: Vec<String>,
     /// `None` for Claude Code.
-    pub(super) command: Option<Arguments>,
+    pub(super) command: Option<Templates>,
     /// The same where prompts are typed on a terminal.
-    pub(super) interactive: Option<Arguments>,
+    pub(super) interactive: Option<Templates>,
     /// Files of its state that answer what it would ask at first then.
     interactive_files: BTreeMap<String, String>,
     pub(super) events: Vec<Rule>,
@@ -74,13 +74,13 @@ struct Package {
 
 /// How a program of the host is mounted.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct MountedProgram {
-    /// On the host.
-    pub(crate) source: PathBuf,
-    /// In the container.
-    pub(crate) target: String,
-    /// What is started, in the container.
-    pub(crate) program: String,
+pub struct MountedProgram {
+    /// What is mounted, on the host: the program, or its package.
+    pub source: PathBuf,
+    /// Where it is mounted, in the container.
+    pub target: String,
+    /// The program, in the container.
+    pub program: String,
 }
 
 impl Agent {
@@ -88,9 +88,9 @@ impl Agent {
     pub const NAMES: &[&str] = &["claude", "codex", "gemini", "opencode"];
 
     /// Where a program of the host is mounted.
-    pub(crate) const PROGRAM_DIR: &str = "/opt/agent";
+    const PROGRAM_DIR: &str = "/opt/agent";
     /// The same for Claude Code, where other programs look for it.
-    pub(crate) const CLAUDE_DIR: &str = "/opt/claude";
+    const CLAUDE_DIR: &str = "/opt/claude";
 
     /// The name, such as `codex`.
     #[must_use]
@@ -104,7 +104,7 @@ impl Agent {
         &self.0.title
     }
 
-    /// The variables that it reads its key from, each with the [preset](crate::credentials::Preset) that masks it.
+    /// The variables that it reads its key from, each with the name of the preset that masks it.
     pub fn credentials(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.credentials.iter().map(|(variable, preset)| (variable.as_str(), preset.as_str()))
     }
@@ -130,40 +130,48 @@ impl Agent {
         &self.0
     }
 
-    pub(crate) fn program(&self) -> &str {
+    /// The name of its program on the image's `PATH`.
+    #[must_use]
+    pub fn program(&self) -> &str {
         &self.0.program
     }
 
-    pub(crate) fn state(&self) -> &str {
+    /// Where its state is in the container.
+    #[must_use]
+    pub fn state(&self) -> &str {
         &self.0.state
     }
 
-    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// The variables of its environment, unless the caller sets them.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Files of its state that answer what it would ask at first on a terminal.
-    pub(crate) fn interactive_files(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Files of its state that answer what it would ask at first on a terminal, each with its content.
+    pub fn interactive_files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.interactive_files.iter().map(|(name, content)| (name.as_str(), content.as_str()))
     }
 
-    /// What to give as the program of the host.
-    pub(crate) fn native(&self) -> &str {
+    /// What to give as the program of the host, for messages.
+    #[must_use]
+    pub fn native(&self) -> &str {
         &self.0.native
     }
 
     /// Whether its program is a script for node.
-    pub(crate) fn is_node_script(&self) -> bool {
+    #[must_use]
+    pub fn is_node_script(&self) -> bool {
         self.0.needs.as_deref() == Some("node")
     }
 
-    /// Where mounts of the caller must not be.
-    pub(crate) fn program_dir(&self) -> &'static str {
+    /// Where a program of the host is mounted, and mounts of the caller must not be.
+    #[must_use]
+    pub fn program_dir(&self) -> &'static str {
         if self.is_claude() { Self::CLAUDE_DIR } else { Self::PROGRAM_DIR }
     }
 
     /// How the program `path` of the host is mounted; `has` finds out whether there is a file.
-    pub(crate) fn mounted(&self, path: &Path, has: impl Fn(&Path) -> bool) -> MountedProgram {
+    pub fn mounted(&self, path: &Path, has: impl Fn(&Path) -> bool) -> MountedProgram {
         let dir = self.program_dir();
         if let Some((folder, package)) = self.package(path, has) {
             let program = format!("{dir}/{}", package.program);
@@ -174,7 +182,7 @@ impl Agent {
     }
 
     /// Whether the program `path` of the host lacks what it needs beside itself.
-    pub(crate) fn lacks_package(&self, path: &Path, has: impl Fn(&Path) -> bool) -> bool {
+    pub fn lacks_package(&self, path: &Path, has: impl Fn(&Path) -> bool) -> bool {
         self.is_node_script() && self.package(path, has).is_none()
     }
 
@@ -199,15 +207,8 @@ impl FromStr for Agent {
     type Err = UnknownAgent;
 
     fn from_str(name: &str) -> Result<Self, UnknownAgent> {
-        let file = match name {
-            "claude" => include_str!("profiles/claude.yaml"),
-            "codex" => include_str!("profiles/codex.yaml"),
-            "gemini" => include_str!("profiles/gemini.yaml"),
-            "opencode" => include_str!("profiles/opencode.yaml"),
-            _ => return Err(UnknownAgent { name: name.to_owned() }),
-        };
-        let profile = located_yaml::read(name, file);
-        profile.map(|profile| Self(Arc::new(profile))).map_err(|_| UnknownAgent { name: name.to_owned() })
+        let profile = file(name).and_then(|file| located_yaml::read(name, file).ok());
+        profile.map(|profile| Self(Arc::new(profile))).ok_or_else(|| UnknownAgent { name: name.to_owned() })
     }
 }
 
@@ -223,6 +224,17 @@ impl fmt::Display for Agent {
     }
 }
 
+/// The profile of each of [`Agent::NAMES`].
+fn file(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "claude" => include_str!("profiles/claude.yaml"),
+        "codex" => include_str!("profiles/codex.yaml"),
+        "gemini" => include_str!("profiles/gemini.yaml"),
+        "opencode" => include_str!("profiles/opencode.yaml"),
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use sandbox_credentials::Preset;
@@ -232,16 +244,8 @@ mod tests {
     #[test]
     fn every_profile_is_whole() {
         for name in Agent::NAMES {
-            let profile: Profile = located_yaml::read(
-                name,
-                match *name {
-                    "claude" => include_str!("profiles/claude.yaml"),
-                    "codex" => include_str!("profiles/codex.yaml"),
-                    "gemini" => include_str!("profiles/gemini.yaml"),
-                    _ => include_str!("profiles/opencode.yaml"),
-                },
-            )
-            .unwrap_or_else(|error| panic!("{error}"));
+            let profile: Profile =
+                located_yaml::read(name, file(name).unwrap()).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!((profile.name.as_str(), profile.command.is_none()), (*name, *name == "claude"));
             assert_eq!(profile.events.is_empty(), *name == "claude");
             assert_eq!(profile.interactive.is_none(), *name == "claude");

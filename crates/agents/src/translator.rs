@@ -10,7 +10,7 @@ use super::rules::{ErrorRule, Rule, UsageRule, at, count, text};
 
 /// Reads the lines of one execution.
 #[derive(Debug)]
-pub(crate) struct Translator {
+pub struct Translator {
     agent: Agent,
     session: Option<String>,
     /// The parts of a text that is not whole yet.
@@ -37,7 +37,8 @@ impl Translator {
     const SESSION: usize = 128;
 
     /// `None` for Claude Code, whose events need no translation.
-    pub(crate) fn new(agent: &Agent) -> Option<Self> {
+    #[must_use]
+    pub fn new(agent: &Agent) -> Option<Self> {
         (!agent.is_claude()).then(|| Self {
             agent: agent.clone(),
             session: None,
@@ -48,7 +49,7 @@ impl Translator {
     }
 
     /// The events that a line means, in order.
-    pub(crate) fn translate(&mut self, event: StreamEvent) -> Vec<StreamEvent> {
+    pub fn translate(&mut self, event: StreamEvent) -> Vec<StreamEvent> {
         if matches!(event.kind(), EventKind::Truncated(_)) {
             return vec![event];
         }
@@ -67,7 +68,7 @@ impl Translator {
     }
 
     /// What is left when no more lines come.
-    pub(crate) fn finish(&mut self) -> Vec<StreamEvent> {
+    pub fn finish(&mut self) -> Vec<StreamEvent> {
         self.end_text().into_iter().collect()
     }
 

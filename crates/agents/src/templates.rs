@@ -1,11 +1,11 @@
-//! The arguments that a profile has.
+//! The arguments of a profile, with placeholders.
 
 use serde::Deserialize;
 
 /// The arguments of a profile. Their placeholders are `{session}`, `{model}`, `{folder}`, in which it begins, and `{json}`, a text in quotes.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Arguments {
+pub(super) struct Templates {
     pub(super) first: Vec<String>,
     /// After these, where a variable has its key, and where none has.
     pub(super) with_key: Vec<String>,

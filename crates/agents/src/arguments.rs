@@ -1,7 +1,6 @@
 //! Arguments for an agent beside those that every execution has.
 
-use crate::agent::Agent;
-use crate::spec::InvalidSpec;
+use super::profile::Agent;
 
 /// What is appended to Claude Code's system prompt.
 const APPEND: &str = "--append-system-prompt";
@@ -27,55 +26,59 @@ const OURS: [(&[&str], &str); 5] = [
     (&["-h", "--help", "-v", "--version"], "run the program itself to see that"),
 ];
 
-/// Refuses what cannot be passed on.
-pub(super) fn check(arguments: &[String], agent: &Agent) -> Result<(), InvalidSpec> {
-    let refused = |problem: String| Err(InvalidSpec::new("arguments", problem));
-    for argument in arguments {
-        let name = match argument.as_bytes() {
-            // The value of a short option may follow it at once.
-            [b'-', short, ..] if *short != b'-' => argument.get(..2).unwrap_or(argument),
-            _ => argument.split('=').next().unwrap_or_default(),
-        };
-        let ours = OURS.iter().find(|(names, _)| agent.is_claude() && names.contains(&name));
-        if let Some((_, instead)) = ours {
-            return refused(format!("`{name}` is set by the sandbox; {instead}"));
-        }
-        if agent.sets(name) {
-            return refused(format!(
-                "`{name}` is set by the sandbox, or would change what it reads; leave it out"
-            ));
-        }
-        if argument.contains('\0') {
-            return refused("must not contain NUL".to_owned());
-        }
-        if argument.len() > LONGEST {
-            return refused(format!("an argument is longer than {LONGEST} bytes; put it into a file"));
-        }
-    }
-    if arguments.iter().map(String::len).sum::<usize>() > LONGEST_ALL {
-        return refused(format!("are longer than {LONGEST_ALL} bytes together; use files"));
-    }
-    Ok(())
-}
+/// An argument that an agent cannot be given, and what to do instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidArgument(String);
 
-/// Refuses a session id that could be taken for an option: a task has written it.
-pub(super) fn check_session(id: Option<&str>) -> Result<(), InvalidSpec> {
-    let is_word = |id: &str| {
-        id.starts_with(|first: char| first.is_ascii_alphanumeric())
-            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
-    };
-    match id {
-        Some(id) if !is_word(id) => Err(InvalidSpec::new(
-            "resume",
-            "is no session id: it has other characters than letters, digits, `_` and `-`",
-        )),
-        _ => Ok(()),
+impl Agent {
+    /// Checks the arguments of a caller.
+    ///
+    /// # Errors
+    ///
+    /// With an option that the sandbox sets itself, an argument that no process can be given, or too many of them.
+    pub fn check_arguments(&self, arguments: &[String]) -> Result<(), InvalidArgument> {
+        let refused = |problem: String| Err(InvalidArgument(problem));
+        for argument in arguments {
+            let name = match argument.as_bytes() {
+                // The value of a short option may follow it at once.
+                [b'-', short, ..] if *short != b'-' => argument.get(..2).unwrap_or(argument),
+                _ => argument.split('=').next().unwrap_or_default(),
+            };
+            let ours = OURS.iter().find(|(names, _)| self.is_claude() && names.contains(&name));
+            if let Some((_, instead)) = ours {
+                return refused(format!("`{name}` is set by the sandbox; {instead}"));
+            }
+            if self.sets(name) {
+                return refused(format!(
+                    "`{name}` is set by the sandbox, or would change what it reads; leave it out"
+                ));
+            }
+            if argument.contains('\0') {
+                return refused("must not contain NUL".to_owned());
+            }
+            if argument.len() > LONGEST {
+                return refused(format!("an argument is longer than {LONGEST} bytes; put it into a file"));
+            }
+        }
+        if arguments.iter().map(String::len).sum::<usize>() > LONGEST_ALL {
+            return refused(format!("are longer than {LONGEST_ALL} bytes together; use files"));
+        }
+        Ok(())
     }
 }
 
-/// The arguments with `briefing` in what is appended to the system prompt. Claude Code takes one such text, so it goes before the caller's; it is
+/// Whether `id` can be a session's: what a task has written must not pass for an option.
+#[must_use]
+pub fn is_session_id(id: &str) -> bool {
+    id.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// Claude Code's arguments with `briefing` in what is appended to the system prompt. Claude Code takes one such text, so it goes before the caller's; it is
 /// left out where the caller's is in a file.
-pub(super) fn with_briefing(arguments: &[String], briefing: &str) -> Vec<String> {
+#[must_use]
+pub fn with_briefing(arguments: &[String], briefing: &str) -> Vec<String> {
     let is = |argument: &String, name: &str| {
         argument.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
     };
@@ -130,10 +133,10 @@ mod tests {
         for argument in
             ["--output-format", "--output-format=text", "-p", "--resume=x", "-c", "--model=opus", "a\0b"]
         {
-            assert!(check(&owned(&["--tools", argument]), &claude).is_err(), "{argument}");
+            assert!(claude.check_arguments(&owned(&["--tools", argument])).is_err(), "{argument}");
         }
-        assert!(check(&["x".repeat(LONGEST + 1)], &claude).is_err());
-        assert!(check(&vec!["x".repeat(100_000); 11], &claude).is_err());
+        assert!(claude.check_arguments(&["x".repeat(LONGEST + 1)]).is_err());
+        assert!(claude.check_arguments(&vec!["x".repeat(100_000); 11]).is_err());
         let good = [
             "--mcp-config",
             "/workspace/mcp.json",
@@ -143,10 +146,10 @@ mod tests {
             "--max-turns",
             "3",
         ];
-        check(&owned(&good), &claude).unwrap();
+        claude.check_arguments(&owned(&good)).unwrap();
         let codex: Agent = "codex".parse().unwrap();
         for (argument, good) in [("--json", false), ("resume", false), ("-m", false), ("--verbose", true)] {
-            assert_eq!(check(&owned(&[argument]), &codex).is_ok(), good, "{argument}");
+            assert_eq!(codex.check_arguments(&owned(&[argument])).is_ok(), good, "{argument}");
         }
     }
 
@@ -160,7 +163,7 @@ mod tests {
             ("a b", false),
             ("", false),
         ] {
-            assert_eq!(check_session(Some(id)).is_ok(), good, "{id}");
+            assert_eq!(is_session_id(id), good, "{id}");
         }
     }
 }

@@ -14,11 +14,10 @@ mod complaint;
 mod summary;
 
 use complaint::Complaint;
-pub(super) use summary::error_summary;
 
 /// What an execution came to: the one value that a caller matches on.
 ///
-#[doc = include_str!("../../outcomes.md")]
+#[doc = include_str!("../outcomes.md")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -29,7 +28,7 @@ pub enum Outcome {
     Timeout,
     /// The caller, or the end of the sandbox, stopped it.
     Stopped,
-    /// It was stopped since it had reported nothing for as long as [`TaskSpec::stall`](crate::TaskSpec::stall) says.
+    /// It was stopped since it had reported nothing for as long as `TaskSpec::stall` says.
     Stalled,
     /// The conversation no longer fits the model. Begin a fresh session.
     PromptTooLong,
@@ -45,9 +44,9 @@ pub enum Outcome {
     InvalidRequest,
     /// The sandbox's own policy refused the request to the API. Allow it; the credentials are not at fault.
     BlockedByPolicy,
-    /// It reached [`Prompt::max_turns`](crate::Prompt::max_turns). Resume the session to go on.
+    /// It reached `Prompt::max_turns`. Resume the session to go on.
     TurnLimitReached,
-    /// It reached [`Prompt::max_budget_usd`](crate::Prompt::max_budget_usd). Resume the session to go on.
+    /// It reached `Prompt::max_budget_usd`. Resume the session to go on.
     BudgetExhausted,
     /// A signal that was not ours ended it: the kernel's for want of memory, or one of something in the container.
     Killed,
@@ -57,7 +56,7 @@ pub enum Outcome {
 
 /// Who ended the execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub enum Ended {
     /// It ended, or something in the container ended it.
     Itself,
     /// We did, at its time limit.
@@ -74,16 +73,21 @@ pub(crate) enum Ended {
 
 /// What is known of an execution that has ended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Evidence<'a> {
-    pub(crate) ended: Ended,
-    pub(crate) exit_code: i64,
-    pub(crate) oom_killed: bool,
+pub struct Evidence<'a> {
+    /// Who ended it.
+    pub ended: Ended,
+    /// The exit code of the program; 128 and the number of the signal that ended it.
+    pub exit_code: i64,
+    /// Whether the kernel killed it for want of memory.
+    pub oom_killed: bool,
     /// Whether it went on with a session.
-    pub(crate) resumes: bool,
-    pub(crate) events: &'a [StreamEvent],
+    pub resumes: bool,
+    /// In Claude Code's form.
+    pub events: &'a [StreamEvent],
     /// The lines of stdout that are no JSON.
-    pub(crate) text_lines: &'a [String],
-    pub(crate) stderr: &'a str,
+    pub text_lines: &'a [String],
+    /// All of it.
+    pub stderr: &'a str,
 }
 
 impl Outcome {
@@ -110,32 +114,33 @@ impl Outcome {
     }
 }
 
-/// Classifies an execution: the first outcome that fits.
-pub(crate) fn classify(evidence: &Evidence<'_>) -> Outcome {
-    match evidence.ended {
-        Ended::Timeout => return evidence.waited_for_api().unwrap_or(Outcome::Timeout),
-        Ended::Stalled(_) => return evidence.waited_for_api().unwrap_or(Outcome::Stalled),
-        Ended::Stopped => return Outcome::Stopped,
-        Ended::Itself | Ended::OutputLimit | Ended::Answered => {}
-    }
-    let ended_well = match evidence.ended {
-        Ended::Answered => true,
-        Ended::Itself => evidence.exit_code == 0,
-        _ => false,
-    };
-    let complaint = match extract_result_summary(evidence.events) {
-        Some(summary) if summary.error.is_none() && ended_well => return Outcome::Success,
-        Some(summary) => Complaint::of_result(summary.error, evidence),
-        // Without a result it was cut off, or is not Claude Code: whatever its exit code, it did not answer.
-        None => Complaint::of_cut_off(evidence.api_error(), evidence),
-    };
-    complaint.outcome().unwrap_or(match evidence.signal() {
-        Some(_) => Outcome::Killed,
-        None => Outcome::ContainerFailed,
-    })
-}
-
 impl Evidence<'_> {
+    /// Classifies an execution: the first outcome that fits.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self.ended {
+            Ended::Timeout => return self.waited_for_api().unwrap_or(Outcome::Timeout),
+            Ended::Stalled(_) => return self.waited_for_api().unwrap_or(Outcome::Stalled),
+            Ended::Stopped => return Outcome::Stopped,
+            Ended::Itself | Ended::OutputLimit | Ended::Answered => {}
+        }
+        let ended_well = match self.ended {
+            Ended::Answered => true,
+            Ended::Itself => self.exit_code == 0,
+            _ => false,
+        };
+        let complaint = match extract_result_summary(self.events) {
+            Some(summary) if summary.error.is_none() && ended_well => return Outcome::Success,
+            Some(summary) => Complaint::of_result(summary.error, self),
+            // Without a result it was cut off, or is not Claude Code: whatever its exit code, it did not answer.
+            None => Complaint::of_cut_off(self.api_error(), self),
+        };
+        complaint.outcome().unwrap_or(match self.signal() {
+            Some(_) => Outcome::Killed,
+            None => Outcome::ContainerFailed,
+        })
+    }
+
     /// The API error after which nothing of the model came.
     fn api_error(&self) -> Option<ApiError> {
         extract_api_error(self.events).filter(|error| error.is_unresolved)

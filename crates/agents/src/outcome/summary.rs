@@ -6,20 +6,23 @@ use claude_output::{ApiError, extract_error_summary, extract_result_summary};
 
 use super::{Ended, Evidence, Outcome};
 
-/// Why an execution with this outcome failed: in the words of Claude Code where there are any, never without a word. `None` for a success.
-pub(in super::super) fn error_summary(evidence: &Evidence<'_>, outcome: Outcome) -> Option<String> {
-    if outcome == Outcome::Success {
-        return None;
-    }
-    let stopped = |why: &str| format!("{why}{}", waiting(evidence));
-    Some(match evidence.ended {
-        Ended::Timeout => stopped("it was stopped at its time limit"),
-        Ended::Stopped => stopped("it was stopped"),
-        Ended::Stalled(silent) => {
-            stopped(&format!("it was stopped: it had reported nothing for {} s", silent.as_secs_f64()))
+impl Evidence<'_> {
+    /// Why an execution with this outcome failed: in the words of the agent where there are any, never without a word. `None` for a success.
+    #[must_use]
+    pub fn error_summary(&self, outcome: Outcome) -> Option<String> {
+        if outcome == Outcome::Success {
+            return None;
         }
-        Ended::Itself | Ended::OutputLimit | Ended::Answered => ended_by_itself(evidence),
-    })
+        let stopped = |why: &str| format!("{why}{}", waiting(self));
+        Some(match self.ended {
+            Ended::Timeout => stopped("it was stopped at its time limit"),
+            Ended::Stopped => stopped("it was stopped"),
+            Ended::Stalled(silent) => {
+                stopped(&format!("it was stopped: it had reported nothing for {} s", silent.as_secs_f64()))
+            }
+            Ended::Itself | Ended::OutputLimit | Ended::Answered => ended_by_itself(self),
+        })
+    }
 }
 
 fn ended_by_itself(evidence: &Evidence<'_>) -> String {
