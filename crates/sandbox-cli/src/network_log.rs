@@ -31,8 +31,8 @@ pub(crate) struct LogCopies {
 const MOST_HOSTS: usize = 10;
 
 /// Names on a terminal the hosts that no rule allows, each with the command that does.
-pub(crate) fn report_blocked(folder: Option<&Path>, printer: Printer) {
-    for host in folder.map(blocked_hosts).unwrap_or_default() {
+pub(crate) fn report_blocked(folder: &Path, printer: Printer) {
+    for host in blocked_hosts(folder) {
         printer.progress(&format!("{host} was blocked; to allow it: sandbox allowlist allow {host}"));
     }
 }

@@ -19,16 +19,15 @@ use tokio::sync::Notify;
 
 use crate::args::{AgentArgs, AgentInput, AgentOutput, GlobalArgs, StallTime};
 use crate::config::{Environment, WorkspaceMode};
-use crate::control::{ControlSocket, Controlled};
-use crate::credentials::Renewal;
+use crate::control::Controlled;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::git_report::report_imported;
-use crate::launch::{Executed, Stage, on_stage, watched};
 use crate::network_log::report_blocked;
 use crate::owner::Owner;
 use crate::printer::{Printer, sanitize_name};
 use crate::questions::{Asking, Board};
+use crate::run_context::{Executed, RunContext};
 use crate::run_record::RunRecord;
 use crate::session_folder::SessionFolder;
 use crate::settings::{Project, TaskSettings, TrustedProject};
@@ -140,7 +139,7 @@ fn check_program(found: &Found) -> Result<(), Failure> {
     let facts = found.file()?.metadata().map_err(failed())?;
     if facts.mode() & 0o111 == 0 {
         let path = found.path().display();
-        return Err(Failure::new(format!("`{path}` is no program: it is not executable"))
+        return Err(Failure::new(format!("`{path}` is not a valid program: it is not executable"))
             .with_hint(format!("`chmod +x {path}`, if it is the agent's program")));
     }
     Ok(())
@@ -215,11 +214,14 @@ async fn typed(
     kind: &str,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    let work =
-        async |stage: Stage<'_>| Box::pin(typed::execute(stage, &settings, agent, kind, printer)).await;
-    let finished = Box::pin(on_stage(&settings, printer, work)).await?;
-    report_blocked(finished.folder.as_deref(), printer);
-    if let Some(Some(session)) = &finished.value {
+    let mut context = match RunContext::open(&settings, printer).await? {
+        Ok(context) => context,
+        Err(status) => return Ok(status),
+    };
+    let executed = typed::execute(&mut context, agent, kind).await;
+    let finished = context.close(executed).await?;
+    report_blocked(&finished.folder, printer);
+    if let Some(session) = &finished.value {
         printer.progress(&format!("session {session}; go on with --resume"));
     }
     Ok(finished.status)
@@ -233,28 +235,30 @@ async fn agent(
 ) -> Result<ExitStatus, Failure> {
     let output = agent.output;
     let messages = (agent.input == AgentInput::StreamJson).then(|| Messages::begin(printer));
-    let work = async |stage: Stage<'_>| Box::pin(execute(stage, &settings, agent, messages, printer)).await;
-    let mut finished = Box::pin(on_stage(&settings, printer, work)).await?;
-    if let (AgentOutput::Json, Some(Some(result))) = (output, &finished.value) {
+    let mut context = match RunContext::open(&settings, printer).await? {
+        Ok(context) => context,
+        Err(status) => return Ok(status),
+    };
+    let executed = execute(&mut context, agent, messages).await;
+    let mut finished = context.close(executed).await?;
+    if let (AgentOutput::Json, Some(result)) = (output, &finished.value) {
         finished.workspace.add_imported(&result.git);
         printer.line(json(result, &finished.workspace));
     }
     if output == AgentOutput::Text {
-        report_blocked(finished.folder.as_deref(), printer);
+        report_blocked(&finished.folder, printer);
     }
     Ok(finished.status)
 }
 
 async fn execute(
-    mut stage: Stage<'_>,
-    settings: &TaskSettings,
+    context: &mut RunContext<'_>,
     mut agent: AgentSettings,
     messages: Option<Messages>,
-    printer: Printer,
 ) -> Result<Executed<Option<ExecutionResult>>, Failure> {
+    let (settings, printer) = (context.settings, context.printer);
     let (result, why) = loop {
-        let (result, why) =
-            Box::pin(attempt(&mut stage, settings, &agent, messages.as_ref(), printer)).await?;
+        let (result, why) = attempt(context, &agent, messages.as_ref()).await?;
         let is_taken =
             matches!(&result, Some(Err(SandboxError::Session(SessionError::Busy { .. })))) && why.is_none();
         match agent.session.next() {
@@ -264,9 +268,9 @@ async fn execute(
         }
     };
     if let Some(Ok(result)) = &result {
-        if let Some(mut record) = RunRecord::read(stage.run) {
+        if let Some(mut record) = RunRecord::read(context.folder()) {
             record.came_to(result);
-            record.write(stage.run)?;
+            record.write(context.folder())?;
         }
         tamper_report::report(&result.tampered, &settings.root, printer);
         report_imported(&result.git, &settings.root, printer);
@@ -304,16 +308,15 @@ async fn execute(
 
 /// Runs the agent with the session that `agent` names.
 async fn attempt(
-    stage: &mut Stage<'_>,
-    settings: &TaskSettings,
+    context: &mut RunContext<'_>,
     agent: &AgentSettings,
     messages: Option<&Messages>,
-    printer: Printer,
 ) -> Result<(Option<Result<ExecutionResult, SandboxError>>, Option<ExitStatus>), Failure> {
-    let (task, prompt) = prepared(stage, settings, agent, settings.env.clone()).await?;
+    let (settings, printer) = (context.settings, context.printer);
+    let (task, prompt) = prepared(context, agent, settings.env.clone()).await?;
     let name = agent.agent.name();
     let record = RunRecord::begin(&["agent".to_owned(), name.to_owned()]);
-    record.with_session(name, agent.session.dir(), &agent.session.context).write(stage.run)?;
+    record.with_session(name, agent.session.dir(), &agent.session.context).write(context.folder())?;
     if let Some(owner) = Owner::of_this_process() {
         let taken = owner.take_input(false, false).await;
         taken.map_err(Failure::doing("make the streams of a run that others attach to"))?;
@@ -324,9 +327,6 @@ async fn attempt(
         None => task.execute(prompt),
         Some(messages) => task.converse(prompt, messages.stream()),
     };
-    let control =
-        stage.control(settings, Controlled::Task(task.clone()), agent.agent.name().to_owned(), printer);
-    let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Task(task.clone()), printer);
     // Where questions are asked.
     let board = settings.questions.as_ref().filter(|_| Owner::of_this_process().is_none());
     let _asking = board.map(|board| Asking::begin(board, printer));
@@ -372,24 +372,22 @@ async fn attempt(
         }
         execution.await
     });
-    let (result, why) = watched(answer, async || task.stop().await, stage.interrupts, &closed).await;
-    let why = why.or(ControlSocket::end(control).await);
-    Ok((result, why))
+    Ok(context.watch(answer, Controlled::Task(task), name, &closed).await)
 }
 
 /// The task, and what it is asked.
 async fn prepared(
-    stage: &Stage<'_>,
-    settings: &TaskSettings,
+    context: &RunContext<'_>,
     agent: &AgentSettings,
     env: ContainerEnv,
 ) -> Result<(Task, Prompt), Failure> {
-    let mut spec = spec(stage, settings, agent).env(env);
+    let settings = context.settings;
+    let mut spec = spec(context, agent).env(env);
     spec = spec.git_identity(settings.git_identity.clone());
     if let Some(ssh) = &settings.ssh {
         spec = spec.ssh_signer(ssh.signer().await?);
     }
-    let task = stage.sandbox.create_task(spec)?;
+    let task = context.sandbox.create_task(spec)?;
     let prompt = prompt(agent, &task)?;
     Ok((task, prompt))
 }
@@ -413,13 +411,14 @@ fn shown(
     }
 }
 
-fn spec(stage: &Stage<'_>, settings: &TaskSettings, agent: &AgentSettings) -> TaskSpec {
-    let mut spec = TaskSpec::new(&agent.session.context, stage.image.clone(), agent.session.dir())
+fn spec(context: &RunContext<'_>, agent: &AgentSettings) -> TaskSpec {
+    let settings = context.settings;
+    let mut spec = TaskSpec::new(&agent.session.context, context.image.clone(), agent.session.dir())
         .network(settings.network.clone())
         .limits(settings.limits)
         .isolation(settings.isolation.clone())
         .working_dir(&settings.working_dir)
-        .network_log_dir(stage.run)
+        .network_log_dir(context.folder())
         .briefing(agent.briefing)
         .agent(agent.agent.clone());
     for mount in &settings.mounts {

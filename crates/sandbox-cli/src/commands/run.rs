@@ -10,16 +10,15 @@ use tokio::sync::Notify;
 
 use crate::args::BackgroundArgs;
 use crate::config::WorkspaceMode;
-use crate::control::{ControlSocket, Controlled};
-use crate::credentials::Renewal;
+use crate::control::Controlled;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::git_report::report_imported;
-use crate::launch::{Executed, Stage, on_stage, watched};
 use crate::network_log::report_blocked;
 use crate::owner::Owner;
 use crate::printer::Printer;
 use crate::questions::{Asking, Board};
+use crate::run_context::{Executed, RunContext};
 use crate::run_record::RunRecord;
 use crate::settings::TaskSettings;
 use crate::tamper_report;
@@ -59,34 +58,37 @@ pub(crate) async fn run(
     streams: Streams,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    let work = async |stage: Stage<'_>| Box::pin(execute(stage, &settings, command, streams, printer)).await;
-    let finished = Box::pin(on_stage(&settings, printer, work)).await?;
-    report_blocked(finished.folder.as_deref(), printer);
+    let mut context = match RunContext::open(&settings, printer).await? {
+        Ok(context) => context,
+        Err(status) => return Ok(status),
+    };
+    let executed = execute(&mut context, command, streams).await;
+    let finished = context.close(executed).await?;
+    report_blocked(&finished.folder, printer);
     Ok(finished.status)
 }
 
 async fn execute(
-    stage: Stage<'_>,
-    settings: &TaskSettings,
+    context: &mut RunContext<'_>,
     command: Vec<String>,
     streams: Streams,
-    printer: Printer,
 ) -> Result<Executed<()>, Failure> {
+    let (settings, printer) = (context.settings, context.printer);
     let program = command.first().cloned().unwrap_or_default();
-    RunRecord::begin(&command).write(stage.run)?;
+    RunRecord::begin(&command).write(context.folder())?;
     let mut env = settings.env.clone();
     if let Some((_, kind)) = &streams.terminal
         && !env.variables().contains_key("TERM")
     {
         env = env.with("TERM", kind);
     }
-    let mut spec = CommandSpec::new(&settings.key, stage.image.clone(), command)
+    let mut spec = CommandSpec::new(&settings.key, context.image.clone(), command)
         .env(env)
         .network(settings.network.clone())
         .limits(settings.limits)
         .isolation(settings.isolation.clone())
         .working_dir(&settings.working_dir)
-        .network_log_dir(stage.run);
+        .network_log_dir(context.folder());
     for mount in &settings.mounts {
         spec = spec.mount(mount.clone());
     }
@@ -104,7 +106,7 @@ async fn execute(
         let taken = owner.take_input(streams.terminal.is_some(), streams.watched).await;
         taken.map_err(Failure::doing("make the streams of a run that others attach to"))?;
     }
-    let command = stage.sandbox.create_command(spec)?;
+    let command = context.sandbox.create_command(spec)?;
     let closed = Notify::new();
     // Where questions are asked.
     let board = settings.questions.as_ref().filter(|_| Owner::of_this_process().is_none());
@@ -116,12 +118,9 @@ async fn execute(
         Input::Reader(Box::new(tokio::io::stdin()))
     };
     let execution = command.execute(input);
-    let control = stage.control(settings, Controlled::Command(command.clone()), program, printer);
-    let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Command(command.clone()), printer);
     let mut failure = None;
     let passed = pass(execution, board, &closed, &mut failure, printer);
-    let (result, why) = watched(passed, async || command.stop().await, stage.interrupts, &closed).await;
-    let why = why.or(ControlSocket::end(control).await);
+    let (result, why) = context.watch(passed, Controlled::Command(command), &program, &closed).await;
     let is_over = matches!(result, Some(Ok(_)));
     let status = ended(result, why, failure, settings, printer)?;
     Ok(Executed { status, is_over, value: () })

@@ -1,222 +1,511 @@
-//! `sandbox.yaml`: what it says, checked.
+//! `sandbox.yaml`: one set of types reads it, checks it, and is its JSON Schema.
+//!
+//! A new key is a field here, with its place in [`ConfigFile::merged`], a use in `settings`, and a line in docs/configuration.md. What gives a
+//! task a right is also a line in `trust/configuration.rs`.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
+use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
 
 use ipnet::IpNet;
-use located_yaml::{InvalidFile, Location, Spanned};
+use located_yaml::{Entries, InvalidFile, Location, Spanned};
 use sandbox::{
-    Agent, Cpus, EngineAddress, HostService, InvalidConfig, InvalidSpec, Mount, ResourceLimits,
-    SandboxConfig, UnknownAgent,
+    Agent, ByteSize, Cpus, EngineAddress, HostService, InvalidSpec, Mount, ResourceLimits, SandboxConfig,
 };
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
-use super::build::BuildFile;
-use super::credentials::CredentialsFile;
-use super::document::{Document, LimitsDocument, UpstreamDocument};
-use super::services::services;
-use super::setting::Setting;
+use super::credentials::{CredentialsFile, LoginDocument, MaskedDocument, SigningDocument};
+use super::services::{ServiceDocument, services};
+use super::setting::{Setting, VariableName};
 use super::ssh::SshFile;
-use super::workspace::WorkspaceFile;
+use super::time::duration;
 
-/// What `sandbox.yaml` says. Paths are absolute; what is absent is not decided yet.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// Settings of the `sandbox` command for one project. Every key may be left out; relative paths are relative to this file.
+#[derive(Debug, Clone, Default, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(
+    title = ".sandbox/sandbox.yaml",
+    extend("allOf" = [{"not": {"required": ["image", "dockerfile"]}}, {"not": {"required": ["image", "context"]}}])
+)]
 pub(crate) struct ConfigFile {
+    /// Podman's socket.
+    #[serde(deserialize_with = "parsed")]
+    #[schemars(with = "String", regex(pattern = "^unix://"))]
     pub(crate) engine: Option<EngineAddress>,
+    /// What the names of all objects on the engine begin with.
+    #[serde(deserialize_with = "prefix")]
+    #[schemars(with = "String", regex(pattern = "^[a-z][a-z0-9-]{0,31}$"))]
     pub(crate) prefix: Option<String>,
-    pub(crate) image: Option<String>,
-    pub(crate) dockerfile: Option<PathBuf>,
-    pub(crate) context: Option<PathBuf>,
+    /// An image that the engine has.
+    #[schemars(with = "String")]
+    pub(crate) image: Option<Spanned<String>>,
+    /// The file that the image is built from; default container/Dockerfile.
+    #[schemars(with = "String")]
+    pub(crate) dockerfile: Option<Spanned<PathBuf>>,
+    /// The folder that the Dockerfile copies from; default the Dockerfile's.
+    #[schemars(with = "String")]
+    pub(crate) context: Option<Spanned<PathBuf>>,
+    /// What image builds may reach.
+    #[schemars(with = "BuildFile")]
     pub(crate) build: Option<BuildFile>,
+    /// The agent of `sandbox agent`; default claude.
+    #[serde(deserialize_with = "parsed")]
+    #[schemars(with = "String", regex(pattern = "^(claude|codex|gemini|opencode)$"))]
     pub(crate) agent: Option<Agent>,
+    /// Variables of the task.
+    #[serde(deserialize_with = "variables")]
+    #[schemars(with = "BTreeMap<String, Setting>")]
     pub(crate) env: BTreeMap<String, Setting>,
-    /// Names of variables, with their places.
+    /// Variables that the task gets as they are where the command runs, if they are set.
+    #[serde(deserialize_with = "variable_names")]
+    #[schemars(with = "Vec<String>")]
     pub(crate) pass_env: BTreeMap<String, Location>,
+    /// Secrets that the task gets surrogates of, by the task's variable.
+    #[schemars(with = "BTreeMap<String, MaskedDocument>")]
+    masked_secrets: Entries<VariableName, MaskedDocument>,
+    /// Keys that the task gets surrogates of, and that its requests are signed with again, by any name.
+    #[schemars(with = "BTreeMap<String, SigningDocument>")]
+    signing_credentials: Entries<String, SigningDocument>,
+    /// Logins of agents, by the agent: `claude` or `codex`. The task gets surrogates of them; they are refreshed on this machine.
+    #[schemars(with = "BTreeMap<String, LoginDocument>")]
+    logins: Entries<String, LoginDocument>,
+    // What `complete` makes of the three before, which are empty from then on.
+    #[serde(skip)]
     pub(crate) credentials: CredentialsFile,
+    /// SSH keys that git signs commits with; they stay on this machine.
+    #[schemars(with = "SshFile")]
     pub(crate) ssh: Option<SshFile>,
+    /// Whether the task reaches only what network-allowlist.yaml permits.
+    #[schemars(with = "bool", extend("default" = true))]
     pub(crate) network_sandbox: Option<bool>,
+    /// How the proxy reaches the internet.
     pub(crate) upstream: UpstreamFile,
-    pub(crate) services: Vec<HostService>,
-    /// Names of repositories, with their places.
-    pub(crate) gate: Vec<(String, Location)>,
+    /// Services of this machine that the task reaches by name, as in `db:5432`.
+    #[schemars(with = "BTreeMap<String, ServiceDocument>")]
+    services: Entries<String, ServiceDocument>,
+    // What `complete` makes of them.
+    #[serde(skip)]
+    pub(crate) host_services: Vec<HostService>,
+    /// Repositories of `sandbox gate` that the task reaches at the host `gate`.
+    #[schemars(with = "Vec<String>", inner(regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")))]
+    pub(crate) gate: Vec<Spanned<String>>,
+    /// Bounds on what a task may use.
+    #[serde(deserialize_with = "limits")]
+    #[schemars(with = "LimitsDocument")]
     pub(crate) resource_limits: ResourceLimits,
-    /// With their places.
-    pub(crate) mounts: Vec<(Mount, Location)>,
-    pub(crate) workspace: WorkspaceFile,
+    /// Files and folders of this machine, as in `../data:/data:ro`.
+    #[serde(deserialize_with = "mounts")]
+    #[schemars(with = "Vec<String>")]
+    pub(crate) mounts: Vec<Spanned<Mount>>,
+    /// What a task works on; default auto for `agent`, direct for `run`.
+    #[schemars(with = "WorkspaceMode")]
+    pub(crate) workspace: Option<WorkspaceMode>,
+    /// Whether tasks are kept from writing what programs of this machine run on their own, such as git's hooks.
+    #[schemars(with = "bool", extend("default" = true))]
+    pub(crate) protect_workspace: Option<bool>,
+    /// What is protected in addition: a name at any depth, or a path in the work tree.
+    #[schemars(with = "Vec<String>")]
+    pub(crate) protected_paths: Vec<ProtectedPath>,
+}
+
+/// What the steps of a build may reach.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum BuildFile {
+    /// The allowlist of image builds; default build-allowlist.yaml. Without one, a build reaches nothing.
+    Allowlist(PathBuf),
+    /// Build outside of the sandbox, on the network of the engine's host.
+    Network(BuildNetwork),
+}
+
+/// The networks that a build can be put on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum BuildNetwork {
+    /// Whatever the engine's host reaches: such a build is not sandboxed.
+    Host,
 }
 
 /// The part `upstream`.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "UpstreamDocument")]
 pub(crate) struct UpstreamFile {
+    /// The name server, as in 192.0.2.53 or 192.0.2.53:5353; default the host's first.
+    #[serde(deserialize_with = "dns")]
+    #[schemars(with = "String")]
     pub(crate) dns: Option<SocketAddr>,
+    /// A PEM file of authorities that are trusted in addition to the web's.
+    #[schemars(with = "String")]
     pub(crate) extra_roots: Option<Spanned<PathBuf>>,
-    pub(crate) allow_addresses: Vec<IpNet>,
+    /// Networks that may be reached although they are not public, as in 10.20.0.0/16.
+    #[schemars(with = "Vec<String>")]
+    pub(crate) allow_addresses: Vec<PrivateNetwork>,
+}
+
+/// A network, as in 10.20.0.0/16, or one address.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct PrivateNetwork(pub(crate) IpNet);
+
+/// A path in the work tree, relative to it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct ProtectedPath(pub(crate) String);
+
+/// Whether a task works on the work tree itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WorkspaceMode {
+    /// Work on a copy; when the task is over, apply what is safe, and hold back what programs of this machine would follow on their own
+    Auto,
+    /// Work on a copy, and keep the changes for `sandbox diff`, `apply` and `discard`
+    Copy,
+    /// Mount the work tree itself: what is new at a protected path is moved away only when the task is over, not while it runs, and not
+    /// when the sandbox is killed
+    Direct,
+}
+
+impl WorkspaceMode {
+    /// As it is written on the command line.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Copy => "copy",
+            Self::Direct => "direct",
+        }
+    }
 }
 
 impl ConfigFile {
-    /// What a document says; `folder` is what relative paths are relative to.
-    pub(super) fn check(document: Document, folder: &Path) -> Result<Self, InvalidFile> {
-        one_way_to_an_image(&document)?;
-        let path = |path: Option<Spanned<PathBuf>>| path.map(|path| folder.join(path.into_inner()));
-        let engine = |text: &str| text.parse().map_err(|error: InvalidConfig| error.to_string());
-        let prefix = |text: &str| match SandboxConfig::validate_prefix(text) {
-            Ok(()) => Ok(text.to_owned()),
-            Err(error) => Err(error.to_string()),
+    /// What was read, with absolute paths, and with what only all of an entry tells; `folder` is what relative paths are relative to.
+    pub(super) fn complete(mut self, folder: &Path) -> Result<Self, InvalidFile> {
+        self.one_way_to_an_image()?;
+        let upstream = &mut self.upstream;
+        for path in [&mut self.dockerfile, &mut self.context, &mut upstream.extra_roots].into_iter().flatten()
+        {
+            *path = Spanned::new(folder.join(&**path), path.location().clone());
+        }
+        if let Some(BuildFile::Allowlist(path)) = &mut self.build {
+            *path = folder.join(&*path);
+        }
+        for mount in &mut self.mounts {
+            *mount = Spanned::new((**mount).clone().relative_to(folder), mount.location().clone());
+        }
+        self.credentials = CredentialsFile::new(
+            mem::take(&mut self.masked_secrets),
+            mem::take(&mut self.signing_credentials),
+            mem::take(&mut self.logins),
+            folder,
+        )?;
+        self.ssh.as_ref().map(SshFile::check).transpose()?;
+        self.host_services = services(mem::take(&mut self.services), folder)?;
+        Ok(self)
+    }
+
+    fn one_way_to_an_image(&self) -> Result<(), InvalidFile> {
+        let Some(image) = &self.image else {
+            return Ok(());
         };
-        let agent = |text: &str| text.parse().map_err(|error: UnknownAgent| error.to_string());
-        let mount = |text: &str| match text.parse::<Mount>() {
-            Ok(mount) => Ok(mount.relative_to(folder)),
-            Err(error) => Err(error.problem().to_string()),
-        };
-        let mounts = document.mounts.iter();
-        let named = document.pass_env.into_iter();
-        Ok(Self {
-            engine: optional(document.engine.as_ref(), engine)?,
-            prefix: optional(document.prefix.as_ref(), prefix)?,
-            image: document.image.map(Spanned::into_inner),
-            dockerfile: path(document.dockerfile),
-            context: path(document.context),
-            build: document.build.map(|build| build.relative_to(folder)),
-            agent: optional(document.agent.as_ref(), agent)?,
-            env: document.env.into_iter().map(|(name, value)| (name.into(), value)).collect(),
-            pass_env: named.map(|name| (name.as_str().to_owned(), name.location().clone())).collect(),
-            credentials: CredentialsFile::new(
-                document.masked_secrets,
-                document.signing_credentials,
-                document.logins,
-                folder,
-            )?,
-            ssh: document.ssh.map(SshFile::new).transpose()?,
-            network_sandbox: document.network_sandbox,
-            upstream: upstream(document.upstream, folder)?,
-            services: services(document.services, folder)?,
-            gate: document
-                .gate
-                .into_iter()
-                .map(|name| (name.as_str().to_owned(), name.location().clone()))
-                .collect(),
-            resource_limits: limits(document.resource_limits)?,
-            mounts: mounts
-                .map(|text| Ok((checked(text, mount)?, text.location().clone())))
-                .collect::<Result<_, _>>()?,
-            workspace: WorkspaceFile {
-                mode: document.workspace,
-                protect: document.protect_workspace,
-                protected_paths: all(&document.protected_paths, protected_path)?,
-            },
+        let paths = [&self.dockerfile, &self.context];
+        let other = paths.into_iter().flatten().map(Spanned::location).next();
+        other.map_or(Ok(()), |other| {
+            let order = |place: &&Location| (place.position().line, place.position().column);
+            let later = [image.location(), other].into_iter().max_by_key(order).unwrap_or(other);
+            Err(InvalidFile::new(
+                later,
+                "`image` names an image that is there, `dockerfile` and `context` one to build: keep one way",
+            ))
         })
     }
+
+    /// A key that makes no sense for all projects alike, or would weaken each of them out of its own sight.
+    pub(super) fn project_key(&self) -> Option<&'static str> {
+        let keys = [
+            ("image", self.image.is_some()),
+            ("dockerfile", self.dockerfile.is_some()),
+            ("context", self.context.is_some()),
+            ("build", self.build.is_some()),
+            ("network_sandbox", self.network_sandbox.is_some()),
+            ("services", !self.host_services.is_empty()),
+            ("gate", !self.gate.is_empty()),
+            ("mounts", !self.mounts.is_empty()),
+            ("protect_workspace", self.protect_workspace.is_some()),
+        ];
+        keys.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
+    }
+
+    /// The same, and what `user` says where this says nothing. Maps are merged by name, lists of protected paths are both.
+    pub(super) fn merged(self, user: Self) -> Self {
+        let named: BTreeSet<String> = self.env.keys().chain(self.pass_env.keys()).cloned().collect();
+        let is_free = |name: &String| !named.contains(name);
+        let (mut env, mut pass_env) = (user.env, user.pass_env);
+        env.retain(|name, _| is_free(name));
+        pass_env.retain(|name, _| is_free(name));
+        env.extend(self.env);
+        pass_env.extend(self.pass_env);
+        let (own_limits, user_limits) = (self.resource_limits, user.resource_limits);
+        let mut limits = own_limits;
+        limits.timeout = own_limits.timeout.or(user_limits.timeout);
+        limits.memory = own_limits.memory.or(user_limits.memory);
+        limits.cpus = own_limits.cpus.or(user_limits.cpus);
+        limits.pids = own_limits.pids.or(user_limits.pids);
+        limits.disk = own_limits.disk.or(user_limits.disk);
+        let (upstream, user_upstream) = (self.upstream, user.upstream);
+        let (allowed, user_allowed) = (upstream.allow_addresses, user_upstream.allow_addresses);
+        Self {
+            engine: self.engine.or(user.engine),
+            prefix: self.prefix.or(user.prefix),
+            agent: self.agent.or(user.agent),
+            env,
+            pass_env,
+            credentials: self.credentials.over(user.credentials),
+            ssh: self.ssh.or(user.ssh),
+            upstream: UpstreamFile {
+                dns: upstream.dns.or(user_upstream.dns),
+                extra_roots: upstream.extra_roots.or(user_upstream.extra_roots),
+                allow_addresses: if allowed.is_empty() { user_allowed } else { allowed },
+            },
+            resource_limits: limits,
+            workspace: self.workspace.or(user.workspace),
+            protected_paths: [self.protected_paths, user.protected_paths].concat(),
+            ..self
+        }
+    }
 }
 
-/// What a text means, or what is wrong with it where it is written.
-fn checked<T>(text: &Spanned<String>, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, InvalidFile> {
-    parse(text).map_err(|fault| InvalidFile::new(text.location(), fault))
+impl TryFrom<String> for PrivateNetwork {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let network = text.parse().ok();
+        network
+            .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+            .map(Self)
+            .ok_or_else(|| format!("a network is written as in 10.20.0.0/16, not `{}`", text.escape_debug()))
+    }
 }
 
-fn optional<T>(
-    text: Option<&Spanned<String>>,
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Result<Option<T>, InvalidFile> {
-    text.map(|text| checked(text, parse)).transpose()
+impl TryFrom<String> for ProtectedPath {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        let is_plain = |part| part != ".." && part != ".";
+        if !text.is_empty() && text.split('/').all(is_plain) && !text.starts_with('/') {
+            Ok(Self(text))
+        } else {
+            Err("a path is relative to the work tree, without `.` and `..`")
+        }
+    }
 }
 
-fn all<T>(
-    texts: &[Spanned<String>],
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Result<Vec<T>, InvalidFile> {
-    texts.iter().map(|text| checked(text, &parse)).collect()
+fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
 }
 
-fn one_way_to_an_image(document: &Document) -> Result<(), InvalidFile> {
-    let Some(image) = &document.image else {
-        return Ok(());
-    };
-    let paths = [&document.dockerfile, &document.context];
-    let other = paths.into_iter().flatten().map(Spanned::location).next();
-    other.map_or(Ok(()), |other| {
-        let order = |place: &&Location| (place.position().line, place.position().column);
-        let later = [image.location(), other].into_iter().max_by_key(order).unwrap_or(other);
-        Err(InvalidFile::new(
-            later,
-            "`image` names an image that is there, `dockerfile` and `context` one to build: keep one way",
-        ))
-    })
+fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    SandboxConfig::validate_prefix(&text).map_err(D::Error::custom)?;
+    Ok(Some(text))
 }
 
-fn upstream(document: UpstreamDocument, folder: &Path) -> Result<UpstreamFile, InvalidFile> {
-    Ok(UpstreamFile {
-        dns: optional(document.dns.as_ref(), dns)?,
-        extra_roots: document.extra_roots.map(|path| {
-            let location = path.location().clone();
-            Spanned::new(folder.join(path.into_inner()), location)
-        }),
-        allow_addresses: all(&document.allow_addresses, network)?,
-    })
+fn variables<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Setting>, D::Error> {
+    let named = BTreeMap::<VariableName, Setting>::deserialize(deserializer)?;
+    Ok(named.into_iter().map(|(name, value)| (name.into(), value)).collect())
 }
 
-fn dns(text: &str) -> Result<SocketAddr, String> {
-    let address = text.parse().ok();
-    address.or_else(|| Some(SocketAddr::new(text.parse().ok()?, 53))).ok_or_else(|| {
+fn variable_names<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Location>, D::Error> {
+    let names = Vec::<Spanned<VariableName>>::deserialize(deserializer)?;
+    Ok(names.into_iter().map(|name| (name.as_str().to_owned(), name.location().clone())).collect())
+}
+
+fn dns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let address = text.parse().or_else(|_| text.parse().map(|address| SocketAddr::new(address, 53)));
+    address.map(Some).map_err(|_| {
         let shown = text.escape_debug();
-        format!("`dns` is an address such as 192.0.2.53 or 192.0.2.53:5353, not `{shown}`")
+        D::Error::custom(format!("`dns` is an address such as 192.0.2.53 or 192.0.2.53:5353, not `{shown}`"))
     })
 }
 
-fn network(text: &str) -> Result<IpNet, String> {
-    let network = text.parse().ok();
-    network
-        .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
-        .ok_or_else(|| format!("a network is written as in 10.20.0.0/16, not `{}`", text.escape_debug()))
+fn mounts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Spanned<Mount>>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(try_from = "String")]
+    struct Written(Mount);
+
+    impl TryFrom<String> for Written {
+        type Error = String;
+
+        fn try_from(text: String) -> Result<Self, String> {
+            text.parse().map(Self).map_err(|error: InvalidSpec| error.problem().to_string())
+        }
+    }
+
+    let mounts = Vec::<Spanned<Written>>::deserialize(deserializer)?.into_iter();
+    Ok(mounts.map(|mount| Spanned::new(mount.0.clone(), mount.location().clone())).collect())
 }
 
-fn limits(document: LimitsDocument) -> Result<ResourceLimits, InvalidFile> {
+/// The part `resource_limits`.
+#[derive(Default, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct LimitsDocument {
+    /// As in 512m or 4g.
+    #[serde(deserialize_with = "memory")]
+    #[schemars(with = "Size")]
+    memory: Option<ByteSize>,
+    /// Processors, as in 1.5.
+    #[serde(deserialize_with = "cpus")]
+    #[schemars(with = "f64", range(min = 0.01, max = 1024))]
+    cpus: Option<Cpus>,
+    /// Processes and threads.
+    #[serde(deserialize_with = "pids")]
+    #[schemars(with = "u32", range(min = 1))]
+    pids_limit: Option<u32>,
+    /// What the container may write, as in 10g. Needs storage with quotas.
+    #[serde(deserialize_with = "disk")]
+    #[schemars(with = "Size")]
+    disk: Option<ByteSize>,
+    /// As in 90s, 10m or 2h, or a number of seconds.
+    #[serde(deserialize_with = "timeout")]
+    #[schemars(with = "TimeLimit")]
+    timeout: Option<Duration>,
+}
+
+fn limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ResourceLimits, D::Error> {
+    let document = LimitsDocument::deserialize(deserializer)?;
     let mut limits = ResourceLimits::default();
-    // Those before it are good, so a fault is that of the limit that was set last.
-    let fault = |error: InvalidSpec, name: &str, location: &Location| {
-        InvalidFile::new(location, format!("`{name}` {}", error.problem()))
-    };
-    let check = |limits: &ResourceLimits, name: &str, location: &Location| {
-        limits.validate().map_err(|error| fault(error, name, location))
-    };
-    if let Some(memory) = document.memory {
-        limits.memory = Some(memory.0);
-        check(&limits, "memory", memory.location())?;
-    }
-    if let Some(cpus) = document.cpus {
-        let count = Cpus::new(*cpus).map_err(|error| fault(error, "cpus", cpus.location()))?;
-        limits.cpus = Some(count);
-    }
-    if let Some(pids) = document.pids_limit {
-        limits.pids = Some(*pids);
-        check(&limits, "pids_limit", pids.location())?;
-    }
-    if let Some(disk) = document.disk {
-        limits.disk = Some(disk.0);
-        check(&limits, "disk", disk.location())?;
-    }
-    if let Some(timeout) = document.timeout {
-        limits.timeout = Some(timeout.0);
-        check(&limits, "timeout", timeout.location())?;
-    }
+    limits.memory = document.memory;
+    limits.cpus = document.cpus;
+    limits.pids = document.pids_limit;
+    limits.disk = document.disk;
+    limits.timeout = document.timeout;
     Ok(limits)
 }
 
-fn protected_path(text: &str) -> Result<String, String> {
-    let plain =
-        !text.is_empty() && text.split('/').all(|part| part != ".." && part != ".") && !text.starts_with('/');
-    if plain {
-        Ok(text.to_owned())
-    } else {
-        Err("a path is relative to the work tree, without `.` and `..`".to_owned())
+fn memory<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ByteSize>, D::Error> {
+    let Size(size) = Size::deserialize(deserializer)?;
+    valid(size, ResourceLimits::default().memory(size).validate())
+}
+
+fn cpus<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cpus>, D::Error> {
+    Cpus::new(f64::deserialize(deserializer)?).map(Some).map_err(|error| in_words(&error))
+}
+
+fn pids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    let count = u32::deserialize(deserializer)?;
+    valid(count, ResourceLimits::default().pids(count).validate())
+}
+
+fn disk<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ByteSize>, D::Error> {
+    let Size(size) = Size::deserialize(deserializer)?;
+    valid(size, ResourceLimits::default().disk(size).validate())
+}
+
+fn timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let TimeLimit(time) = TimeLimit::deserialize(deserializer)?;
+    valid(time, ResourceLimits::default().timeout(time).validate())
+}
+
+fn valid<T, E: Error>(value: T, validated: Result<(), InvalidSpec>) -> Result<Option<T>, E> {
+    validated.map(|()| Some(value)).map_err(|error| in_words(&error))
+}
+
+/// The reader puts the name of the key before it.
+fn in_words<E: Error>(error: &InvalidSpec) -> E {
+    E::custom(format!(" {}", error.problem()))
+}
+
+/// A time, with or without a unit.
+#[derive(Clone, Copy)]
+struct TimeLimit(Duration);
+
+impl JsonSchema for TimeLimit {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "time_limit".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["string", "integer"], "pattern": "^[0-9]+[smhd]?$", "minimum": 1})
     }
 }
 
-impl BuildFile {
-    fn relative_to(self, folder: &Path) -> Self {
-        match self {
-            Self::Allowlist(path) => Self::Allowlist(folder.join(path)),
-            Self::Network(_) => self,
+impl<'de> Deserialize<'de> for TimeLimit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TimeVisitor;
+
+        impl Visitor<'_> for TimeVisitor {
+            type Value = TimeLimit;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time such as 90s, 10m or 2h")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<TimeLimit, E> {
+                duration(text).map(TimeLimit).map_err(|_| E::invalid_value(Unexpected::Other(text), &self))
+            }
+
+            fn visit_i64<E: Error>(self, seconds: i64) -> Result<TimeLimit, E> {
+                self.visit_str(&seconds.to_string())
+            }
         }
+
+        deserializer.deserialize_any(TimeVisitor)
+    }
+}
+
+/// A number of bytes, with or without a unit.
+#[derive(Clone, Copy)]
+struct Size(ByteSize);
+
+impl JsonSchema for Size {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "size".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": ["string", "integer"]})
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SizeVisitor;
+
+        impl Visitor<'_> for SizeVisitor {
+            type Value = Size;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a size such as 512m or 4g")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Size, E> {
+                text.parse().map(Size).map_err(|_| E::invalid_value(Unexpected::Other(text), &self))
+            }
+
+            fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {
+                self.visit_str(&bytes.to_string())
+            }
+        }
+
+        deserializer.deserialize_any(SizeVisitor)
     }
 }
 

@@ -1,19 +1,21 @@
-//! Reading `sandbox.yaml`.
+//! Reading files that people write.
 
 use std::fmt;
 use std::path::Path;
 
-use located_yaml::InvalidFile;
+use located_yaml::{InvalidFile, Location};
 use sandbox::host_path::{Found, Resolver};
 use serde::de::IgnoredAny;
 
 use super::conflict;
 use super::file::ConfigFile;
-use super::text::read_text;
 use crate::failure::Failure;
 
 /// Faults that are looked for in one file.
 const MOST_FAULTS: usize = 20;
+
+/// What is longer is none of ours: 16 MiB.
+const LONGEST: u64 = 16 << 20;
 
 /// All that is wrong with a configuration: one fault at least.
 #[derive(Debug)]
@@ -91,10 +93,36 @@ impl ConfigFile {
 
     /// Reads a document; `folder` is what relative paths are relative to.
     pub(super) fn parse(text: &str, file: &str, folder: &Path) -> Result<Self, InvalidFile> {
-        let read = Self::check(located_yaml::read_without_nul(file, text)?, folder)?;
-        conflict::refuse(&read)?;
-        Ok(read)
+        let read: Self = located_yaml::read_without_nul(file, text)?;
+        let complete = read.complete(folder)?;
+        conflict::refuse(&complete)?;
+        Ok(complete)
     }
+
+    /// The same, and what `user` says where this says nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the two contradict each other.
+    pub(crate) fn over(self, user: Self) -> Result<Self, InvalidFile> {
+        let merged = self.merged(user);
+        conflict::refuse(&merged)?;
+        Ok(merged)
+    }
+}
+
+/// The text of the file at `path`, which errors call `label`; `None` when it is not there.
+pub(crate) fn read_text(
+    resolver: &Resolver,
+    path: &Path,
+    label: &str,
+) -> Result<Option<(Found, String)>, Failure> {
+    let Some((found, bytes)) = resolver.read(path, LONGEST)? else {
+        return Ok(None);
+    };
+    let text = located_yaml::text(&bytes)
+        .map_err(|fault| InvalidFile::new(&Location::new(label, fault.position), fault.message))?;
+    Ok(Some((found, text.to_owned())))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use serde_json::Value;
 
-use super::document::Document;
+use super::file::ConfigFile;
 
 /// The schema, draft 2020-12. A value with the tag `!env` is a text for it.
 pub(crate) fn schema() -> Value {
@@ -18,14 +18,13 @@ pub(crate) fn schema() -> Value {
     SchemaSettings::draft2020_12()
         .with_transform(without_null)
         .into_generator()
-        .into_root_schema_for::<Document>()
+        .into_root_schema_for::<ConfigFile>()
         .into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ConfigFile;
 
     const CREDENTIALS: &str = include_str!("../../../../docs/credentials.md");
     const NETWORK: &str = include_str!("../../../../docs/network.md");

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 const MOST: usize = 256;
 
 /// A service of this machine, at an address or a socket.
-#[derive(Default, serde::Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("oneOf" = [{"required": ["tcp"]}, {"required": ["unix"], "allOf": [{"required": ["port"]}]}]))]
 pub(super) struct ServiceDocument {

@@ -1,10 +1,11 @@
 //! What `sandbox.yaml` says about SSH keys.
 
-use located_yaml::{InvalidFile, Location, Spanned};
+use located_yaml::{InvalidFile, Spanned};
 use sandbox::host_path::Resolver;
 use sandbox::ssh::{Passphrase, Scope, SshError, Unlock};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
 
 use super::Environment;
 use super::credentials::{Kept, trusted_command};
@@ -12,17 +13,19 @@ use super::setting::Setting;
 use crate::printer::quoted;
 
 /// The part `ssh`.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a mapping, as in {scope: my-project, unlock: keyring}")]
-pub(super) struct SshDocument {
+#[schemars(rename = "SshDocument")]
+pub(crate) struct SshFile {
     /// Whose keys sign git's commits.
+    #[serde(deserialize_with = "scope")]
     #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
-    scope: Spanned<String>,
+    pub(crate) scope: Spanned<Scope>,
     /// Where the passphrase of the keys comes from.
     unlock: UnlockDocument,
     /// Whether git signs each commit and tag; default only those with -S or -s.
     #[serde(default)]
-    sign_all: bool,
+    pub(crate) sign_all: bool,
 }
 
 /// Where a passphrase comes from.
@@ -37,38 +40,26 @@ enum UnlockDocument {
     Passphrase(Setting),
 }
 
-/// Whose keys sign, and how they are unlocked.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SshFile {
-    pub(crate) scope: Scope,
-    pub(crate) sign_all: bool,
-    unlock: UnlockDocument,
-    place: Location,
+fn scope<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spanned<Scope>, D::Error> {
+    let text = Spanned::<String>::deserialize(deserializer)?;
+    let scope = text.parse().map_err(|error: SshError| D::Error::custom(error))?;
+    Ok(Spanned::new(scope, text.location().clone()))
 }
 
 impl SshFile {
-    pub(super) fn new(document: SshDocument) -> Result<Self, InvalidFile> {
-        let SshDocument { scope, unlock, sign_all } = document;
-        let place = scope.location().clone();
-        let fault = |fault: &str| Err(InvalidFile::new(&place, fault.to_owned()));
-        match &unlock {
+    /// Refuses a passphrase that tasks can read, and a command without a program.
+    pub(super) fn check(&self) -> Result<(), InvalidFile> {
+        match &self.unlock {
             UnlockDocument::Command(command) if command.first().is_none_or(String::is_empty) => {
-                return fault("`command` is empty: name a program to run");
+                Err(InvalidFile::new(self.scope.location(), "`command` is empty: name a program to run"))
             }
             UnlockDocument::Passphrase(setting) if setting.variable_name().is_none() => {
-                return Err(InvalidFile::new(
+                Err(InvalidFile::new(
                     setting.location(),
                     "a passphrase in this file is one that tasks can read: write `!env NAME`",
-                ));
+                ))
             }
-            _ => {}
-        }
-        match scope.parse() {
-            Ok(name) => Ok(Self { scope: name, sign_all, unlock, place }),
-            Err(error) => {
-                let error: SshError = error;
-                fault(&error.to_string())
-            }
+            _ => Ok(()),
         }
     }
 
@@ -86,7 +77,7 @@ impl SshFile {
             UnlockDocument::Keyring => Ok(Unlock::Keyring),
             UnlockDocument::Command(command) => {
                 let command = trusted_command(command, environment, resolver);
-                Ok(Unlock::Command(command.map_err(|fault| InvalidFile::new(&self.place, fault))?))
+                Ok(Unlock::Command(command.map_err(|fault| InvalidFile::new(self.scope.location(), fault))?))
             }
             UnlockDocument::Passphrase(setting) => {
                 let passphrase = Passphrase::new(setting.resolve(environment)?.expose());
@@ -99,7 +90,7 @@ impl SshFile {
     /// What is signed and how the keys are unlocked, for the person who is to trust it.
     pub(crate) fn rights(&self) -> [String; 2] {
         let what = if self.sign_all { "every commit and tag" } else { "commits that ask for it" };
-        let keys = format!("your SSH keys of {}", quoted(&self.scope.to_string()));
+        let keys = format!("your SSH keys of {}", quoted(self.scope.as_str()));
         let how = match &self.unlock {
             UnlockDocument::Keyring => "read the key `sandbox-ssh` of your keyring".to_owned(),
             UnlockDocument::Command(command) => Kept::Command(command.clone()).to_string(),

@@ -1,19 +1,13 @@
-//! The user's own file, which lies below that of every project: what it may say, and how the two become one.
+//! The user's own file, which lies below that of every project.
 
-use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use sandbox::ResourceLimits;
 use sandbox::host_path::{Found, Resolver};
 
 use super::Environment;
-use super::conflict;
-use super::credentials::CredentialsFile;
-use super::file::{ConfigFile, UpstreamFile};
-use super::workspace::WorkspaceFile;
+use super::file::ConfigFile;
 use crate::failure::Failure;
-use located_yaml::InvalidFile;
 
 /// `$XDG_CONFIG_HOME/sandbox/sandbox.yaml`, else `~/.config/sandbox/sandbox.yaml`; `None` where the environment names no folder.
 pub(crate) fn user_file(environment: &Environment) -> Option<PathBuf> {
@@ -45,92 +39,12 @@ impl ConfigFile {
         }
         Ok(Some((file, found, text)))
     }
-
-    /// A key that makes no sense for all projects alike, or would weaken each of them out of its own sight.
-    fn project_key(&self) -> Option<&'static str> {
-        let keys = [
-            ("image", self.image.is_some()),
-            ("dockerfile", self.dockerfile.is_some()),
-            ("context", self.context.is_some()),
-            ("build", self.build.is_some()),
-            ("network_sandbox", self.network_sandbox.is_some()),
-            ("services", !self.services.is_empty()),
-            ("gate", !self.gate.is_empty()),
-            ("mounts", !self.mounts.is_empty()),
-            ("protect_workspace", self.workspace.protect.is_some()),
-        ];
-        keys.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
-    }
-
-    /// The same, and what `user` says where this says nothing. Maps are merged by name, lists of protected paths are both.
-    pub(crate) fn over(self, user: Self) -> Result<Self, InvalidFile> {
-        let named: BTreeSet<String> = self.env.keys().chain(self.pass_env.keys()).cloned().collect();
-        let is_free = |name: &String| !named.contains(name);
-        let (mut env, mut pass_env) = (user.env, user.pass_env);
-        env.retain(|name, _| is_free(name));
-        pass_env.retain(|name, _| is_free(name));
-        env.extend(self.env);
-        pass_env.extend(self.pass_env);
-        let merged = Self {
-            engine: self.engine.or(user.engine),
-            prefix: self.prefix.or(user.prefix),
-            agent: self.agent.or(user.agent),
-            env,
-            pass_env,
-            credentials: self.credentials.over(user.credentials),
-            ssh: self.ssh.or(user.ssh),
-            upstream: self.upstream.over(user.upstream),
-            resource_limits: limits(self.resource_limits, user.resource_limits),
-            workspace: WorkspaceFile {
-                mode: self.workspace.mode.or(user.workspace.mode),
-                protect: self.workspace.protect,
-                protected_paths: [self.workspace.protected_paths, user.workspace.protected_paths].concat(),
-            },
-            ..self
-        };
-        conflict::refuse(&merged)?;
-        Ok(merged)
-    }
 }
 
 /// Whether another than root and the user of the ids `own` can write a file with this owner, group and mode.
 fn others_write((owner, group, mode): (u32, u32, u32), own: (u32, u32)) -> bool {
     let by_group = mode & 0o020 != 0 && ![own.1, 0].contains(&group);
     ![own.0, 0].contains(&owner) || by_group || mode & 0o002 != 0
-}
-
-fn limits(mut own: ResourceLimits, user: ResourceLimits) -> ResourceLimits {
-    own.timeout = own.timeout.or(user.timeout);
-    own.memory = own.memory.or(user.memory);
-    own.cpus = own.cpus.or(user.cpus);
-    own.pids = own.pids.or(user.pids);
-    own.disk = own.disk.or(user.disk);
-    own
-}
-
-impl UpstreamFile {
-    fn over(self, user: Self) -> Self {
-        let allow_addresses =
-            if self.allow_addresses.is_empty() { user.allow_addresses } else { self.allow_addresses };
-        Self {
-            dns: self.dns.or(user.dns),
-            extra_roots: self.extra_roots.or(user.extra_roots),
-            allow_addresses,
-        }
-    }
-}
-
-impl CredentialsFile {
-    fn over(mut self, user: Self) -> Self {
-        let has = |name: &str, names: &[String]| names.iter().any(|other| other == name);
-        let masked: Vec<String> = self.masked.iter().map(|entry| entry.variable.clone()).collect();
-        self.masked.extend(user.masked.into_iter().filter(|entry| !has(&entry.variable, &masked)));
-        let signing: Vec<String> = self.signing.iter().map(|entry| entry.name.clone()).collect();
-        self.signing.extend(user.signing.into_iter().filter(|entry| !has(&entry.name, &signing)));
-        let logins: Vec<String> = self.logins.iter().map(|entry| entry.kind.name().to_owned()).collect();
-        self.logins.extend(user.logins.into_iter().filter(|entry| !has(entry.kind.name(), &logins)));
-        self
-    }
 }
 
 #[cfg(test)]
@@ -157,7 +71,8 @@ mod tests {
             (merged.resource_limits.memory.unwrap().bytes(), merged.resource_limits.pids),
             (1 << 30, Some(9))
         );
-        assert_eq!(merged.workspace.protected_paths, ["ci", "x"]);
+        let protected: Vec<&str> = merged.protected_paths.iter().map(|path| path.0.as_str()).collect();
+        assert_eq!(protected, ["ci", "x"]);
         assert_eq!(merged.upstream.extra_roots.unwrap().as_path(), Path::new("/u/r.pem"));
         let scopes: Vec<_> =
             merged.credentials.scopes().map(|(name, _, scopes)| (name, scopes[0].as_str())).collect();

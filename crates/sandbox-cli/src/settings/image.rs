@@ -47,9 +47,9 @@ impl Project {
         {
             // Such an image may hold anything of the user's.
             let named = self.config_inputs.iter().find(|(_, file)| file.image.is_some());
-            return Ok((named.map(|(input, _)| input.clone()), ImageSource::existing(name)));
+            return Ok((named.map(|(input, _)| input.clone()), ImageSource::existing(name.as_str())));
         }
-        let named = args.dockerfile.as_ref().or(self.file.dockerfile.as_ref());
+        let named = args.dockerfile.as_ref().or(self.file.dockerfile.as_deref());
         let dockerfile = named.cloned().unwrap_or_else(|| self.folder.dockerfile());
         let found = match self.resolver.find(&dockerfile) {
             Err(error) if error.is_not_found() && named.is_none() => {
@@ -66,7 +66,8 @@ impl Project {
         let text = found.read(LONGEST_DOCKERFILE)?;
         let folder = dockerfile.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).to_owned();
-        let context = args.context.clone().or_else(|| self.file.context.clone()).unwrap_or(folder);
+        let context =
+            args.context.clone().or_else(|| self.file.context.as_deref().cloned()).unwrap_or(folder);
         let context = self.resolver.find(&context).map_err(Failure::doing("read the build context"))?;
         let image = ImageSource::build(text, image_context::read(&context)?);
         let input = (found.is_untrusted() || context.is_untrusted())
@@ -92,10 +93,15 @@ mod tests {
     use std::collections::BTreeMap;
     use std::fs;
 
+    use located_yaml::{Location, Position, Spanned};
     use sandbox::Network;
 
     use super::super::fixtures::{image_args, project};
     use super::*;
+
+    fn place() -> Location {
+        Location::new("sandbox.yaml", Position::START)
+    }
 
     #[test]
     fn an_image_that_cannot_be_made_is_a_fault_and_none_at_all_is_not() {
@@ -105,7 +111,7 @@ mod tests {
         fs::create_dir_all(root.path().join(".sandbox/container")).unwrap();
         fs::write(root.path().join(".sandbox/container/Dockerfile"), "FROM a").unwrap();
         assert!(project.image_fault().is_none());
-        project.file.context = Some(root.path().join("missing"));
+        project.file.context = Some(Spanned::new(root.path().join("missing"), place()));
         let fault = project.image_fault().unwrap().to_string();
         assert!(fault.starts_with("failed to read the build context"), "{fault}");
     }
@@ -128,7 +134,7 @@ mod tests {
         let files = BTreeMap::from([("file".to_owned(), b"x".to_vec())]);
         assert_eq!(project.image(&image_args()).unwrap(), ImageSource::build("FROM a", files));
 
-        project.file.image = Some("from-the-file".to_owned());
+        project.file.image = Some(Spanned::new("from-the-file".to_owned(), place()));
         assert_eq!(project.image(&image_args()).unwrap(), ImageSource::existing("from-the-file"));
         let flag = ImageArgs { image: Some("from-the-flag".to_owned()), ..image_args() };
         assert_eq!(project.image(&flag).unwrap(), ImageSource::existing("from-the-flag"));

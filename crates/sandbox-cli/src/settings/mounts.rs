@@ -7,9 +7,8 @@ use sandbox::workspace::{OutsideRepository, Protection};
 use sandbox::{EngineAddress, Mount};
 
 use super::{Project, WORKSPACE};
-use crate::config::WorkspaceMode;
+use crate::config::{Folder, WorkspaceMode};
 use crate::failure::Failure;
-use crate::workspace;
 use located_yaml::InvalidFile;
 
 impl Project {
@@ -20,7 +19,7 @@ impl Project {
             .file
             .mounts
             .iter()
-            .map(|(mount, _)| mount.clone())
+            .map(|mount| (**mount).clone())
             .chain(flags.iter().map(|mount| mount.clone().relative_to(&self.current)));
         for mount in named {
             mounts.retain(|other| other.container_path() != mount.container_path());
@@ -28,8 +27,12 @@ impl Project {
         }
         let copy_dir = self.copy_dir();
         let of_workspace = |mount: Mount| match mount.container_path() {
-            WORKSPACE => workspace::mounted(mount, mode, self.protection(unprotected), &copy_dir),
-            _ => mount.protected(workspace::protection_elsewhere(&self.file.workspace, unprotected)),
+            // Of what is read-only, sockets are covered.
+            WORKSPACE if mode == WorkspaceMode::Direct || mount.read_only() => {
+                mount.protected(self.protection(unprotected))
+            }
+            WORKSPACE => Mount::copy_on_write(mount.host_path(), WORKSPACE, &copy_dir),
+            _ => mount.protected(self.protection_elsewhere(unprotected)),
         };
         mounts.into_iter().map(of_workspace).collect()
     }
@@ -58,11 +61,11 @@ impl Project {
 
     /// What is wrong with the mounts of a task that gets none but those of the configuration.
     pub(super) fn mount_faults(&self) -> Vec<Failure> {
-        let of_file = self.file.mounts.iter().filter_map(|(mount, location)| {
+        let of_file = self.file.mounts.iter().filter_map(|mount| {
             let fault = mount.validate().err()?;
-            Some(InvalidFile::new(location, fault.problem()).into())
+            Some(InvalidFile::new(mount.location(), fault.problem()).into())
         });
-        let mode = self.file.workspace.mode.unwrap_or(WorkspaceMode::Auto);
+        let mode = self.file.workspace.unwrap_or(WorkspaceMode::Auto);
         let mounts = self.mounts(&[], mode, false);
         let work_tree = mounts
             .iter()
@@ -91,9 +94,19 @@ impl Project {
         self.places.copy(&self.key)
     }
 
+    /// What is protected in folders that the task can write. The settings always are: they are the rules of the next run.
+    fn protection_elsewhere(&self, unprotected: bool) -> Protection {
+        if unprotected || self.file.protect_workspace == Some(false) {
+            Protection::none().with([Folder::NAME, Folder::FORMER_NAME])
+        } else {
+            Protection::default()
+        }
+    }
+
     /// What is protected in the work tree: also the files that were trusted.
     pub(crate) fn protection(&self, unprotected: bool) -> Protection {
-        workspace::protection(&self.file.workspace, unprotected)
+        self.protection_elsewhere(unprotected)
+            .with(self.file.protected_paths.iter().map(|path| path.0.clone()))
             .with_paths(self.trusted_paths.iter().cloned())
             // It says which folder the next run mounts.
             .with_paths(OutsideRepository::place(&self.root, WORKSPACE).map(|_| ".git".into()))
@@ -189,13 +202,13 @@ mod tests {
 
     use super::super::fixtures::project;
     use super::*;
-    use located_yaml::Location;
+    use located_yaml::{Location, Spanned};
 
     #[test]
     fn the_work_tree_is_mounted_unless_something_else_takes_its_place() {
         let mut project = project(Path::new("/srv/app"), Path::new("/state"));
         let location = Location::new("sandbox.yaml", Position { line: 1, column: 1 });
-        project.file.mounts = vec![("/data:/data".parse().unwrap(), location)];
+        project.file.mounts = vec![Spanned::new("/data:/data".parse().unwrap(), location)];
         let mounts = |flags: &[&str]| {
             let flags: Vec<Mount> = flags.iter().map(|flag| flag.parse().unwrap()).collect();
             let mounts = project.mounts(&flags, WorkspaceMode::Direct, false);

@@ -197,7 +197,7 @@ impl Project {
     pub(crate) fn replace_policy(&self, file: &PolicyFile, text: &PolicyText) -> Result<Remarks, Failure> {
         let path = file.found.as_ref().map_or(file.path.as_path(), Found::path);
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(Failure::new(format!("`{}` is no name of a file", path.display())));
+            return Err(Failure::new(format!("`{}` is not a valid file name", path.display())));
         };
         let folder = self.resolver.make_folder(folder)?;
         let mut new = OsString::from(".");
@@ -262,8 +262,8 @@ impl Project {
     /// The repositories that tasks reach.
     pub(super) fn repositories(&self) -> Result<Vec<Repository>, InvalidFile> {
         let gate = gate::open(&self.places.state);
-        let found = self.file.gate.iter().map(|(name, location)| {
-            gate.repository(name).map_err(|error| InvalidFile::new(location, error.to_string()))
+        let found = self.file.gate.iter().map(|name| {
+            gate.repository(name).map_err(|error| InvalidFile::new(name.location(), error.to_string()))
         });
         found.collect()
     }
@@ -303,7 +303,7 @@ impl Project {
             self.allowlist(&args.policy, printer)?
         };
         credentials::report(credentials, environment, &policy, printer);
-        let services = self.file.services.iter().cloned();
+        let services = self.file.host_services.iter().cloned();
         let network = NetworkSandboxConfig::new(policy).replacements(replacements).services(services)?;
         let network = network.gate(self.repositories()?);
         Ok(Network::Sandboxed(if args.audit { network.audited() } else { network }))

@@ -231,7 +231,7 @@ impl TrustedProject {
         config.proxy_dir = environment.path("SANDBOX_PROXY_DIR");
         let UpstreamFile { dns, extra_roots, allow_addresses } = &self.file.upstream;
         config.upstream.dns = *dns;
-        config.upstream.allow_addresses.clone_from(allow_addresses);
+        config.upstream.allow_addresses = allow_addresses.iter().map(|network| network.0).collect();
         if let Some(path) = extra_roots {
             let (input, roots) = self.roots(path)?;
             self.obey(input.as_ref(), true)?;

@@ -81,7 +81,7 @@ impl TrustedProject {
         printer: Printer,
     ) -> Result<TaskSettings, Failure> {
         let sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
-        let mode = args.workspace.or(self.file.workspace.mode).unwrap_or(default_mode);
+        let mode = args.workspace.or(self.file.workspace).unwrap_or(default_mode);
         let mounts = self.with_repository(self.mounts(&args.mounts, mode, args.unprotected))?;
         self.check_mounts(&mounts, Some(&sandbox.engine), args.allow_system_mounts)?;
         let resolver = self.resolver_with(&mounts);

@@ -50,7 +50,9 @@ impl FromStr for DetachKeys {
         let key = |name: &str| match (name.strip_prefix("ctrl-").unwrap_or(name).as_bytes(), name.len()) {
             ([key @ b' '..=b'~'], 1) => Ok(*key),
             ([key @ (b'a'..=b'z' | b'@' | b'[' | b'\\' | b']' | b'^' | b'_')], 6) => Ok(key & 0x1f),
-            _ => Err(format!("`{name}` is no key: write a character, or ctrl- and one of a-z @ [ \\ ] ^ _")),
+            _ => Err(format!(
+                "`{name}` is not a valid key: write a character, or ctrl- and one of a-z @ [ \\ ] ^ _"
+            )),
         };
         let keys: Result<Vec<u8>, String> = match text {
             "" => Ok(Vec::new()),

@@ -8,7 +8,7 @@ use super::Rights;
 use super::amount::{size, time};
 use super::credentials::credential_rights;
 use super::image::existing_image;
-use crate::config::{BuildFile, ConfigFile, SshFile, UpstreamFile, WorkspaceFile, WorkspaceMode};
+use crate::config::{BuildFile, ConfigFile, SshFile, UpstreamFile, WorkspaceMode};
 use crate::printer::quoted;
 
 /// What a configuration gives a task, beyond what it has anyway or below that. `user` is the user's own file, and `is_inside` says whether a
@@ -22,8 +22,8 @@ pub(crate) fn configuration_rights(
     machine(file, &mut rights);
     upstream(&file.upstream, &mut rights);
     image(file, &is_inside, &mut rights);
-    workspace(&file.workspace, &user.workspace, &mut rights);
-    for (mount, _) in &file.mounts {
+    workspace(file, user, &mut rights);
+    for mount in &file.mounts {
         let access = if mount.read_only() { "read" } else { "read and write" };
         let (from, to) = (path(mount.host_path()), quoted(mount.container_path()));
         if is_inside(mount.host_path()) {
@@ -54,10 +54,10 @@ fn machine(file: &ConfigFile, rights: &mut Rights) {
     if let Some(agent) = &file.agent {
         rights.tell(format!("start {} as the agent", quoted(agent.name())));
     }
-    for service in &file.services {
+    for service in &file.host_services {
         rights.ask(format!("connect to this machine's service {service}"));
     }
-    for (name, _) in &file.gate {
+    for name in &file.gate {
         rights.ask(format!(
             "fetch from the repository {} of your gate, and push to it as the policy allows",
             quoted(name)
@@ -70,7 +70,7 @@ fn upstream(upstream: &UpstreamFile, rights: &mut Rights) {
         rights.ask(format!("look names up at {dns}"));
     }
     for network in &upstream.allow_addresses {
-        rights.ask(format!("reach the private network {network}"));
+        rights.ask(format!("reach the private network {}", network.0));
     }
     if let Some(roots) = &upstream.extra_roots {
         rights.ask(format!("trust the certificate authorities in {}", path(roots)));
@@ -101,23 +101,23 @@ fn image(file: &ConfigFile, is_inside: impl Fn(&Path) -> bool, rights: &mut Righ
     }
 }
 
-fn workspace(workspace: &WorkspaceFile, user: &WorkspaceFile, rights: &mut Rights) {
-    match workspace.mode {
+fn workspace(file: &ConfigFile, user: &ConfigFile, rights: &mut Rights) {
+    match file.workspace {
         Some(WorkspaceMode::Direct) => {
             rights.ask("let agents work on the work tree itself instead of on a copy");
         }
-        Some(WorkspaceMode::Auto) if user.mode == Some(WorkspaceMode::Copy) => {
+        Some(WorkspaceMode::Auto) if user.workspace == Some(WorkspaceMode::Copy) => {
             rights.ask("work on a copy, and apply what is safe at the end, which your own settings do not");
         }
         Some(WorkspaceMode::Auto) => rights.tell("work on a copy, and apply what is safe at the end"),
         Some(WorkspaceMode::Copy) => rights.tell("work on a copy, and apply nothing by itself"),
         None => {}
     }
-    if workspace.protect == Some(false) {
+    if file.protect_workspace == Some(false) {
         rights.ask("write what programs of this machine run on their own (git hooks, .envrc, .claude)");
     }
-    for path in &workspace.protected_paths {
-        rights.tell(format!("keep off {}", quoted(path)));
+    for path in &file.protected_paths {
+        rights.tell(format!("keep off {}", quoted(&path.0)));
     }
 }
 

@@ -5,15 +5,12 @@ use sandbox::{Input, SandboxError, TerminalSize};
 use tokio::sync::Notify;
 
 use crate::commands::run::{ended, pass, terminal_kind};
-use crate::control::{ControlSocket, Controlled};
-use crate::credentials::Renewal;
+use crate::control::Controlled;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::launch::{Executed, Stage, watched};
 use crate::owner::Owner;
-use crate::printer::Printer;
+use crate::run_context::{Executed, RunContext};
 use crate::run_record::RunRecord;
-use crate::settings::TaskSettings;
 use crate::terminal;
 
 use super::report::no_program;
@@ -21,11 +18,9 @@ use super::{AgentSettings, Resume, prepared};
 
 /// Runs the agent until it has ended; `kind` is the value of `TERM`.
 pub(super) async fn execute(
-    mut stage: Stage<'_>,
-    settings: &TaskSettings,
+    context: &mut RunContext<'_>,
     mut agent: AgentSettings,
     kind: &str,
-    printer: Printer,
 ) -> Result<Executed<Option<String>>, Failure> {
     let size = terminal::size();
     if let Some(owner) = Owner::of_this_process() {
@@ -34,7 +29,7 @@ pub(super) async fn execute(
         taken.map_err(Failure::doing("make the streams of a run that others attach to"))?;
     }
     loop {
-        let executed = attempt(&mut stage, settings, &agent, (size, kind), printer).await?;
+        let executed = attempt(context, &agent, (size, kind)).await?;
         match (executed, agent.session.next()) {
             // Another agent works in the project: this one gets a session of its own.
             (None, Some(next)) if agent.resume == Resume::None => agent.session = next,
@@ -49,28 +44,24 @@ pub(super) async fn execute(
 
 /// None where another agent has the session.
 async fn attempt(
-    stage: &mut Stage<'_>,
-    settings: &TaskSettings,
+    context: &mut RunContext<'_>,
     agent: &AgentSettings,
     (size, kind): (TerminalSize, &str),
-    printer: Printer,
 ) -> Result<Option<Executed<Option<String>>>, Failure> {
+    let (settings, printer) = (context.settings, context.printer);
     let mut env = settings.env.clone();
     if !env.variables().contains_key("TERM") {
         env = env.with("TERM", terminal_kind(kind));
     }
-    let (task, prompt) = prepared(stage, settings, agent, env).await?;
+    let (task, prompt) = prepared(context, agent, env).await?;
     let name = agent.agent.name();
     let record = RunRecord::begin(&["agent".to_owned(), name.to_owned()]);
-    record.with_session(name, agent.session.dir(), &agent.session.context).write(stage.run)?;
+    record.with_session(name, agent.session.dir(), &agent.session.context).write(context.folder())?;
     let closed = Notify::new();
     let execution = task.interact(prompt, size, Input::Reader(Box::new(tokio::io::stdin())));
-    let control = stage.control(settings, Controlled::Task(task.clone()), name.to_owned(), printer);
-    let _renewing = Renewal::begin(settings.renewal.as_ref(), Controlled::Task(task.clone()), printer);
     let mut failure = None;
     let passed = pass(execution, None, &closed, &mut failure, printer);
-    let (result, why) = watched(passed, async || task.stop().await, stage.interrupts, &closed).await;
-    let why = why.or(ControlSocket::end(control).await);
+    let (result, why) = context.watch(passed, Controlled::Task(task.clone()), name, &closed).await;
     if let (Some(Err(SandboxError::Session(SessionError::Busy { .. }))), None) = (&result, why) {
         return Ok(None);
     }

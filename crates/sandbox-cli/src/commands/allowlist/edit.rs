@@ -77,6 +77,6 @@ pub(in crate::commands) fn remove(
 fn rule(args: &EditArgs) -> Result<Rule, Failure> {
     let text = args.rule.join(" ");
     text.parse().map_err(|error: InvalidRule| {
-        Failure::usage(format!("`{}` is no rule: {error}", text.escape_debug()))
+        Failure::usage(format!("`{}` is not a valid rule: {error}", text.escape_debug()))
     })
 }

@@ -14,9 +14,9 @@ use crate::args::{GlobalArgs, Output, PackageClient, PackagesArgs};
 use crate::config::Environment;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::launch::{Executed, Stage, on_stage};
 use crate::printer::{Printer, sanitize_name};
-use crate::settings::{TaskSettings, TrustedProject};
+use crate::run_context::{Executed, RunContext};
+use crate::settings::TrustedProject;
 
 const SCRIPT: &str = include_str!("packages.sh");
 /// Bytes of an answer that are read; the rest is not.
@@ -36,9 +36,12 @@ pub(crate) async fn packages(
 ) -> Result<ExitStatus, Failure> {
     let settings = project.exec(&args.asking(), global, environment, printer)?;
     let clients = if args.clients.is_empty() { PackageClient::ALL.to_vec() } else { args.clients.clone() };
-    let work = async |stage: Stage<'_>| Box::pin(ask(stage, &settings, &clients)).await;
-    let finished = Box::pin(on_stage(&settings, printer, work)).await?;
-    let Some(answer) = finished.value else { return Ok(finished.status) };
+    let mut context = match RunContext::open(&settings, printer).await? {
+        Ok(context) => context,
+        Err(status) => return Ok(status),
+    };
+    let executed = ask(&mut context, &clients).await;
+    let answer = context.close(executed).await?.value;
     let named = Named::read(&answer, &clients);
     for client in clients.iter().filter(|client| !named.answered.contains(client)) {
         printer.message(format_args!("{client}: the image has none, or it names no repository"));
@@ -71,20 +74,16 @@ pub(crate) async fn packages(
 }
 
 /// What the image says, as text.
-async fn ask(
-    stage: Stage<'_>,
-    settings: &TaskSettings,
-    clients: &[PackageClient],
-) -> Result<Executed<String>, Failure> {
+async fn ask(context: &mut RunContext<'_>, clients: &[PackageClient]) -> Result<Executed<String>, Failure> {
     let names = clients.iter().map(ToString::to_string);
     let command = ["sh", "-c", SCRIPT, "sh"].map(str::to_owned).into_iter().chain(names);
     // As an agent's commands run, so that they find the same configuration.
-    let spec = CommandSpec::new(&settings.key, stage.image.clone(), command)
+    let spec = CommandSpec::new(&context.settings.key, context.image.clone(), command)
         .network(Network::Disabled)
-        .limits(settings.limits)
+        .limits(context.settings.limits)
         .isolation(Isolation::agent())
-        .network_log_dir(stage.run);
-    let command = stage.sandbox.create_command(spec)?;
+        .network_log_dir(context.folder());
+    let command = context.sandbox.create_command(spec)?;
     let mut answer = Vec::new();
     let mut execution = command.execute(Input::Empty);
     let asked = async {
@@ -97,7 +96,7 @@ async fn ask(
     };
     let result = tokio::select! {
         result = asked => result?,
-        interrupt = stage.interrupts.next() => {
+        interrupt = context.interrupts.next() => {
             command.stop().await;
             return Ok(Executed { status: ExitStatus::Interrupted(interrupt), is_over: true, value: String::new() });
         }

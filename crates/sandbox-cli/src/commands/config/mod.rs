@@ -1,8 +1,8 @@
 //! `config …`: the configuration, looked at without running anything.
 //!
-//! `look` finds what is wrong, `report` is what was found and how it is printed.
+//! `inspect` finds what is wrong, `report` is what was found and how it is printed.
 
-mod look;
+mod inspect;
 mod report;
 
-pub(crate) use look::config;
+pub(crate) use inspect::config;

@@ -6,8 +6,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Widget as _};
 
 use super::inert::from_network;
-use super::look::{BAD, FAINT, GOOD, KEY, STRONG, put};
 use super::state::{Confirmation, Over, State};
+use super::style::{BAD, FAINT, GOOD, KEY, STRONG, put};
 use super::text::{cut, wrapped};
 
 /// The keys that are always shown, and those that are where there is room, the most useful first.

@@ -12,11 +12,11 @@ use sandbox::network_event::PolicyState;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::inert::{from_network, name};
-use super::look::{BAD, CARE, FAINT, GOOD, KEY, PLAIN, SELECTED, STRONG, put};
 use super::over;
 use super::row::{Mark, Row};
 use super::run::Run;
 use super::state::{Over, State};
+use super::style::{BAD, CARE, FAINT, GOOD, KEY, PLAIN, SELECTED, STRONG, put};
 use super::text::{amount, cut, fitted, fitted_right, wrapped};
 use crate::commands::allowlist::ALLOWLIST;
 use crate::commands::ps::age_text;

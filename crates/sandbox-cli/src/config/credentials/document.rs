@@ -17,7 +17,7 @@ use crate::config::setting::VariableName;
 use crate::config::time;
 
 /// An entry of `masked_secrets`.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a mapping, as in {preset: github}")]
 #[schemars(extend("anyOf" = [{"required": ["preset"]}, {"required": ["scopes", "headers"]}]))]
 pub(in crate::config) struct MaskedDocument {
@@ -51,7 +51,7 @@ pub(in crate::config) struct MaskedDocument {
 }
 
 /// An entry of `signing_credentials`.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a mapping, as in {preset: aws}")]
 #[schemars(extend(
     "anyOf" = [{"required": ["preset"]}, {"required": ["type", "access_key_id", "secret_access_key", "scopes"]}],
@@ -87,21 +87,21 @@ pub(in crate::config) struct SigningDocument {
 }
 
 /// The one kind of signing credential.
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 enum SigningType {
     #[serde(rename = "aws-sigv4")]
     AwsSigv4,
 }
 
 /// The one preset of a signing credential.
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum SigningPreset {
     Aws,
 }
 
 /// A preset of a masked secret.
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 struct MaskedPreset(Preset);
 
@@ -140,7 +140,7 @@ impl JsonSchema for MaskedPreset {
 }
 
 /// A time such as 50m.
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 struct Ttl(Duration);
 

@@ -84,6 +84,18 @@ impl CredentialsFile {
         Self { masked: masked.collect(), ..Self::default() }
     }
 
+    /// The same, and those of `user` that have other names.
+    pub(in crate::config) fn over(mut self, user: Self) -> Self {
+        let has = |name: &str, names: &[String]| names.iter().any(|other| other == name);
+        let masked: Vec<String> = self.masked.iter().map(|entry| entry.variable.clone()).collect();
+        self.masked.extend(user.masked.into_iter().filter(|entry| !has(&entry.variable, &masked)));
+        let signing: Vec<String> = self.signing.iter().map(|entry| entry.name.clone()).collect();
+        self.signing.extend(user.signing.into_iter().filter(|entry| !has(&entry.name, &signing)));
+        let logins: Vec<String> = self.logins.iter().map(|entry| entry.kind.name().to_owned()).collect();
+        self.logins.extend(user.logins.into_iter().filter(|entry| !has(entry.kind.name(), &logins)));
+        self
+    }
+
     /// Each variable that the task gets a surrogate in, and where the entry behind it begins.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &Location)> {
         let masked = self.masked.iter().map(|entry| (entry.variable.as_str(), &entry.location));

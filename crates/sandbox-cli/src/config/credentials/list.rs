@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 /// A list that says something.
-#[derive(Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Vec<T>", bound(deserialize = "T: Deserialize<'de>"))]
 pub(super) struct NonEmpty<T>(pub(super) Vec<T>);
 

@@ -15,7 +15,7 @@ use crate::config::Environment;
 use crate::printer::quoted;
 
 /// An entry of `logins`.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     default,

@@ -6,7 +6,6 @@ use sandbox::credentials::SecretValue;
 
 use super::*;
 use crate::config::Environment;
-use crate::config::WorkspaceMode;
 use located_yaml::{Location, Position};
 use sandbox::ByteSize;
 use sandbox::host_path::Resolver;
@@ -51,9 +50,8 @@ agent: codex
     let expected = ConfigFile {
         engine: Some(EngineAddress::unix("/run/podman/podman.sock")),
         prefix: Some("mine".to_owned()),
-        image: None,
-        dockerfile: Some("/project/.sandbox/Dockerfile".into()),
-        context: Some("/project/.sandbox/../context".into()),
+        dockerfile: Some(Spanned::new("/project/.sandbox/Dockerfile".into(), at(4, 13))),
+        context: Some(Spanned::new("/project/.sandbox/../context".into(), at(5, 10))),
         build: Some(BuildFile::Allowlist("/project/.sandbox/policy.yaml".into())),
         agent: Some("codex".parse().unwrap()),
         env: [
@@ -64,13 +62,13 @@ agent: codex
         .map(|(name, value)| (name.to_owned(), value))
         .into(),
         pass_env: [("TERM".to_owned(), at(7, 12)), ("LANG".to_owned(), at(7, 18))].into(),
-        credentials: CredentialsFile::default(),
-        ssh: None,
         network_sandbox: Some(true),
         upstream: UpstreamFile {
             dns: Some("192.0.2.1:53".parse().unwrap()),
             extra_roots: Some(Spanned::new("/project/.sandbox/corporate-ca.pem".into(), at(11, 16))),
-            allow_addresses: vec!["10.20.0.0/16".parse().unwrap(), "192.0.2.7/32".parse().unwrap()],
+            allow_addresses: ["10.20.0.0/16", "192.0.2.7/32"]
+                .map(|network| PrivateNetwork(network.parse().unwrap()))
+                .into(),
         },
         resource_limits: ResourceLimits::default()
             .memory(ByteSize::gib(4))
@@ -79,19 +77,18 @@ agent: codex
             .disk(ByteSize::gib(10))
             .timeout(Duration::from_mins(10)),
         mounts: vec![
-            (Mount::read_only_at("/project/.sandbox/../data", "/data"), at(14, 10)),
-            (Mount::read_write("/abs", "/abs"), at(14, 30)),
+            Spanned::new(Mount::read_only_at("/project/.sandbox/../data", "/data"), at(14, 10)),
+            Spanned::new(Mount::read_write("/abs", "/abs"), at(14, 30)),
         ],
-        services: vec![
+        host_services: vec![
             HostService::tcp("db", ([127, 0, 0, 1], 5432)).unwrap(),
             HostService::unix("mcp", "/project/.sandbox/mcp.sock", 8080).unwrap().http(),
         ],
-        gate: vec![("project".to_owned(), at(22, 8))],
-        workspace: WorkspaceFile {
-            mode: Some(WorkspaceMode::Copy),
-            protect: Some(false),
-            protected_paths: vec!["ci/deploy.sh".to_owned(), ".bazelrc".to_owned()],
-        },
+        gate: vec![Spanned::new("project".to_owned(), at(22, 8))],
+        workspace: Some(WorkspaceMode::Copy),
+        protect_workspace: Some(false),
+        protected_paths: ["ci/deploy.sh", ".bazelrc"].map(|path| ProtectedPath(path.to_owned())).into(),
+        ..ConfigFile::default()
     };
     assert_eq!(file, expected);
 }
@@ -180,7 +177,7 @@ fn more_services_than_any_task_needs_are_refused() {
         let service = |at: u16| format!("  s{at}: {{tcp: '127.0.0.1:{}'}}\n", 1000 + at);
         parse(&format!("services:\n{}", (0..count).map(service).collect::<String>()))
     };
-    assert_eq!(parsed(256).unwrap().services.len(), 256);
+    assert_eq!(parsed(256).unwrap().host_services.len(), 256);
     let error = parsed(5000).unwrap_err();
     assert_eq!(error, "sandbox.yaml:258:3: there are more than 256 services");
 }

@@ -21,7 +21,7 @@ pub(crate) fn config(
     printer: Printer,
 ) -> ExitStatus {
     match command {
-        ConfigCommand::Check(args) => look(args, project(), environment).print(args.output, printer),
+        ConfigCommand::Check(args) => inspect(args, project(), environment).print(args.output, printer),
         ConfigCommand::Schema => {
             // Texts and numbers always have a form in JSON.
             printer.line(serde_json::to_string_pretty(&schema()).unwrap_or_default());
@@ -30,7 +30,7 @@ pub(crate) fn config(
     }
 }
 
-fn look(args: &ConfigCheckArgs, project: Result<Project, Failure>, environment: &Environment) -> Report {
+fn inspect(args: &ConfigCheckArgs, project: Result<Project, Failure>, environment: &Environment) -> Report {
     let project = match project {
         Ok(project) => project,
         Err(failure) => return Report::new(Finding::failures(&failure)),
@@ -107,7 +107,7 @@ mod tests {
         let printer = Printer::new(0, true);
         let project = Project::load_at(root.path(), None, environment, printer);
         let args = ConfigCheckArgs { allowlist: None, output: Output::Text };
-        let report = look(&args, project, environment);
+        let report = inspect(&args, project, environment);
         (report.lines(printer).join("\n"), report.print(Output::Json, printer).code())
     }
 

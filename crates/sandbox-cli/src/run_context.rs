@@ -1,0 +1,349 @@
+//! Everything around one execution: engine, image, proxy, network log, signals, and taking it all down again.
+//!
+//! A command opens a context with its settings, executes in it, and closes it with what that came to.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sandbox::image::ImageRequest;
+use sandbox::{ImageTag, Network, Sandbox, SandboxError, TerminalSize};
+use tokio::sync::Notify;
+
+use crate::control::{ControlSocket, Controlled, Report};
+use crate::credentials::Renewal;
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::git_report::report_recovered_at_start;
+use crate::interrupt::Interrupts;
+use crate::network_log::LogTap;
+use crate::owner::{Owner, RequestedSize};
+use crate::printer::Printer;
+use crate::run_folder::{OUTPUT, RunFolder};
+use crate::run_record::RunRecord;
+use crate::settings::TaskSettings;
+use crate::workspace_copy::{CopyOfRun, Pending, WorkspaceReport};
+
+/// How often a size is given to the engine at most, and the time between two attempts.
+const RESIZES: u32 = 5;
+const BETWEEN_RESIZES: Duration = Duration::from_millis(200);
+
+/// What surrounds one execution. Who opened it closes it, whatever happened in between: only then nothing of it is left on the engine.
+/// `I` is the image: `()` until there is one.
+#[derive(Debug)]
+pub(crate) struct RunContext<'a, I = ImageTag> {
+    pub(crate) settings: &'a TaskSettings,
+    pub(crate) printer: Printer,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) image: I,
+    pub(crate) interrupts: Interrupts,
+    folder: RunFolder,
+    tap: LogTap,
+    copy: Option<CopyOfRun<'a>>,
+}
+
+/// What an execution came to.
+#[derive(Debug)]
+pub(crate) struct Executed<T> {
+    pub(crate) status: ExitStatus,
+    /// Whether the execution came to its end, be that a failure, and not the sandbox to its own.
+    pub(crate) is_over: bool,
+    pub(crate) value: T,
+}
+
+/// What a whole run came to.
+#[derive(Debug)]
+pub(crate) struct Finished<T> {
+    pub(crate) status: ExitStatus,
+    pub(crate) value: T,
+    pub(crate) workspace: WorkspaceReport,
+    /// Where its network log is.
+    pub(crate) folder: PathBuf,
+}
+
+impl<'a> RunContext<'a> {
+    /// Connects to the engine, and prepares image, proxy and copy of the work tree. `Err` within is the end of a run that a signal stopped
+    /// before anything was executed: nothing of it is left.
+    pub(crate) async fn open(
+        settings: &'a TaskSettings,
+        printer: Printer,
+    ) -> Result<Result<Self, ExitStatus>, Failure> {
+        let copy = CopyOfRun::of(settings, printer);
+        let pending = copy.as_ref().map(CopyOfRun::look).transpose()?;
+        let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+        let sandbox = tokio::select! {
+            connected = Sandbox::start(settings.sandbox.clone()) => connected?,
+            interrupt = interrupts.next() => return Ok(Err(ExitStatus::Interrupted(interrupt))),
+        };
+        let folder = RunFolder::create(&settings.logs, sandbox.instance_id())?;
+        let tap = LogTap::start(folder.path(), &settings.copies, &settings.resolver, printer)?;
+        let mut opened = RunContext { settings, printer, sandbox, image: (), interrupts, folder, tap, copy };
+        let ended = match opened.prepare(pending).await {
+            Ok(Ok(image)) => return Ok(Ok(opened.with_image(image))),
+            Ok(Err(status)) => Ok(Executed { status, is_over: false, value: () }),
+            Err(failure) => Err(failure),
+        };
+        Ok(Err(opened.close(ended).await?.status))
+    }
+
+    /// Waits for `execution`, which is `controlled` and runs `program`: its control socket is open and its secrets are renewed until it has
+    /// ended. A signal stops it, or `closed`: the reader of our output is gone. The result is missing only when a second signal came before
+    /// it had stopped; the status says why it was stopped.
+    pub(crate) async fn watch<T>(
+        &mut self,
+        execution: impl Future<Output = T>,
+        controlled: Controlled,
+        program: &str,
+        closed: &Notify,
+    ) -> (Option<T>, Option<ExitStatus>) {
+        let control = self.control(controlled.clone(), program.to_owned());
+        let renewal = self.settings.renewal.as_ref();
+        let _renewing = Renewal::begin(renewal, controlled.clone(), self.printer);
+        let stop = async || controlled.stop().await;
+        let (result, why) = watched(execution, stop, &mut self.interrupts, closed).await;
+        (result, why.or(ControlSocket::end(control).await))
+    }
+
+    /// Opens the control socket of `controlled`, which runs `program`. A run without one goes on, with a warning.
+    fn control(&self, controlled: Controlled, program: String) -> Option<ControlSocket> {
+        let (settings, printer) = (self.settings, self.printer);
+        let report = Report {
+            run: self.sandbox.instance_id().to_owned(),
+            pid: std::process::id(),
+            project: settings.root.display().to_string(),
+            program,
+            shield: None,
+            until_ms: None,
+            policy: match &settings.network {
+                Network::Sandboxed(config) => Some(config.allowlist().clone()),
+                _ => None,
+            },
+            started_ms: now_ms(),
+            screen: None,
+            questions: Vec::new(),
+        };
+        let opened = ControlSocket::open(
+            &settings.sandbox.state_dir,
+            controlled.clone(),
+            report,
+            settings.questions.clone(),
+            printer,
+        );
+        if let Some(owner) = Owner::of_this_process() {
+            if let Err(error) = owner.keep_in(&self.folder().join(OUTPUT)) {
+                printer
+                    .warning(format_args!("what the run writes is not kept for `sandbox attach`: {error}"));
+            }
+            tokio::spawn(serve_screen(
+                owner,
+                controlled,
+                self.sandbox.instance_id().to_owned(),
+                opened.is_ok(),
+            ));
+        }
+        opened
+            .map_err(|failure| {
+                let causes = failure.causes().join(": ");
+                printer.warning(format_args!(
+                    "{failure}: {causes}; `sandbox policy` and `sandbox stop` do not reach it"
+                ));
+            })
+            .ok()
+    }
+}
+
+impl<'a> RunContext<'a, ()> {
+    /// The image, or the signal that came before there was one. What an earlier run left in the copy is settled last.
+    async fn prepare(&mut self, pending: Option<Pending>) -> Result<Result<ImageTag, ExitStatus>, Failure> {
+        let prepared = prepare(&self.sandbox, self.settings, self.folder.path(), self.printer);
+        let image = tokio::select! {
+            image = prepared => image?,
+            interrupt = self.interrupts.next() => return Ok(Err(ExitStatus::Interrupted(interrupt))),
+        };
+        if let (Some(copy), Some(pending)) = (&self.copy, pending) {
+            copy.settle(pending)?;
+        }
+        Ok(Ok(image))
+    }
+
+    fn with_image(self, image: ImageTag) -> RunContext<'a> {
+        let Self { settings, printer, sandbox, image: (), interrupts, folder, tap, copy } = self;
+        RunContext { settings, printer, sandbox, image, interrupts, folder, tap, copy }
+    }
+}
+
+impl<I> RunContext<'_, I> {
+    /// The folder with the network log.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Takes everything down again. Where the run worked on a copy of the work tree, its changes are applied when all of that is gone.
+    pub(crate) async fn close<T>(
+        mut self,
+        ended: Result<Executed<T>, Failure>,
+    ) -> Result<Finished<T>, Failure> {
+        let printer = self.printer;
+        let is_gone = tokio::select! {
+            cleaned = self.sandbox.shutdown() => {
+                if let Err(error) = &cleaned {
+                    printer.warning(format_args!("something is left on the engine, and goes with the next run: {error}"));
+                }
+                cleaned.is_ok()
+            }
+            _ = self.interrupts.next() => {
+                printer.warning("stopped while cleaning up; what is left goes with the next run");
+                false
+            }
+        };
+        self.tap.finish(printer).await;
+        let folder = self.folder.path().to_owned();
+        self.folder.close();
+        let is_over = is_gone && ended.as_ref().is_ok_and(|executed| executed.is_over);
+        let workspace = match &self.copy {
+            Some(copy) => copy.finish(is_over),
+            None => WorkspaceReport::new(self.settings.workspace),
+        };
+        // What was lost says more than a success, and less than a failure.
+        let finished = ended.map(|Executed { status, value, .. }| Finished {
+            status: if workspace.has_failed() && status.code() == 0 {
+                ExitStatus::Infrastructure
+            } else {
+                status
+            },
+            value,
+            workspace,
+            folder: folder.clone(),
+        });
+        // What was never executed has none.
+        if let Some(record) = RunRecord::read(&folder) {
+            let status = finished.as_ref().map_or(ExitStatus::Infrastructure, |finished| finished.status);
+            if let Err(failure) = record.finished(status.code()).write(&folder) {
+                printer.warning(failure);
+            }
+        }
+        finished
+    }
+}
+
+/// All at the same time: none needs another.
+async fn prepare(
+    sandbox: &Sandbox,
+    settings: &TaskSettings,
+    run: &Path,
+    printer: Printer,
+) -> Result<ImageTag, SandboxError> {
+    let shared = async {
+        if settings.has_proxy() {
+            sandbox.prepare().await?;
+        }
+        Ok(())
+    };
+    let image = sandbox.ensure_image(
+        ImageRequest::new(&settings.image).network_log_dir(run).on_line(|line| printer.progress(line)),
+    );
+    let (swept, (), image) = tokio::try_join!(sandbox.sweep_at_start(), shared, image)?;
+    report_recovered_at_start(swept.git, &settings.root, &settings.mounts, printer);
+    if !swept.instances.is_empty() {
+        printer.note(format_args!(
+            "removed {} objects that ended runs had left",
+            swept.containers.len() + swept.networks.len()
+        ));
+    }
+    Ok(image)
+}
+
+/// Reports the start of what is `controlled`, and gives its terminal the size of the one who types.
+async fn serve_screen(owner: &'static Owner, controlled: Controlled, run: String, is_open: bool) {
+    controlled.started().await;
+    if !is_open {
+        // No one could attach to it, and no one would find it.
+        owner.is_refused();
+        controlled.stop().await;
+        return;
+    }
+    owner.is_ready(&run);
+    let mut sizes = owner.screen.sizes();
+    let mut last: Option<u64> = None;
+    while sizes.changed().await.is_ok() {
+        let Some(RequestedSize { by, size }) = *sizes.borrow_and_update() else { continue };
+        if last.is_some_and(|last| last != by) {
+            // A program draws everything again for another size only.
+            let other = TerminalSize { rows: size.rows.saturating_add(1), ..size };
+            resize(&controlled, other).await;
+        }
+        last = Some(by);
+        resize(&controlled, size).await;
+    }
+}
+
+/// Tries it some times: a size that is lost shows until the next one.
+async fn resize(controlled: &Controlled, size: TerminalSize) {
+    for _ in 0..RESIZES {
+        match controlled.resize(size).await {
+            // A program that has just ended needs none.
+            Ok(()) | Err(SandboxError::NotRunning) => return,
+            Err(_) => tokio::time::sleep(BETWEEN_RESIZES).await, // tidy: sleep: the engine reports nothing to wait for
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Waits for `execution`, and calls `stop` on a signal or when `closed` ends: the reader of our output is gone. The result is
+/// missing only when a second signal came before the execution had stopped.
+async fn watched<T>(
+    execution: impl Future<Output = T>,
+    stop: impl AsyncFnOnce() -> bool,
+    interrupts: &mut Interrupts,
+    closed: &Notify,
+) -> (Option<T>, Option<ExitStatus>) {
+    tokio::pin!(execution);
+    let why = tokio::select! {
+        // The execution begins before anything can stop it.
+        biased;
+        result = &mut execution => return (Some(result), None),
+        interrupt = interrupts.next() => ExitStatus::Interrupted(interrupt),
+        () = closed.notified() => ExitStatus::OutputClosed,
+    };
+    if let Some(owner) = Owner::of_this_process() {
+        owner.screen.stop_waiting();
+    }
+    let stopping = async { tokio::join!(&mut execution, stop()) };
+    tokio::select! {
+        (result, _) = stopping => (Some(result), Some(why)),
+        interrupt = interrupts.next() => (None, Some(ExitStatus::Interrupted(interrupt))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_execution_that_ends_is_not_stopped() {
+        let mut interrupts = Interrupts::listen().unwrap();
+        let stop = async || panic!("it was not asked for");
+        let ended = watched(async { 7 }, stop, &mut interrupts, &Notify::new()).await;
+        assert_eq!(ended, (Some(7), None));
+    }
+
+    #[tokio::test]
+    async fn when_its_reader_is_gone_it_is_stopped() {
+        let (closed, stopped) = (Notify::new(), Notify::new());
+        let mut interrupts = Interrupts::listen().unwrap();
+        let execution = async {
+            closed.notify_one();
+            stopped.notified().await;
+            7
+        };
+        let stop = async || {
+            stopped.notify_one();
+            true
+        };
+        let ended = watched(execution, stop, &mut interrupts, &closed).await;
+        assert_eq!(ended, (Some(7), Some(ExitStatus::OutputClosed)));
+    }
+}
