@@ -20,29 +20,29 @@ pub struct FileLock {
 }
 
 impl FileLock {
-    /// Waits for everybody else who holds the lock.
+    /// Waits for all other holders of the lock.
     pub async fn exclusive(path: &Path) -> io::Result<Self> {
         wait(path, File::lock).await
     }
 
-    /// Waits for whoever holds the lock alone.
+    /// Waits for a holder of the exclusive lock.
     pub async fn shared(path: &Path) -> io::Result<Self> {
         wait(path, File::lock_shared).await
     }
 
-    /// Waits for everybody else who holds the lock. Blocks.
+    /// Waits for all other holders of the lock. Blocks.
     pub fn exclusive_blocking(path: &Path) -> io::Result<Self> {
         let file = open(path)?;
         file.lock()?;
         Ok(Self { _file: file })
     }
 
-    /// `None` when another process holds the lock. Blocks on the file system only.
+    /// Returns `None` if another process holds the lock. Blocks on the file system only.
     pub fn try_exclusive(path: &Path) -> io::Result<Option<Self>> {
         Self::try_exclusive_on(open(path)?)
     }
 
-    /// The same, of a file that is open.
+    /// As [`try_exclusive`](Self::try_exclusive), on an open file.
     pub fn try_exclusive_on(file: File) -> io::Result<Option<Self>> {
         match file.try_lock() {
             Ok(()) => Ok(Some(Self { _file: file })),
@@ -52,8 +52,8 @@ impl FileLock {
     }
 }
 
-/// Waits on a thread of its own: the kernel has no event for a free lock, and a thread of tokio would hold up the end of the
-/// program when the caller no longer wants the lock.
+/// Waits on a thread of its own: the kernel has no event for a free lock, and a blocking thread of
+/// tokio would delay the end of the program if the caller no longer wants the lock.
 async fn wait(path: &Path, lock: fn(&File) -> io::Result<()>) -> io::Result<FileLock> {
     let file = open(path)?;
     let (sender, receiver) = oneshot::channel();

@@ -1,11 +1,11 @@
-//! What is done to files by their paths, where a missing file is not an error.
+//! Operations on paths for which a missing file is not an error.
 
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-/// Treats a removal that finds nothing as done.
+/// Treats the removal of a missing file as done.
 ///
 /// # Errors
 ///
@@ -17,20 +17,20 @@ pub fn or_absent(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Makes a folder, and those above it that are missing, with the permissions `mode`.
+/// Creates a folder and its missing parents with the permissions `mode`.
 ///
 /// # Errors
 ///
-/// When the file system refuses.
+/// If the file system refuses.
 pub fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(mode).create(path)
 }
 
-/// Reads a file; `None` when there is none.
+/// Reads a file; `None` if it does not exist.
 ///
 /// # Errors
 ///
-/// When the file system refuses.
+/// If the file system refuses.
 pub fn read_if_present(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

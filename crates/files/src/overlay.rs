@@ -1,4 +1,4 @@
-//! What the kernel's overlay notes about files and folders of its upper layer.
+//! The kernel overlay's attributes of files and folders in its upper layer.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,12 +6,13 @@ use std::os::fd::AsFd;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use rustix::io::Errno;
 
-/// Whether the overlay noted `name` about what is open: `opaque`, `redirect` or `metacopy`. Notes in `trusted.` only the kernel writes; an
-/// engine without root uses `user.`, which a task could write too.
+/// Whether the overlay set the attribute `name` on the open file: `opaque`, `redirect` or
+/// `metacopy`. Only the kernel writes attributes in `trusted.`; an engine without root uses
+/// `user.`, which a task could write too.
 ///
 /// # Errors
 ///
-/// When the notes cannot be read, as of what is open without any right.
+/// If the attributes cannot be read, for example of a file opened without any access right.
 pub fn has_note(open: impl AsFd, name: &str) -> io::Result<bool> {
     let mut value = [0_u8; 4];
     match fgetxattr(open, note(name), &mut value[..]) {
@@ -21,11 +22,11 @@ pub fn has_note(open: impl AsFd, name: &str) -> io::Result<bool> {
     }
 }
 
-/// Notes for the overlay that the open folder hides the one below it.
+/// Marks the open folder as hiding the one below it.
 ///
 /// # Errors
 ///
-/// When the file system takes no such notes.
+/// If the file system does not support such attributes.
 pub fn note_opaque(open: impl AsFd) -> io::Result<()> {
     Ok(fsetxattr(open, note("opaque"), b"y", XattrFlags::empty())?)
 }

@@ -1,4 +1,4 @@
-//! Files that a reader finds whole, as they were before or as they are now, and never half written.
+//! Replaces files atomically: a reader sees the old content or the new one, never a part.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
@@ -9,23 +9,24 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-/// Who else may write the same file at the same time.
+/// Other writers of the same file at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writers {
-    /// No other writer: the caller holds a lock. What a writer that was killed left behind is removed.
+    /// No other writer: the caller holds a lock. The temporary file of a killed writer is removed.
     One,
-    /// Other processes. Each writes a file of its own first; the last one wins.
+    /// Other processes. Each first writes a temporary file of its own; the last one wins.
     Many,
 }
 
-/// How a file is replaced.
+/// The way in which a file is replaced.
 #[derive(Debug, Clone, Copy)]
 pub struct Replacement {
-    /// Its permissions, whatever the umask is.
+    /// Its permissions, regardless of the umask.
     pub mode: u32,
-    /// Whether it is on the disk before it has its name, so that it survives a loss of power.
+    /// Whether it is flushed to the disk before it gets its name, so that it survives a loss of
+    /// power.
     pub is_durable: bool,
-    /// Who else may write it.
+    /// Other writers of the file.
     pub writers: Writers,
 }
 
@@ -36,23 +37,24 @@ impl Replacement {
         Self { mode: 0o600, is_durable: false, writers: Writers::One }
     }
 
-    /// A file with the permissions `mode` whose name follows from its content: every process writes the same.
+    /// A file with the permissions `mode` whose name is derived from its content: every process
+    /// writes the same.
     #[must_use]
     pub fn shared(mode: u32) -> Self {
         Self { mode, is_durable: false, writers: Writers::Many }
     }
 
-    /// The same, on the disk before this returns.
+    /// Flushes the file to the disk before the call returns.
     #[must_use]
     pub fn durable(self) -> Self {
         Self { is_durable: true, ..self }
     }
 
-    /// Puts a file with these bytes in the place of `path`. Blocks.
+    /// Replaces `path` with a file of these bytes. Blocks.
     ///
     /// # Errors
     ///
-    /// When the file system refuses; what was there before is then as it was.
+    /// If the file system refuses; the former file is then unchanged.
     pub fn write(self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
         else {
@@ -61,7 +63,8 @@ impl Replacement {
         self.write_in(File::open(folder)?, name, bytes).map(drop)
     }
 
-    /// Puts a file with these bytes in the place of `name` in an open folder, and returns it, open for writing at its end. Blocks.
+    /// Replaces `name` in an open folder with a file of these bytes, and returns it, open for
+    /// writing at its end. Blocks.
     ///
     /// # Errors
     ///
@@ -70,7 +73,7 @@ impl Replacement {
         self.fill_in(folder, name, |file| file.write_all(bytes))
     }
 
-    /// The same for a file that `write` fills.
+    /// As [`write_in`](Self::write_in), with a file that `write` fills.
     ///
     /// # Errors
     ///
@@ -93,7 +96,7 @@ impl Replacement {
             .and_then(|()| if self.is_durable { file.sync_all() } else { Ok(()) })
             .and_then(|()| Ok(renameat(&folder, new.as_str(), &folder, name)?));
         if let Err(error) = written {
-            // On a full disk, half of a file would be in everybody's way.
+            // On a full disk, a partial file would waste space.
             let _ = remove_in(&folder, &new);
             return Err(error);
         }
@@ -104,11 +107,11 @@ impl Replacement {
     }
 }
 
-/// Removes a file from an open folder; a file that is not there is no error.
+/// Removes a file from an open folder; a missing file is not an error.
 ///
 /// # Errors
 ///
-/// When the file system refuses.
+/// If the file system refuses.
 pub fn remove_in(folder: impl AsFd, name: &str) -> io::Result<()> {
     match unlinkat(folder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_with_its_mode_and_nothing_is_left_over() {
+    fn file_is_replaced_with_its_mode_and_no_temporary_file_is_left() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         for (replacement, text) in [
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_place_of_either_name_is_replaced_and_not_followed() {
+    fn link_at_either_name_is_replaced_and_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("victim"), "untouched").unwrap();
@@ -164,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_replacement_leaves_what_was_there_and_no_other() {
+    fn failed_replacement_leaves_the_former_file_only() {
         let folder = tempfile::tempdir().unwrap();
         // A folder cannot be replaced by a file, so the rename fails.
         fs::create_dir(folder.path().join("a")).unwrap();

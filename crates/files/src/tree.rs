@@ -1,5 +1,5 @@
-//! A folder of the host whose content an attacker may have written: nothing that is opened through it follows a symbolic link
-//! or leaves it.
+//! A host folder whose content an attacker may have written: no access through it follows a
+//! symbolic link or leaves it.
 #![expect(
     clippy::missing_errors_doc,
     reason = "each fails where the kernel refuses, and where a link would have to be followed"
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use crate::host_path::Identity;
 
-/// Bytes of a folder's names that the kernel is asked for at once: all of them, in most folders.
+/// Bytes of names requested from the kernel at once: enough for all of most folders.
 const LISTED_AT_ONCE: usize = 32 << 10;
 
 /// An open folder.
@@ -29,7 +29,7 @@ pub struct Tree {
     path: PathBuf,
 }
 
-/// What something is. What is neither file, folder nor link (devices, sockets, pipes) is `Special`.
+/// The kind of an entry. Devices, sockets and pipes are `Special`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -42,40 +42,42 @@ pub enum Kind {
     Special,
 }
 
-/// Something in a folder, as it is now.
+/// An entry of a folder, in its present state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// File, folder or link.
+    /// Its kind.
     pub kind: Kind,
-    /// Whether it is still the same.
+    /// Identifies its version.
     pub stamp: InodeStamp,
-    /// Permissions, with set-user-id and the like.
+    /// Permissions, including set-user-id and the like.
     pub mode: u32,
     /// Its owner.
     pub uid: u32,
-    /// The group of its owner.
+    /// Its group.
     pub gid: u32,
-    /// How many names it has.
+    /// The number of its names.
     pub links: u32,
     /// Bytes of its content.
     pub size: u64,
-    /// Bytes that it has on the disk: less than its size where it has holes.
+    /// Bytes that it occupies on the disk: fewer than its size if it has holes.
     pub stored: u64,
-    /// When its content changed last: seconds and nanoseconds since 1970. Whoever may write it can set this.
+    /// The time of the last change of its content: seconds and nanoseconds since 1970. Anyone who
+    /// may write the file can set this.
     pub modified: (i64, u32),
-    /// A character device with the number 0, which is how an overlay marks what was removed.
+    /// Whether it is a character device with the number 0, which marks a removed entry in an
+    /// overlay.
     pub is_whiteout: bool,
     /// A Unix socket.
     pub is_socket: bool,
 }
 
-/// The entries of a folder, which is open.
+/// The entries of an open folder.
 #[derive(Debug)]
 pub struct Listing {
     folder: OwnedFd,
-    /// What the folder is.
+    /// The folder itself.
     pub facts: Facts,
-    /// In the order of names.
+    /// Sorted by name.
     pub entries: Vec<(OsString, Kind)>,
 }
 
@@ -84,36 +86,36 @@ pub struct Listing {
 pub struct InodeStamp {
     /// Major and minor number.
     pub device: (u32, u32),
-    /// The number on the device.
+    /// The inode number.
     pub inode: u64,
     /// Seconds and nanoseconds since 1970.
     pub changed: (i64, u32),
 }
 
 impl Tree {
-    /// Opens the folder at `path`, whose own links are followed.
+    /// Opens the folder at `path`; links in this path are followed.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self { root: openat(CWD, path, flags, Mode::empty())?, path: path.to_owned() })
     }
 
-    /// The folder `relative` as a tree of its own.
+    /// The folder `relative` as a separate tree.
     pub fn inner(&self, relative: &Path) -> io::Result<Self> {
         Ok(Self { root: self.folder(relative)?, path: self.path.join(relative) })
     }
 
-    /// What it is, whatever it is called.
+    /// Its identity, independent of its name.
     pub fn identity(&self) -> io::Result<Identity> {
         Identity::of(&self.root)
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path by which this process alone reaches it, wherever somebody moves it meanwhile.
+    /// A path by which only this process reaches it, even if someone moves it meanwhile.
     #[must_use]
     pub fn reached(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.root.as_raw_fd()))
@@ -124,7 +126,7 @@ impl Tree {
         self.beneath(relative, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// The folder that `relative` lies in, and its name there.
+    /// The parent folder of `relative`, and its name there.
     pub fn parent<'a>(&self, relative: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
         let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         Ok((self.folder(relative.parent().unwrap_or(Path::new("")))?, name))
@@ -141,12 +143,12 @@ impl Tree {
         }
     }
 
-    /// Whatever `relative` is, open without any right but to exist.
+    /// Opens any entry `relative` without any access right.
     pub fn held(&self, relative: &Path) -> io::Result<OwnedFd> {
         self.beneath(relative, OFlags::PATH)
     }
 
-    /// What `relative` is; `None` when there is no such thing.
+    /// The facts about `relative`; `None` if it does not exist.
     pub fn facts(&self, relative: &Path) -> io::Result<Option<Facts>> {
         let found = self.parent(relative).and_then(|(folder, name)| {
             let what = StatxFlags::BASIC_STATS;
@@ -159,25 +161,27 @@ impl Tree {
         }
     }
 
-    /// What the folder `relative` holds, in the order of names.
+    /// The entries of the folder `relative`, sorted by name.
     pub fn list(&self, relative: &Path) -> io::Result<Vec<(OsString, Kind)>> {
         entries(&self.folder(relative)?, usize::MAX)
     }
 
-    /// The same where that are no more than `most` names; [`FileTooLarge`](io::ErrorKind::FileTooLarge) where they are more.
+    /// As [`list`](Self::list), for at most `most` names;
+    /// [`FileTooLarge`](io::ErrorKind::FileTooLarge) if there are more.
     pub fn list_at_most(&self, relative: &Path, most: usize) -> io::Result<Vec<(OsString, Kind)>> {
         entries(&self.folder(relative)?, most)
     }
 
-    /// The folder `relative` with what it holds. Fails where what is in it cannot be opened: of such a folder only names are known.
+    /// The folder `relative` with its entries. Fails if its entries cannot be opened: only their
+    /// names are known then.
     pub fn listing(&self, relative: &Path) -> io::Result<Listing> {
         let folder = self.folder(relative)?;
-        // Through its own entry, so that a folder is refused in which nothing can be opened.
+        // Uses its own entry, so that a folder whose entries cannot be opened is refused.
         let facts = Facts::from(&statx(&folder, ".", AtFlags::empty(), StatxFlags::BASIC_STATS)?);
         Ok(Listing { entries: entries(&folder, usize::MAX)?, folder, facts })
     }
 
-    /// Where the link `relative` leads.
+    /// The target of the link `relative`.
     pub fn target(&self, relative: &Path) -> io::Result<PathBuf> {
         use std::os::unix::ffi::OsStringExt as _;
         let (folder, name) = self.parent(relative)?;
@@ -185,7 +189,8 @@ impl Tree {
         Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
-    /// What the folder `relative` holds, in the order of names, with what each is. An entry that goes meanwhile fails.
+    /// The entries of the folder `relative` with their facts, sorted by name. Fails if an entry is
+    /// removed meanwhile.
     pub fn list_facts(&self, relative: &Path) -> io::Result<Vec<(OsString, Facts)>> {
         let folder = self.folder(relative)?;
         let entries = self.list(relative)?.into_iter().map(|(name, _)| {
@@ -196,7 +201,8 @@ impl Tree {
         entries.collect()
     }
 
-    /// Whether what is in the folder `relative` can be opened by those who know its name: that needs another right than a list of it.
+    /// Whether entries of the folder `relative` can be opened by name: that needs another
+    /// permission than listing it.
     pub fn can_be_entered(&self, relative: &Path) -> io::Result<bool> {
         let entered = self
             .held(relative)
@@ -208,18 +214,21 @@ impl Tree {
         }
     }
 
-    /// Adds `bits` to the permissions of `relative`, which must be no link. Fails where another user owns it.
+    /// Adds `bits` to the permissions of `relative`, which must not be a link. Fails if another
+    /// user owns it.
     pub fn grant(&self, relative: &Path, bits: u32) -> io::Result<()> {
         self.change_mode(relative, |mode| mode | bits)
     }
 
-    /// Takes `bits` from the permissions of `relative`, which must be no link. Fails where another user owns it.
+    /// Removes `bits` from the permissions of `relative`, which must not be a link. Fails if
+    /// another user owns it.
     pub fn revoke(&self, relative: &Path, bits: u32) -> io::Result<()> {
         self.change_mode(relative, |mode| mode & !bits)
     }
 
-    /// Makes the folder `relative`, and those above it, where there are none: with the permissions, and for root with the owners, that
-    /// `like` has them with. Their owner can write in them. Fails where `like` has no such folder.
+    /// Creates the missing folder `relative` and its parents, with the permissions, and for root
+    /// with the owners, that they have in `like`. Their owner can write in them. Fails if `like`
+    /// has no such folder.
     pub fn make_folders(&self, relative: &Path, like: &Self) -> io::Result<()> {
         let mut missing = Vec::new();
         for folder in relative.ancestors().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -233,14 +242,15 @@ impl Tree {
             let facts = facts.ok_or(io::ErrorKind::NotFound)?;
             let (parent, name) = self.parent(folder)?;
             mkdirat(&parent, name, Mode::from_raw_mode(0o700))?;
-            // Without a right for its owner, nothing could be put into it.
+            // Without permissions for its owner, nothing could be put into it.
             own(self.folder(folder)?, &Facts { mode: facts.mode | 0o700, ..facts })?;
         }
         Ok(())
     }
 
-    /// Makes the file `relative`, which must not be there, with what `from` has at the same path, and as [`make_folders`](Self::make_folders)
-    /// with its permissions and owner. Returns its size; of more bytes than `most` it copies none, and fails.
+    /// Creates the file `relative`, which must not exist, with `from`'s content at the same path,
+    /// and like [`make_folders`](Self::make_folders) with its permissions and owner. Returns its
+    /// size; fails without copying if that exceeds `most` bytes.
     pub fn copy_file(&self, relative: &Path, from: &Self, most: u64) -> io::Result<u64> {
         let mut source = from.file(relative)?;
         let facts = Facts::of(&source)?;
@@ -251,7 +261,8 @@ impl Tree {
         io::copy(&mut io::Read::take(&mut source, facts.size), &mut made)
     }
 
-    /// Makes the empty file `relative`, which must not be there, with the permissions, and for root with the owner, of `facts`.
+    /// Creates the empty file `relative`, which must not exist, with the permissions, and for root
+    /// with the owner, of `facts`.
     pub fn create_file(&self, relative: &Path, facts: &Facts) -> io::Result<File> {
         let (parent, name) = self.parent(relative)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -260,7 +271,8 @@ impl Tree {
         Ok(File::from(made))
     }
 
-    /// Makes what hides `relative` of the layer below, in the upper layer of an overlay.
+    /// Creates the entry that hides `relative` of the lower layer, in the upper layer of an
+    /// overlay.
     pub fn hide(&self, relative: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(relative)?;
         Ok(mknodat(&parent, name, FileType::CharacterDevice, Mode::empty(), 0)?)
@@ -280,7 +292,8 @@ impl Tree {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let mode = Mode::from_raw_mode(change(found.mode));
-        // What is open without any right has permissions under this name alone.
+        // The permissions of a descriptor without access rights can only be changed through this
+        // path.
         let name = format!("/proc/self/fd/{}", what.as_raw_fd());
         Ok(chmodat(CWD, name, mode, AtFlags::empty())?)
     }
@@ -289,7 +302,7 @@ impl Tree {
         let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        // The kernel gives up with EAGAIN when something is renamed on the way.
+        // The kernel gives up with EAGAIN if an entry on the way is renamed meanwhile.
         for _ in 0..16 {
             match openat2(&self.root, relative, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN) => {}
@@ -300,7 +313,7 @@ impl Tree {
     }
 }
 
-/// Gives what is open the permissions, and as root the owner, of `facts`.
+/// Sets the permissions, and for root the owner, of an open entry to those of `facts`.
 fn own(made: impl AsFd, facts: &Facts) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         fchown(&made, Some(Uid::from_raw(facts.uid)), Some(Gid::from_raw(facts.gid)))?;
@@ -308,7 +321,7 @@ fn own(made: impl AsFd, facts: &Facts) -> io::Result<()> {
     Ok(fchmod(&made, Mode::from_raw_mode(facts.mode & 0o7777))?)
 }
 
-/// What an open folder that was not read before holds, in the order of names: no more than `most`.
+/// The entries of an open folder that has not been read yet, sorted by name: at most `most`.
 fn entries(folder: &OwnedFd, most: usize) -> io::Result<Vec<(OsString, Kind)>> {
     use std::os::unix::ffi::OsStrExt as _;
     let mut entries = Vec::new();
@@ -327,7 +340,7 @@ fn entries(folder: &OwnedFd, most: usize) -> io::Result<Vec<(OsString, Kind)>> {
             ));
         }
         let kind = match entry.file_type() {
-            // Some file systems do not report it in the list.
+            // Some file systems do not report the kind in the list.
             FileType::Unknown => {
                 let what = StatxFlags::BASIC_STATS;
                 Facts::from(&statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, what)?).kind
@@ -341,7 +354,7 @@ fn entries(folder: &OwnedFd, most: usize) -> io::Result<Vec<(OsString, Kind)>> {
 }
 
 impl Listing {
-    /// What `name` in it is; `None` when there is no such thing.
+    /// The facts about its entry `name`; `None` if it does not exist.
     pub fn facts_of(&self, name: &OsStr) -> io::Result<Option<Facts>> {
         match statx(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
             Ok(found) => Ok(Some(Facts::from(&found))),
@@ -351,7 +364,7 @@ impl Listing {
     }
 }
 
-/// Whether nothing is there, a link on the way to it included.
+/// Whether the path does not exist, or leads through a link.
 #[must_use]
 pub fn is_absence(error: &io::Error) -> bool {
     let known = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP];
@@ -359,13 +372,13 @@ pub fn is_absence(error: &io::Error) -> bool {
 }
 
 impl Facts {
-    /// Of what is open, in whatever mode.
+    /// The stamp of an open file, in any mode.
     pub fn of(open: impl AsFd) -> io::Result<Self> {
         let found = statx(open, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
         Ok(Self::from(&found))
     }
 
-    /// Whether both are one and the same, maybe under two names.
+    /// Whether both are the same file, possibly under two names.
     #[must_use]
     pub fn is_same_file(&self, other: &Self) -> bool {
         (self.stamp.device, self.stamp.inode) == (other.stamp.device, other.stamp.inode)
@@ -434,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_with_too_many_names_is_refused() {
+    fn folder_with_too_many_names_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["a", "b", "c"] {
             fs::write(folder.path().join(name), "").unwrap();
@@ -446,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn permissions_are_added_to_what_is_there_and_to_nothing_that_a_link_names() {
+    fn permissions_are_changed_on_entries_and_not_through_links() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let tree = Tree::open(folder.path()).unwrap();
@@ -469,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_changes_with_the_content_and_with_the_file() {
+    fn stamp_changes_with_the_content_and_with_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let tree = Tree::open(folder.path()).unwrap();
         let path = folder.path().join("f");

@@ -16,16 +16,16 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use crate::GateError;
 use crate::git::{self, Limits};
 
-/// Bytes of the head of an answer at most.
+/// The maximum size in bytes of an answer's head.
 const HEAD: u64 = 16 * 1024;
 const PIECE: usize = 64 * 1024;
 
 pub(crate) const RECEIVE_PACK: &str = "git-receive-pack";
 
-/// What the answer is made of.
+/// The body of an answer.
 pub(crate) type Body = Channel<Bytes, std::io::Error>;
 
-/// A request of git's smart HTTP that is known to be one.
+/// A validated request of git's smart HTTP.
 pub(crate) struct Call<'a> {
     /// The repository's folder.
     pub(crate) repository: &'a Path,
@@ -35,7 +35,7 @@ pub(crate) struct Call<'a> {
     pub(crate) head: &'a Parts,
 }
 
-/// git at work on a request.
+/// A git process that handles a request.
 pub(crate) struct Running {
     child: Child,
     stdin: ChildStdin,
@@ -62,7 +62,7 @@ impl Call<'_> {
             .env("GIT_HTTP_EXPORT_ALL", "1")
             .env("REQUEST_METHOD", self.head.method.as_str())
             .env("QUERY_STRING", self.query)
-            // Without a user it takes no pushes.
+            // Without a user, git refuses pushes.
             .env("REMOTE_USER", "sandbox");
         for (header, variable) in [
             ("content-type", "CONTENT_TYPE"),
@@ -84,11 +84,12 @@ impl Call<'_> {
 }
 
 impl Running {
-    /// Gives git the body, of which `first` was read already, and returns the answer when its head has come. `ended` is awaited when
-    /// git has ended, before the answer does.
+    /// Passes the body to git, of which `first` was read already, and returns the answer when its
+    /// head has arrived. `ended` is awaited when git has ended, before the answer ends.
     ///
-    /// A body that breaks off is one that ends, which git takes for an incomplete request. Where `to_the_end` is set, git goes on when the
-    /// client is gone: what it was given whole, it does.
+    /// A body that breaks off ends, which git treats as an incomplete request. If `to_the_end` is
+    /// set, git continues after the client has disconnected: it completes every request that it
+    /// received in full.
     pub(crate) async fn answer<F: Future<Output = ()> + Send + 'static>(
         self,
         first: Vec<u8>,
@@ -107,10 +108,10 @@ impl Running {
         };
         tokio::spawn(async move {
             let gone = !pass(&mut stdout, &mut sender, to_the_end).await;
-            // With the pipe git's own children end, which a signal to git would not reach.
+            // Closing the pipe also ends git's children, which a signal to git would not reach.
             drop(stdout);
             let status = child.wait().await;
-            // Only the last of them ends this.
+            // Only the last process closes stderr.
             let messages = messages.await.unwrap_or_default();
             ended.await;
             report(status, gone, &messages);
@@ -120,7 +121,8 @@ impl Running {
     }
 }
 
-/// Whether everything that git said was passed on, or thrown away `to_the_end`.
+/// Passes git's output on; with `to_the_end`, discards it after the client has gone. Returns
+/// whether all of it was handled.
 async fn pass(
     stdout: &mut BufReader<ChildStdout>,
     sender: &mut Sender<Bytes, std::io::Error>,
@@ -141,7 +143,7 @@ async fn pass(
 }
 
 async fn feed(mut stdin: ChildStdin, first: Vec<u8>, mut body: Incoming) {
-    // git may answer before it has read everything; what it does not want is not read.
+    // Git may answer before it has read everything; it leaves the rest unread.
     if stdin.write_all(&first).await.is_err() {
         return;
     }
@@ -157,11 +159,11 @@ async fn feed(mut stdin: ChildStdin, first: Vec<u8>, mut body: Incoming) {
 fn report(status: std::io::Result<ExitStatus>, gone: bool, messages: &[u8]) {
     let failed = !status.is_ok_and(|status| status.success());
     if failed && !gone {
-        tracing::warn!(messages = git::shown(messages), "git could not answer a request");
+        tracing::warn!(messages = git::shown(messages), "git failed to answer a request");
     }
 }
 
-/// The head of what a CGI program prints: lines of headers, then an empty one.
+/// The head of a CGI program's output: header lines, then an empty one.
 async fn read_head(stdout: &mut BufReader<ChildStdout>) -> Option<hyper::http::response::Builder> {
     let mut head = Response::builder();
     let mut limited = stdout.take(HEAD);

@@ -1,65 +1,65 @@
-//! What can go wrong with repositories.
+//! Errors about repositories.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a repository could not be made, served or brought up to date.
+/// A repository could not be created, served or synchronized.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GateError {
-    /// The name is not one that a repository can have.
+    /// The name is not valid for a repository.
     #[error(
-        "`{}` is not the name of a repository: 1 to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit, without `.git`",
+        "`{}` is not a valid repository name: expected 1 to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit, without `.git`",
         name.escape_debug()
     )]
     InvalidName {
-        /// Its beginning.
+        /// The beginning of the name.
         name: String,
     },
     /// The upstream is not an address to fetch from.
-    #[error("cannot fetch from `{}`: {problem}", upstream.escape_debug())]
+    #[error("failed to fetch from `{}`: {problem}", upstream.escape_debug())]
     InvalidUpstream {
-        /// The address, without what could be a password.
+        /// The address, without a possible password.
         upstream: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
-    /// There is no such repository.
-    #[error("there is no repository `{name}`; make it with `sandbox gate init {name}`")]
+    /// The repository does not exist.
+    #[error("there is no repository `{name}`; create it with `sandbox gate init {name}`")]
     NoRepository {
         /// Its name.
         name: String,
     },
-    /// The repository is there, and has another upstream.
-    #[error("`{name}` is there already, with {}", there.as_deref().map_or("no upstream".to_owned(), |url| format!("the upstream {url}")))]
+    /// The repository exists with another upstream.
+    #[error("`{name}` already exists, with {}", there.as_deref().map_or("no upstream".to_owned(), |url| format!("the upstream {url}")))]
     OtherUpstream {
         /// Its name.
         name: String,
         /// Its upstream.
         there: Option<String>,
     },
-    /// The repository has nothing to be brought up to date with.
+    /// The repository has no upstream to synchronize with.
     #[error("`{name}` has no upstream")]
     NoUpstream {
         /// Its name.
         name: String,
     },
     /// git failed.
-    #[error("git could not {operation}: {message}")]
+    #[error("git failed to {operation}: {message}")]
     Git {
-        /// What it should do.
+        /// The failed operation.
         operation: &'static str,
-        /// What it printed, without control characters.
+        /// Git's message, without control characters.
         message: String,
     },
     /// The file system refused, or git could not be started.
     #[error("failed to {operation} `{}`", path.display())]
     Files {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
-        /// With what.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! The program git, of the host.
+//! Runs the host's git.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -13,7 +13,8 @@ use crate::GateError;
 const MESSAGES: u64 = 16 * 1024;
 const SHOWN: usize = 2000;
 
-/// What a git process may hold in memory, in bytes, and compute, in seconds: a client may have made what it reads.
+/// A git process's limits of memory, in bytes, and processor time, in seconds: a client may have
+/// created its input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     memory: u64,
@@ -21,13 +22,14 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// For a push, whose objects git holds whole but for large files.
+    /// For a push: git holds its objects in memory, except for large files.
     pub(crate) const PUSH: Self = Self { memory: 512 << 20, processor: 600 };
-    /// For all else: git counts the objects of the whole repository for a clone.
+    /// For everything else: git counts the objects of the whole repository for a clone.
     pub(crate) const READ: Self = Self { memory: 2 << 30, processor: 3600 };
 }
 
-/// Holds for every git that works on a repository of ours, whatever the user's configuration says.
+/// Settings of every git process on one of our repositories, which override the user's
+/// configuration.
 const ALWAYS: [&str; 5] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -37,25 +39,25 @@ const ALWAYS: [&str; 5] = [
     "protocol.ext.allow=never",
 ];
 
-/// What a repository is served with besides.
+/// Further settings for serving a repository.
 const SERVED: [&str; 10] = [
-    // Larger files pass through git instead of being held.
+    // Larger files are streamed instead of being held in memory.
     "core.bigFileThreshold=16m",
     "core.packedGitLimit=256m",
     "pack.threads=1",
     "pack.windowMemory=128m",
     "receive.autogc=false",
-    // The allowlist decides what is deleted, the default branch too.
+    // The allowlist decides about deletions, including that of the default branch.
     "receive.denyDeleteCurrent=ignore",
-    // What programs of the host could fall for does not get in.
+    // Keeps out objects that could harm host programs.
     "receive.fsckObjects=true",
     "receive.maxInputSize=2g",
-    // Ours: backups, and what is known of the upstream.
+    // Our own refs: backups, and the state of the upstream.
     "transfer.hideRefs=refs/sandbox",
     "uploadpack.allowFilter=true",
 ];
 
-/// Variables that lead git to another repository than the one it is given.
+/// Variables that redirect git to another repository than the given one.
 const LOCAL: [&str; 12] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -71,7 +73,7 @@ const LOCAL: [&str; 12] = [
     "GIT_WORK_TREE",
 ];
 
-/// git with nothing of the user's: neither configuration nor variables.
+/// Git without the user's configuration and variables.
 pub(crate) fn clean() -> Command {
     let mut git = base();
     git.env_clear();
@@ -80,19 +82,19 @@ pub(crate) fn clean() -> Command {
     }
     git.env("HOME", "/nonexistent").env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
     git.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0").env("GIT_NO_REPLACE_OBJECTS", "1");
-    // It was made by this user, or is not found.
+    // The repository was created by this user, or is not found.
     git.args(["-c", "safe.directory=*"]);
     git
 }
 
-/// The same, on the bare repository at `path`.
+/// As [`clean`], on the bare repository at `path`.
 pub(crate) fn clean_in(path: &Path) -> Command {
     let mut git = clean();
     git.arg("--git-dir").arg(path);
     git
 }
 
-/// The same, to be a server.
+/// As [`clean`], with the settings of a server.
 pub(crate) fn server() -> Command {
     let mut git = clean();
     for setting in SERVED {
@@ -111,13 +113,13 @@ pub(crate) fn of_user_in(path: &Path) -> Command {
     git
 }
 
-#[expect(clippy::disallowed_methods, reason = "git is what this crate is about; no engine is involved")]
+#[expect(clippy::disallowed_methods, reason = "this crate runs git; no engine is involved")]
 fn base() -> Command {
     let mut git = Command::new("git");
     for setting in ALWAYS {
         git.args(["-c", setting]);
     }
-    // Not where the caller happens to be: git would read the configuration of a repository there.
+    // In the caller's folder, git might read the configuration of a repository.
     git.current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -126,12 +128,12 @@ fn base() -> Command {
     git
 }
 
-/// What git prints.
+/// Git's output.
 pub(crate) async fn read(git: Command, operation: &'static str) -> Result<Vec<u8>, GateError> {
     write(git, operation, &[]).await
 }
 
-/// The same, of a git that reads `input`.
+/// The output of a git that reads `input`.
 pub(crate) async fn write(
     mut git: Command,
     operation: &'static str,
@@ -143,7 +145,7 @@ pub(crate) async fn write(
     printed(start(&mut git, Limits::READ)?, operation, input).await
 }
 
-/// The same, of a git that talks to whom the user chose: without limits.
+/// The output of a git that talks to a server of the user's choice: without limits.
 pub(crate) async fn read_of_user(mut git: Command, operation: &'static str) -> Result<Vec<u8>, GateError> {
     printed(git.spawn().map_err(start_error)?, operation, &[]).await
 }
@@ -154,12 +156,12 @@ async fn printed(child: Child, operation: &'static str, input: &[u8]) -> Result<
         return Err(failed(operation, &output.stderr));
     }
     if !output.stderr.is_empty() {
-        tracing::warn!(operation, messages = shown(&output.stderr), "git had something to say");
+        tracing::warn!(operation, messages = shown(&output.stderr), "git printed messages");
     }
     Ok(output.stdout)
 }
 
-/// Whether git says yes: it exits with 0, not with 1.
+/// Git's answer to a yes-or-no question: exit code 0 or 1.
 pub(crate) async fn ask(mut git: Command, operation: &'static str) -> Result<bool, GateError> {
     let output = run(start(&mut git, Limits::READ)?, operation, &[]).await?;
     match output.status.code() {
@@ -169,7 +171,8 @@ pub(crate) async fn ask(mut git: Command, operation: &'static str) -> Result<boo
     }
 }
 
-/// Starts git within `limits`, which hold for the programs that it starts, too. What a client sends reaches it later, through its input.
+/// Starts git within `limits`, which its child processes inherit. A client's data reaches it later,
+/// through its input.
 pub(crate) fn start(git: &mut Command, limits: Limits) -> Result<Child, GateError> {
     let child = git.spawn().map_err(start_error)?;
     let Some(pid) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) else {
@@ -178,7 +181,7 @@ pub(crate) fn start(git: &mut Command, limits: Limits) -> Result<Child, GateErro
     let Limits { memory, processor } = limits;
     for (resource, most) in [(Resource::Data, memory), (Resource::Cpu, processor), (Resource::Core, 0)] {
         match prlimit(Some(pid), resource, Rlimit { current: Some(most), maximum: Some(most) }) {
-            // It has ended.
+            // The process has ended.
             Ok(_) | Err(rustix::io::Errno::SRCH) => {}
             Err(error) => return Err(start_error(error.into())),
         }
@@ -194,7 +197,7 @@ async fn run(mut child: Child, operation: &'static str, input: &[u8]) -> Result<
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let feed = async {
         if let Some(mut stdin) = stdin {
-            // One that reads no further says why, and that is the error.
+            // A git that stops reading reports the reason, which becomes the error.
             let _ = stdin.write_all(input).await;
         }
     };
@@ -209,7 +212,7 @@ async fn run(mut child: Child, operation: &'static str, input: &[u8]) -> Result<
     Ok(Output { stderr: messages, ..output })
 }
 
-/// The beginning of what git prints on the side; the rest is thrown away.
+/// The beginning of git's messages on stderr; the rest is discarded.
 pub(crate) async fn read_messages(mut stderr: ChildStderr) -> Vec<u8> {
     let mut messages = Vec::new();
     if (&mut stderr).take(MESSAGES).read_to_end(&mut messages).await.is_ok() {
@@ -222,7 +225,7 @@ fn failed(operation: &'static str, stderr: &[u8]) -> GateError {
     GateError::Git { operation, message: shown(stderr) }
 }
 
-/// What git printed, for an error or a log: remote servers have a word in it.
+/// Git's messages, for an error or a log: remote servers can contribute to them.
 pub(crate) fn shown(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr.get(..SHOWN).unwrap_or(stderr));
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -235,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_says_moves_no_cursor() {
+    fn message_of_a_server_does_not_move_the_cursor() {
         assert_eq!(
             shown(b"fatal: no\n\n  \x1b[2Jremote: x\xff\r\n"),
             "fatal: no; \u{fffd}[2Jremote: x\u{fffd}"
@@ -244,16 +247,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_of_the_users_reaches_it() {
+    async fn user_configuration_does_not_reach_served_git() {
         let mut git = clean();
         git.args(["config", "--list", "--show-origin"]);
         let settings = String::from_utf8(read(git, "list settings").await.unwrap()).unwrap();
         assert!(settings.lines().all(|line| line.starts_with("command line:")), "{settings}");
         let mut unknown = clean();
         unknown.arg("no-such-command");
-        let error = read(unknown, "do what it cannot").await.unwrap_err().to_string();
+        let error = read(unknown, "run an unknown command").await.unwrap_err().to_string();
         assert!(
-            error.starts_with("git could not do what it cannot: ") && error.contains("no-such-command"),
+            error.starts_with("git failed to run an unknown command: ") && error.contains("no-such-command"),
             "{error}"
         );
     }

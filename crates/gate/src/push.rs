@@ -1,7 +1,8 @@
-//! What a push removes is kept: a ref of ours stays at it.
+//! Keeps the values that a push removes, with refs of our own.
 //!
-//! A backup is made before git sees the push, and removed again if the push turns out to have lost nothing. So none is missing where this
-//! process ends in between, and where two clients push at once: each push has backups of its own.
+//! A backup is created before git sees the push, and removed again if the push turns out to have
+//! lost nothing. So none is missing if this process ends in between, or if two clients push at
+//! once: each push has its own backups.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use time::OffsetDateTime;
 use crate::GateError;
 use crate::refs::{self, Transaction, backup_of};
 
-/// Backups of one push that are looked at again; more than that stay as they are.
+/// Backups of one push that are checked again; further ones are kept.
 const COMPARED: usize = 64;
 
 /// The backups of a push.
@@ -29,8 +30,9 @@ struct Backup {
 }
 
 impl Backups {
-    /// Backs up what `updates` could remove. `None`, and nothing is, where a ref is not what the push says that it is: git would refuse
-    /// such a push, but for the deletion of a ref that is said to be an object that is not there.
+    /// Backs up the values that `updates` could remove. Returns `None` without any backup if a ref
+    /// differs from the old value in the push: git would refuse such a push, except for the
+    /// deletion of a ref whose stated old object does not exist.
     pub(crate) async fn make(repository: &Path, updates: &[RefUpdate]) -> Result<Option<Self>, GateError> {
         let now = OffsetDateTime::now_utc();
         let there = refs::list(repository).await?;
@@ -51,10 +53,10 @@ impl Backups {
         Ok(Some(Self { repository: repository.to_owned(), made }))
     }
 
-    /// Removes backups of what is still there.
+    /// Removes backups of values that still exist.
     pub(crate) async fn settle(self) {
         if let Err(error) = self.remove_needless().await {
-            tracing::warn!(%error, "backups of a push that lost nothing are left behind");
+            tracing::warn!(%error, "failed to remove backups of a push that lost nothing");
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) async fn list(path: &Path) -> Result<Refs, GateError> {
     Ok(text.split(|byte| *byte == b'\n').filter_map(line).collect())
 }
 
-/// Names of branches among what was fetched that name no commit: git lets no branch of ours be one.
+/// Names of fetched branches that do not point to commits: git refuses such branches.
 pub(crate) async fn no_commits(path: &Path) -> Result<BTreeSet<Vec<u8>>, GateError> {
     let mut git = git::clean_in(path);
     git.args(["for-each-ref", "--format=%(objecttype) %(refname)", "refs/sandbox/fetched/heads"]);
@@ -35,36 +35,37 @@ pub(crate) async fn no_commits(path: &Path) -> Result<BTreeSet<Vec<u8>>, GateErr
     Ok(lines.filter_map(|line| line.splitn(2, |byte| *byte == b' ').nth(1)).map(<[u8]>::to_vec).collect())
 }
 
-/// Whether nothing is lost if `new` takes the place of `old`. What are no commits have no ancestors.
+/// Whether replacing `old` with `new` loses nothing. Objects that are not commits have no
+/// ancestors.
 pub(crate) async fn is_ancestor(path: &Path, old: &str, new: &str) -> bool {
     let mut git = git::clean_in(path);
     git.args(["merge-base", "--is-ancestor", old, new]);
     git::ask(git, "compare commits").await.unwrap_or(false)
 }
 
-/// Where `old`, which is or was at `name`, stays when it is no longer there.
+/// The backup name for `old`, which is or was at `name`.
 pub(crate) fn backup_of(name: &[u8], old: &str, at: time::OffsetDateTime) -> Vec<u8> {
     let name = name.strip_prefix(b"refs/").unwrap_or(name);
     let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
     let (hour, minute, second) = at.to_hms();
     let short = old.get(..12).unwrap_or(old);
-    // No two backups are one ref, and no client knows the name of one.
+    // No two backups share a ref, and no client knows the name of one.
     let own = rand::random::<u64>();
     let stamp = format!("/{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z-{short}-{own:016x}");
     [BACKUPS, name, stamp.as_bytes()].concat()
 }
 
-/// Changes that are made all together or not at all, each only where a ref still is what it was found to be.
+/// Changes made in one transaction, each only if the ref still has its expected value.
 #[derive(Debug, Default)]
 pub(crate) struct Transaction(Vec<u8>);
 
 impl Transaction {
-    /// Makes `name` unless it is there.
+    /// Creates `name` unless it exists.
     pub(crate) fn create(&mut self, name: &[u8], new: &str) {
         self.push(&[b"create ", name, b"\0", new.as_bytes(), b"\0"]);
     }
 
-    /// `new` takes the place of `old`; where that is `None`, there must be none.
+    /// Replaces `old` with `new`; if `old` is `None`, the ref must not exist.
     pub(crate) fn update(&mut self, name: &[u8], old: Option<&str>, new: &str) {
         match old {
             None => self.create(name, new),
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_backup_says_of_what_and_when() {
+    fn backup_name_has_the_ref_and_the_time() {
         let at = time::OffsetDateTime::from_unix_timestamp(1_795_000_000).unwrap();
         let name = backup_of(b"refs/heads/agent/x", &"a1".repeat(20), at);
         let expected = b"refs/sandbox/backup/heads/agent/x/20261118T110640Z-a1a1a1a1a1a1-";

@@ -1,4 +1,4 @@
-//! Where bare repositories are, and how they are made.
+//! Finds and creates bare repositories.
 
 use std::fs;
 use std::io;
@@ -9,12 +9,12 @@ use sandbox_files::create_folder;
 use crate::GateError;
 use crate::git;
 
-/// What every name of a repository ends with on disk.
+/// The suffix of a repository's folder.
 const SUFFIX: &str = ".git";
-/// Where a repository says what its upstream is.
+/// The setting with a repository's upstream.
 const UPSTREAM: &str = "remote.upstream.url";
 
-/// A folder of bare repositories. Nothing but this crate's git must be able to write to it.
+/// A folder of bare repositories. Only this crate's git may be able to write to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gate {
     folder: PathBuf,
@@ -28,20 +28,23 @@ pub struct Repository {
 }
 
 impl Gate {
-    /// The repositories in `folder`, which need not be there yet. Nothing is read.
+    /// The repositories in `folder`, which need not exist yet. Reads nothing.
     #[must_use]
     pub fn open(folder: &Path) -> Self {
         Self { folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()) }
     }
 
-    /// The repository `name`, made empty unless it is there. With an upstream, [`Repository::sync`] fills it.
+    /// The repository `name`, created empty unless it exists. With an upstream,
+    /// [`Repository::sync`] fills it.
     ///
-    /// An upstream is `https://…`, `http://…`, `ssh://…`, `file://…`, `git@host:path` or an absolute path.
+    /// An upstream is `https://…`, `http://…`, `ssh://…`, `file://…`, `git@host:path` or an
+    /// absolute path.
     ///
     /// # Errors
     ///
-    /// When `name` is none (1 to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit, without `.git`), the upstream is no
-    /// address or holds a password, the repository is there with another upstream, or git or the file system fails.
+    /// If `name` is not valid (1 to 64 letters, digits, `.`, `_` and `-`, the first a letter or
+    /// digit, without `.git`), the upstream is not an address or contains a password, the
+    /// repository exists with another upstream, or git or the file system fails.
     pub async fn init(&self, name: &str, upstream: Option<&str>) -> Result<Repository, GateError> {
         let repository = self.named(name)?;
         upstream.map_or(Ok(()), check_upstream)?;
@@ -54,19 +57,18 @@ impl Gate {
                 Err(GateError::OtherUpstream { name: name.to_owned(), there })
             };
         }
-        create_folder(&self.folder, 0o700).map_err(GateError::files("make", &self.folder))?;
+        create_folder(&self.folder, 0o700).map_err(GateError::files("create", &self.folder))?;
         let unfinished = self.folder.join(format!(".new-{:016x}", rand::random::<u64>()));
         let made = match make(&unfinished, upstream).await {
-            // It is whole, or it is not there.
-            Ok(()) => {
-                fs::rename(&unfinished, &repository.path).map_err(GateError::files("make", &repository.path))
-            }
+            // It is either complete or absent.
+            Ok(()) => fs::rename(&unfinished, &repository.path)
+                .map_err(GateError::files("create", &repository.path)),
             Err(error) => Err(error),
         };
         match made {
             Ok(()) => Ok(repository),
             Err(error) => {
-                // Why it failed is worth more than that something is left.
+                // The cause of the failure is more useful than an error about the remains.
                 let _ = fs::remove_dir_all(&unfinished);
                 Err(error)
             }
@@ -77,7 +79,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// When there is none, or no repository can have this name.
+    /// If it does not exist, or the name is not valid.
     pub fn repository(&self, name: &str) -> Result<Repository, GateError> {
         let repository = self.named(name)?;
         if repository.exists() {
@@ -91,16 +93,16 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// When the folder cannot be read.
+    /// If the folder cannot be read.
     pub fn list(&self) -> Result<Vec<Repository>, GateError> {
-        let fault = || GateError::files("read", &self.folder);
+        let failed = || GateError::files("read", &self.folder);
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(fault())?,
+            entries => entries.map_err(failed())?,
         };
         let mut found = Vec::new();
         for entry in entries {
-            let file_name = entry.map_err(fault())?.file_name();
+            let file_name = entry.map_err(failed())?.file_name();
             let name = file_name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
             found.extend(name.and_then(|name| self.named(name).ok()).filter(Repository::exists));
         }
@@ -125,17 +127,17 @@ impl Repository {
         &self.name
     }
 
-    /// Its folder, which `git fetch` of the host takes as it is.
+    /// Its folder, which `git fetch` on the host accepts directly.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it is a mirror of.
+    /// The upstream that it mirrors.
     ///
     /// # Errors
     ///
-    /// When its configuration cannot be read.
+    /// If its configuration cannot be read.
     pub async fn upstream(&self) -> Result<Option<String>, GateError> {
         let mut git = git::clean();
         git.args(["config", "--file"]).arg(self.path.join("config")).args([
@@ -157,7 +159,7 @@ impl Repository {
 async fn make(path: &Path, upstream: Option<&str>) -> Result<(), GateError> {
     let mut init = git::clean();
     init.args(["init", "--quiet", "--bare", "--template=", "--initial-branch=main", "--"]).arg(path);
-    git::read(init, "make a repository").await?;
+    git::read(init, "create a repository").await?;
     if let Some(upstream) = upstream {
         let mut config = git::clean_in(path);
         config.args(["config", UPSTREAM, upstream]);
@@ -172,8 +174,8 @@ fn check_upstream(upstream: &str) -> Result<(), GateError> {
     let authority = rest.split('/').next().unwrap_or_default();
     let (user, host) =
         authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
-    let fault = |problem| {
-        // A password is not repeated.
+    let invalid = |problem| {
+        // Do not repeat a password.
         let upstream = if user.is_some() {
             scheme.map_or_else(|| host.to_owned(), |scheme| format!("{scheme}://…@{host}"))
         } else {
@@ -182,25 +184,25 @@ fn check_upstream(upstream: &str) -> Result<(), GateError> {
         Err(GateError::InvalidUpstream { upstream, problem })
     };
     if upstream.contains(|c: char| c.is_control() || c == ' ') {
-        return fault("it has spaces or control characters");
+        return invalid("it has spaces or control characters");
     }
     match scheme {
-        Some("https" | "http") if user.is_some() => fault(
+        Some("https" | "http") if user.is_some() => invalid(
             "a user and a password belong into git's credential helper, since the address is kept as it is",
         ),
         Some("https" | "http" | "ssh") if host.is_empty() || host.starts_with('-') => {
-            fault("it names no host")
+            invalid("it names no host")
         }
-        Some("ssh") if user.is_some_and(|user| user.contains(':')) => fault("it holds a password"),
+        Some("ssh") if user.is_some_and(|user| user.contains(':')) => invalid("it contains a password"),
         Some("https" | "http" | "ssh" | "file") => Ok(()),
         None if upstream.starts_with('/') || is_scp(upstream) => Ok(()),
-        _ => {
-            fault("write `https://…`, `http://…`, `ssh://…`, `file://…`, `git@host:path` or an absolute path")
-        }
+        _ => invalid(
+            "write `https://…`, `http://…`, `ssh://…`, `file://…`, `git@host:path` or an absolute path",
+        ),
     }
 }
 
-/// Whether it is an address as `scp` takes it: `git@host:path`.
+/// Whether it is an address in `scp` form: `git@host:path`.
 fn is_scp(text: &str) -> bool {
     let plain = |text: &str| {
         text.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -210,7 +212,7 @@ fn is_scp(text: &str) -> bool {
         return false;
     };
     let parts = authority.split_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
-    // What begins with two colons names a program.
+    // A path that begins with two colons names a program.
     parts.0.is_none_or(plain) && plain(parts.1) && !path.is_empty() && !path.starts_with(':')
 }
 
@@ -219,7 +221,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_repository_is_made_once_and_found_again() {
+    async fn repository_is_created_once_and_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let gate = Gate::open(&dir.path().join("gate"));
         assert!(gate.list().unwrap().is_empty());
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_no_path_no_option_and_no_other_repository() {
+    fn names_that_are_paths_options_or_other_repositories_are_refused() {
         let gate = Gate::open("/nowhere".as_ref());
         let named = |name: &str| gate.named(name).is_ok();
         for name in ["a", "My-Project_1.x", "0", &"x".repeat(64)] {
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upstream_runs_no_program_and_holds_no_password() {
+    fn upstream_that_runs_a_program_or_has_a_password_is_refused() {
         for upstream in [
             "https://git.example/a.git",
             "http://127.0.0.1:8080/a",

@@ -1,4 +1,4 @@
-//! The server: which requests there are, and who may make them.
+//! The server: validates requests, and decides who may make them.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use crate::backend::{self, Call, RECEIVE_PACK};
 use crate::push::Backups;
 use crate::{GateError, GateToken, Repository};
 
-/// Requests that git works on at once, where a push counts as four.
+/// Requests that git handles at once; a push counts as four.
 const AT_ONCE: usize = 8;
 const OF_A_PUSH: u32 = 4;
 
@@ -30,7 +30,8 @@ type Body = Either<Full<Bytes>, backend::Body>;
 
 /// Serves repositories to clients that have the token, at `/NAME.git`.
 ///
-/// It takes requests of git's smart HTTP and no other. A clone of this value serves the same.
+/// It accepts only requests of git's smart HTTP. A clone of this value serves the same
+/// repositories.
 #[derive(Clone, Debug)]
 pub struct GateServer {
     inner: Arc<Inner>,
@@ -54,7 +55,7 @@ impl GateServer {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Serves one connection until it ends. What goes wrong ends it, or is an answer.
+    /// Serves one connection until it ends. An error ends the connection, or becomes an answer.
     pub async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let service = hyper::service::service_fn(move |request| {
             let inner = Arc::clone(&self.inner);
@@ -68,7 +69,7 @@ impl GateServer {
     }
 }
 
-/// Why there is no answer of git's.
+/// The reason why git does not answer.
 enum Refusal {
     Says(StatusCode, &'static str),
     Failed(GateError),
@@ -88,7 +89,7 @@ impl Inner {
             Err(Refusal::Says(status, text)) => (status, text),
             Err(Refusal::Failed(error)) => {
                 let causes = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::warn!(%error, causes, "the gate could not answer a request");
+                tracing::warn!(%error, causes, "the gate failed to answer a request");
                 (StatusCode::INTERNAL_SERVER_ERROR, "the sandbox's git server failed")
             }
         };
@@ -104,7 +105,7 @@ impl Inner {
 
     async fn answer(&self, head: &Parts, body: Incoming) -> Result<Response<backend::Body>, Refusal> {
         let (name, service, query) = route(head)
-            .ok_or(Refusal::Says(StatusCode::NOT_FOUND, "this is no request of git's smart HTTP"))?;
+            .ok_or(Refusal::Says(StatusCode::NOT_FOUND, "this is not a request of git's smart HTTP"))?;
         if !self.is_authorized(head) {
             return Err(Refusal::Says(
                 StatusCode::UNAUTHORIZED,
@@ -137,7 +138,7 @@ impl Inner {
     }
 }
 
-/// The name of the repository, the service and its query, of a request that git makes.
+/// The repository's name, the service and its query, if git makes such a request.
 fn route(head: &Parts) -> Option<(&str, &'static str, &'static str)> {
     let (name, service) = head.uri.path().strip_prefix('/')?.split_once('/')?;
     let (service, query) = match (&head.method, service, head.uri.query()) {
@@ -160,7 +161,7 @@ async fn push<T: Send + 'static>(
     room: T,
 ) -> Result<Response<backend::Body>, Refusal> {
     let unreadable = Refusal::Says(StatusCode::BAD_REQUEST, "the push cannot be read; push with git itself");
-    // git sends pushes as they are.
+    // Git sends pushes without a content encoding.
     if call.head.headers.contains_key(CONTENT_ENCODING) {
         return Err(unreadable);
     }
@@ -180,7 +181,7 @@ async fn push<T: Send + 'static>(
         }
     };
     let stale =
-        Refusal::Says(StatusCode::CONFLICT, "a ref is not what the push says that it is; fetch first");
+        Refusal::Says(StatusCode::CONFLICT, "a ref does not have the old value in the push; fetch first");
     let backups = Backups::make(call.repository, &updates).await?.ok_or(stale)?;
     let running = match call.start() {
         Ok(running) => running,

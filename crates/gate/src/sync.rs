@@ -1,7 +1,8 @@
-//! Mirrors: what an upstream adds is taken over, and what it takes away waits for a word.
+//! Mirrors: an upstream's additions are applied, and its removals wait for a request.
 //!
-//! Three kinds of refs: those that clients see (`refs/heads`, `refs/tags`), what was fetched last (`refs/sandbox/fetched`), and what of
-//! that was taken over (`refs/sandbox/upstream`). A ref of the upstream has changed where the last two differ.
+//! Three kinds of refs: those that clients see (`refs/heads`, `refs/tags`), those fetched last
+//! (`refs/sandbox/fetched`), and those of them that were applied (`refs/sandbox/upstream`). A ref
+//! of the upstream has changed if the last two differ.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,27 +16,28 @@ use crate::{GateError, Repository, git};
 
 const FETCHED: &[u8] = b"refs/sandbox/fetched/";
 const TAKEN: &[u8] = b"refs/sandbox/upstream/";
-/// How often a change is tried that a push comes in between of.
+/// How often a change is tried if a push interferes.
 const ATTEMPTS: usize = 5;
 
-/// What becomes of branches and tags that the upstream deleted, set back, or replaced by others that lack commits of theirs.
+/// The treatment of branches and tags that the upstream deleted, reset, or replaced by others that
+/// lack their commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rewrites {
-    /// They stay as they are, and are reported.
+    /// They remain as they are, and are reported.
     Keep,
-    /// They become what they are upstream. What they were is kept as a backup.
+    /// They take the upstream's value. Their former value is kept as a backup.
     Apply,
 }
 
-/// What became of a mirror.
+/// The result of synchronizing a mirror.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SyncReport {
-    /// What is as it is upstream now.
+    /// Refs that have the upstream's value now.
     pub applied: Vec<Change>,
-    /// What waits for [`Rewrites::Apply`]: what was rewritten or deleted. Also what another ref is in the way of, as `a` is of `a/b`, and branches
-    /// that are no commits.
+    /// Refs that wait for [`Rewrites::Apply`] because they were rewritten or deleted. Also refs
+    /// that another one blocks, as `a` blocks `a/b`, and branches that are not commits.
     pub pending: Vec<Change>,
 }
 
@@ -43,19 +45,19 @@ pub struct SyncReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Change {
-    /// Its full name, with U+FFFD where it is not UTF-8.
+    /// Its full name, with U+FFFD for bytes that are not UTF-8.
     pub name: String,
-    /// How.
+    /// The kind of change.
     pub kind: ChangeKind,
-    /// The object before, in hexadecimal digits.
+    /// The former object, in hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// The object upstream, likewise.
+    /// The upstream's object, in hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
 }
 
-/// How the upstream changed a ref.
+/// The kind of an upstream's change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChangeKind {
@@ -63,9 +65,9 @@ pub enum ChangeKind {
     Created,
     /// Commits were added.
     Advanced,
-    /// It is another: commits that are here are missing upstream.
+    /// It was replaced: commits that are here are missing upstream.
     Rewritten,
-    /// It is gone.
+    /// It was deleted.
     Deleted,
 }
 
@@ -87,14 +89,17 @@ impl Serialize for ChangeKind {
 }
 
 impl Repository {
-    /// Fetches from the upstream, with the user's configuration of git and credentials, and takes over what it added.
+    /// Fetches from the upstream, with the user's git configuration and credentials, and applies
+    /// its additions.
     ///
-    /// Branches that the upstream does not have, or no longer, stay as they are if clients pushed commits to them; where the upstream rewrote such a
-    /// branch, [`Rewrites::Apply`] takes the upstream's and backs up the clients'. Another `sync` of this repository is waited for.
+    /// Branches that the upstream does not have, or no longer has, remain as they are if clients
+    /// pushed commits to them; if the upstream rewrote such a branch, [`Rewrites::Apply`] takes the
+    /// upstream's value and backs up the clients'. Waits for another `sync` of this repository to
+    /// end.
     ///
     /// # Errors
     ///
-    /// When there is no upstream, git fails, or pushes keep coming in between.
+    /// If there is no upstream, git fails, or pushes keep interfering.
     pub async fn sync(&self, rewrites: Rewrites) -> Result<SyncReport, GateError> {
         let Some(upstream) = self.upstream().await? else {
             return Err(GateError::NoUpstream { name: self.name().to_owned() });
@@ -102,7 +107,7 @@ impl Repository {
         let lock = self.path().join("sandbox-sync.lock");
         let _alone = FileLock::exclusive(&lock).await.map_err(GateError::files("lock", &lock))?;
         let head = self.fetch(&upstream).await?;
-        // In the way of what comes, as `a` is of `a/b`.
+        // Refs that block new ones, as `a` blocks `a/b`.
         let gone = match rewrites {
             Rewrites::Keep => Vec::new(),
             Rewrites::Apply => self.change(|kind| kind == ChangeKind::Deleted).await?.applied,
@@ -121,7 +126,7 @@ impl Repository {
         Ok(report)
     }
 
-    /// Brings what is known of the upstream up to date; the name of its default branch.
+    /// Updates the record of the upstream; returns the name of its default branch.
     async fn fetch(&self, upstream: &str) -> Result<Option<String>, GateError> {
         let mut look = git::of_user_in(self.path());
         look.args(["ls-remote", "--symref", "--", upstream, "HEAD"]);
@@ -149,7 +154,7 @@ impl Repository {
         Ok(head.filter(|head| head.starts_with("refs/heads/")).map(str::to_owned))
     }
 
-    /// Takes over the changes of these kinds; all others are pending.
+    /// Applies the changes of these kinds; all others are pending.
     async fn change(
         &self,
         wanted: impl Fn(ChangeKind) -> bool + Send + Sync,
@@ -165,7 +170,7 @@ impl Repository {
                 }
             }
             let Comparison { report, forgotten, changes, .. } = comparison;
-            // First: it may be in the way, as `a` is of `a/b`.
+            // This comes first because it may block others, as `a` blocks `a/b`.
             forgotten.apply(self.path()).await?;
             match changes.apply(self.path()).await {
                 Ok(()) => return Ok(report),
@@ -175,14 +180,14 @@ impl Repository {
         }
     }
 
-    /// How the upstream changed the ref; `None` where there is nothing to do but to know.
+    /// The upstream's change of the ref; `None` if only the record has to be updated.
     async fn kind(&self, there: &Refs, name: &[u8]) -> Option<Kind> {
         let [fetched, taken, own] =
             [FETCHED, TAKEN, b"refs/"].map(|prefix| there.get(&[prefix, name].concat()));
         match (fetched, taken, own) {
             (None, _, None) => Some(Kind::Forgotten),
             (None, taken, Some(old)) => {
-                // With commits that clients added it is theirs.
+                // Once clients have added commits, it is theirs.
                 let is_as_taken = taken == Some(old)
                     || match taken {
                         Some(taken) => refs::is_ancestor(self.path(), old, taken).await,
@@ -196,7 +201,7 @@ impl Repository {
                 if new == old || taken == Some(new) {
                     return (taken != Some(new)).then_some(Kind::Known);
                 }
-                // Clients may be ahead of it; an upstream that was set back is another.
+                // Clients may be ahead of it; an upstream that was reset has been rewritten.
                 let is_set_back = match taken {
                     Some(taken) => branch && refs::is_ancestor(self.path(), new, taken).await,
                     None => false,
@@ -213,11 +218,11 @@ impl Repository {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// What clients see changes.
+    /// A ref that clients see changes.
     Changed(ChangeKind),
-    /// What is upstream is here already.
+    /// The upstream's value is here already.
     Known,
-    /// It is gone upstream, and what is here, if anything, is the clients'.
+    /// It was deleted upstream, and the ref here, if any, belongs to the clients.
     Forgotten,
 }
 
@@ -242,14 +247,14 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// What there is upstream, or was: names without `refs/`.
+    /// The names of present and former upstream refs, without `refs/`.
     fn names(&self) -> BTreeSet<&'a [u8]> {
         let below =
             |prefix: &'static [u8]| self.there.keys().filter_map(move |name| name.strip_prefix(prefix));
         below(FETCHED).chain(below(TAKEN)).collect()
     }
 
-    /// Whether another ref is in the way of a new one: of `a/b` it is `a`, and the other way round.
+    /// Whether another ref blocks a new one: `a` blocks `a/b`, and the other way round.
     fn is_blocked(&self, name: &[u8]) -> bool {
         let above = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         let mut above = above.filter_map(|(end, _)| name.get(..end));

@@ -1,15 +1,16 @@
-//! What a client of the server shows.
+//! The credential of the server's clients.
 
 use std::fmt;
 
 use subtle::ConstantTimeEq as _;
 
-/// A password for a server, which lasts as long as that. Clients send it with HTTP's basic authentication, under any user name.
+/// A password for a server, valid for its lifetime. Clients send it with HTTP's basic
+/// authentication, under any user name.
 #[derive(Clone)]
 pub struct GateToken(String);
 
 impl GateToken {
-    /// A new one, with 128 random bits.
+    /// A new token with 128 random bits.
     #[must_use]
     pub fn mint() -> Self {
         Self(format!("sandbox-gate-{:032x}", rand::random::<u128>()))
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_like_no_other_and_is_not_shown() {
+    fn token_is_unique_and_not_shown() {
         let (one, two) = (GateToken::mint(), GateToken::mint());
         assert!(one.is(one.expose().as_bytes()) && !one.is(two.expose().as_bytes()) && !one.is(b""));
         assert_eq!(one.expose().len(), "sandbox-gate-".len() + 32);

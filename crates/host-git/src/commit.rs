@@ -1,4 +1,5 @@
-//! Writing what was planned. Each step can be done again: an import that was killed is made anew, and finds what it has done.
+//! Writes a plan. Each step can be repeated: an import that was killed is planned again, and finds
+//! the steps that it completed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -29,13 +30,14 @@ pub(crate) struct Writer<'a> {
     pub(crate) run: &'a RunName,
     /// The stashes that the host had at the start.
     pub(crate) known: &'a [Stash],
-    /// A folder of ours.
+    /// The import's own folder.
     pub(crate) quarantine: &'a Path,
 }
 
 impl Writer<'_> {
-    /// Refs, and what hangs on them. Fails where a ref is no longer what was planned for.
-    /// `has_begun` says whether something was written: each transaction is all or nothing.
+    /// Writes refs and the files that belong to them. Fails if a ref no longer has the value that
+    /// the plan expects. Sets `has_begun` if something was written: each transaction is all or
+    /// nothing.
     pub(crate) fn refs(
         &self,
         plan: &Plan,
@@ -69,7 +71,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What goes on in the work tree from now on.
+    /// Writes the work tree's operation in progress.
     pub(crate) fn operation(
         &self,
         operation: Option<&Operation>,
@@ -89,7 +91,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Removes what git set aside for an operation, if it is still that.
+    /// Removes the changes that git set aside for an operation, unless they changed meanwhile.
     pub(crate) fn take_back(&self, id: &ObjectId) -> Result<(), Error> {
         let path = self.host.git_dir().join(AUTOSTASH);
         let now = self.host.view().read(&self.host.own(AUTOSTASH), 4096);
@@ -99,7 +101,7 @@ impl Writer<'_> {
         or_absent(fs::remove_file(&path)).map_err(Error::files("remove", &path))
     }
 
-    /// The settings that come.
+    /// Writes the settings that are imported.
     pub(crate) fn settings(&self, plan: &Plan, points: FailPoints<'_>) -> Result<(), Error> {
         let file = format!("{HERE}/config");
         for change in plan.report.settings.iter().filter(|change| change.stays.is_none()) {
@@ -132,7 +134,7 @@ impl Writer<'_> {
         self.git.read("update refs", &arguments, Input::File(self.stored(&text)?)).map(drop)
     }
 
-    /// A file for git to read: should this process be killed, git still reads all of it.
+    /// A file for git to read: git still reads all of it if this process is killed.
     fn stored(&self, text: &[u8]) -> Result<File, Error> {
         let path: PathBuf = self.quarantine.join("input");
         let opened = fs::write(&path, text).and_then(|()| File::open(&path));
@@ -141,7 +143,7 @@ impl Writer<'_> {
 
     fn stashes(&self, stashes: &[Stash]) -> Result<(), Error> {
         let folder = self.host.reached().join("logs/refs");
-        fs::create_dir_all(&folder).map_err(Error::files("make", &folder))?;
+        fs::create_dir_all(&folder).map_err(Error::files("create", &folder))?;
         let log = match self.host.view().read(Path::new("logs/refs/stash"), OWN_FILE) {
             Found::Here(text) => text,
             Found::Same | Found::Absent | Found::Odd(_) => Vec::new(),
@@ -152,7 +154,7 @@ impl Writer<'_> {
     }
 }
 
-/// Which of the refs that lose a value lose one that nothing of weight leads to when `plan` is done.
+/// The refs whose old value is no longer reachable from any important ref after `plan`.
 pub(crate) fn lost(git: &Git<'_>, plan: &Plan) -> Result<BTreeSet<RefName>, Error> {
     let mut losses: BTreeMap<Keepers, Vec<&Loss>> = BTreeMap::new();
     for loss in &plan.losses {
@@ -163,7 +165,7 @@ pub(crate) fn lost(git: &Git<'_>, plan: &Plan) -> Result<BTreeSet<RefName>, Erro
         let mut wanted = lines("", losses.iter().map(|loss| &loss.id));
         wanted += &lines("^", keepers.ids(plan).into_iter());
         let found = git.read(
-            "look for what is lost",
+            "look for lost commits",
             &["rev-list", "--ignore-missing", "--stdin"],
             Input::Bytes(wanted.as_bytes()),
         )?;
@@ -174,15 +176,16 @@ pub(crate) fn lost(git: &Git<'_>, plan: &Plan) -> Result<BTreeSet<RefName>, Erro
     Ok(lost)
 }
 
-/// Which refs keep what another one loses. Branches and tags always do; all others are dropped without a word by a fetch, a pruning or
-/// whoever cleans up after a run, so a task that moves something there has still taken it away.
+/// The refs that keep a value reachable which another ref loses. Branches and tags always do. A
+/// fetch, a prune or a clean-up after a run drops all others silently, so a task that moved a value
+/// there has still removed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Keepers {
     BranchesAndTags,
-    /// What a fetch moves forward has the next value in the same place.
+    /// A ref that a fetch advances has its next value in the same place.
     AndRemotes,
     AndNotes,
-    /// Also a commit that `HEAD` goes on from, and what the host knows of its remotes by itself.
+    /// Also a commit that `HEAD` continues from, and the host's own state of its remotes.
     OfHead,
 }
 

@@ -6,11 +6,11 @@ use std::slice::Iter;
 /// A setting. Section and key are in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Setting {
-    /// What is before the first dot of its name.
+    /// The part of its name before the first dot.
     pub section: String,
-    /// What is between the first dot and the last one.
+    /// The part between the first dot and the last one.
     pub subsection: Option<Vec<u8>>,
-    /// What is behind the last dot.
+    /// The part after the last dot.
     pub key: String,
     /// `true` for a key without `=`, as git reads it.
     pub value: Vec<u8>,
@@ -23,7 +23,7 @@ impl Setting {
         self.subsection.is_none() && self.section == section && self.key == key
     }
 
-    /// Its name, as `git config` takes it. Bytes that are not text are replaced.
+    /// Its name in the form that `git config` takes. Bytes that are not text are replaced.
     #[must_use]
     pub fn name(&self) -> String {
         let section = &self.section;
@@ -34,14 +34,14 @@ impl Setting {
     }
 }
 
-/// The settings of `text`, with values that end at a NUL, as the programs of git end them that run something; `None` where git would
-/// refuse it.
+/// Parses `text`. Values end at a NUL, as they do in the git programs that execute something;
+/// `None` if git would refuse the text.
 #[must_use]
 pub fn settings(text: &[u8]) -> Option<Vec<Setting>> {
     settings_within(text, usize::MAX, usize::MAX).ok()
 }
 
-/// Why settings are not read.
+/// The reason why settings are not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Git would refuse them.
@@ -49,13 +49,14 @@ pub(crate) enum Refusal {
     TooMany,
 }
 
-/// The same of no more than `most` settings, with no more than `names` bytes of subsections in all: each setting below one head repeats its name.
+/// As [`settings`], with at most `most` settings and at most `names` bytes of section names in all:
+/// each setting below a header repeats its name.
 pub(crate) fn settings_within(text: &[u8], most: usize, names: usize) -> Result<Vec<Setting>, Refusal> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut reader = Reader { bytes: text.iter().peekable() };
     let mut settings = Vec::new();
     let mut room = names;
-    // What precedes the first section is in none.
+    // Settings before the first section belong to none.
     let mut head = (String::new(), None);
     while let Some(byte) = reader.next() {
         match byte {
@@ -78,13 +79,13 @@ pub(crate) fn settings_within(text: &[u8], most: usize, names: usize) -> Result<
     Ok(settings)
 }
 
-/// The bytes that are left.
+/// The remaining bytes.
 struct Reader<'a> {
     bytes: Peekable<Iter<'a, u8>>,
 }
 
 impl Reader<'_> {
-    /// The next byte, where the end of a line is one byte.
+    /// The next byte; the end of a line counts as one byte.
     fn next(&mut self) -> Option<u8> {
         let byte = *self.bytes.next()?;
         if byte == b'\r' && self.bytes.next_if(|next| **next == b'\n').is_some() {
@@ -97,7 +98,8 @@ impl Reader<'_> {
         while self.next().is_some_and(|byte| byte != b'\n') {}
     }
 
-    /// What follows `[`: `core]`, `remote "origin"]`, or the older `remote.origin]`.
+    /// The rest of a section header after `[`: `core]`, `remote "origin"]`, or the older
+    /// `remote.origin]`.
     fn head(&mut self) -> Option<(String, Option<Vec<u8>>)> {
         let mut name = Vec::new();
         loop {
@@ -165,7 +167,7 @@ impl Reader<'_> {
     fn value(&mut self) -> Option<Vec<u8>> {
         let mut value = Vec::new();
         let mut is_quoted = false;
-        // Where blanks begin that may be the last thing in the line.
+        // The start of blanks that may end the line.
         let mut end = None;
         loop {
             let byte = match self.next() {
@@ -189,7 +191,7 @@ impl Reader<'_> {
             }
             match byte {
                 b'\\' => match self.next() {
-                    // To git, the end of the text is the end of a line.
+                    // Git treats the end of the text as the end of a line.
                     None | Some(b'\n') => {}
                     Some(b't') => value.push(b'\t'),
                     Some(b'b') => value.push(8),
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_settings_are_read_than_may_be() {
+    fn settings_above_the_limit_are_refused() {
         let text = b"[a \"0123456789\"]\nb\nc\n";
         assert_eq!(settings_within(text, 2, 22).unwrap().len(), 2);
         assert_eq!(settings_within(text, 1, 22), Err(Refusal::TooMany));
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_git_reads_is_refused() {
+    fn settings_that_git_accepts_are_read() {
         for text in [
             &b"[core]\n hooksPath = h\\"[..],
             b"before = any section\n[core]\nhooksPath=h",

@@ -1,70 +1,72 @@
-//! Why an import did not happen. Something merely odd in a task's files is not an error: it stays behind, and the report says so.
+//! Errors of an import. An oddity in a task's files is not an error: it is not imported, and the
+//! report lists it.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Nothing was imported, or not everything: another [`Import`](crate::Import) of the same view goes on where this one ended.
+/// The import is missing or incomplete: another [`Import`](crate::Import) of the same view
+/// continues where this one ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file of the host could not be reached.
+    /// A host file is not accessible.
     #[error("failed to {operation} `{}`", path.display())]
     Files {
-        /// What was to be done.
+        /// The failed operation.
         operation: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
-        /// Why it was not.
+        /// The cause.
         source: io::Error,
     },
     /// The host's git refused.
-    #[error("git could not {operation}: {message}")]
+    #[error("git failed to {operation}: {message}")]
     Git {
-        /// What it was to do.
+        /// The operation that git refused.
         operation: &'static str,
-        /// What it said.
+        /// Git's message.
         message: String,
     },
-    /// Git makes another index of a task's entries. It stays behind.
-    #[error("git makes another index of the task's entries")]
+    /// Git reads the task's index entries differently. The index is not imported.
+    #[error("git reads the task's index entries differently")]
     OddIndex,
-    /// What the task left is larger than the caller allows.
+    /// The task's repository exceeds one of the caller's limits.
     #[error("the task's repository has more than {limit} {what}")]
     TooMuch {
-        /// What there is too much of.
+        /// The resource that exceeds its limit.
         what: &'static str,
-        /// How much may be.
+        /// The limit.
         limit: u64,
     },
-    /// It took longer than the caller allows.
-    #[error("it took too long to {operation}")]
+    /// The import took longer than the caller allows.
+    #[error("timed out trying to {operation}")]
     TooLong {
-        /// What took too long.
+        /// The operation that took too long.
         operation: &'static str,
     },
-    /// A repository of a kind that is not understood.
+    /// This kind of repository is not supported.
     #[error("the repository `{}` {problem}", path.display())]
     Unsupported {
-        /// Whose.
+        /// The path of the repository.
         path: PathBuf,
-        /// What is not understood.
+        /// The unsupported property.
         problem: &'static str,
     },
-    /// A part of it was written already.
-    #[error("the import could not be finished")]
+    /// The import failed after it had written a part.
+    #[error("failed to finish the import")]
     Unfinished {
-        /// Why.
+        /// The cause.
         source: Box<Self>,
     },
-    /// Another git locks the index.
+    /// Another git process has locked the index.
     #[error("`{}` is there: another git is at work, or one was killed; remove it then", path.display())]
     Locked {
-        /// The file that locks it.
+        /// The lock file.
         path: PathBuf,
     },
-    /// The host changed the same things again and again.
+    /// The host changed the same parts during each attempt.
     #[error("the repository was changed {attempts} times while the import was written")]
     Moving {
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: usize,
     },
 }

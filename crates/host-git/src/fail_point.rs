@@ -25,10 +25,10 @@ pub(crate) enum FailPoint {
 
 const STOP: &str = "stop";
 
-/// Whether to go on.
+/// Returns whether to continue.
 pub(crate) type FailPoints<'a> = &'a mut dyn FnMut(FailPoint) -> bool;
 
-/// Only a test ever stops it here.
+/// Only a test stops an import here.
 pub(crate) fn stopped(fail_points: FailPoints<'_>, point: FailPoint) -> Result<(), Error> {
     if fail_points(point) {
         return Ok(());
@@ -36,7 +36,7 @@ pub(crate) fn stopped(fail_points: FailPoints<'_>, point: FailPoint) -> Result<(
     Err(Error::files(STOP, Path::new(""))(io::Error::other("stopped by a test")))
 }
 
-/// Whether that is what happened.
+/// Whether a test stopped the import.
 pub(crate) fn is_stop(error: &Error) -> bool {
     matches!(error, Error::Files { operation: STOP, .. })
 }

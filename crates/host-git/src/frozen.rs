@@ -1,7 +1,9 @@
-//! What a task sees of a repository while the host works in it: refs, `HEAD` and the index as they were when the task began.
+//! A task's view of a repository while the host works in it: refs, `HEAD` and the index as they
+//! were when the task began.
 //!
-//! An overlay shows what lies below it as that is now, or as it was when the kernel looked first. Git in a task would take what the host
-//! does for its own, and write it down: by packing refs, for one. So these lie in the upper layer from the start.
+//! An overlay shows the current state of the files below it, or their state at the kernel's first
+//! lookup. A task's git would treat the host's changes as its own, and write them down, for example
+//! by packing refs. So these files are in the upper layer from the start.
 
 use std::fs::File;
 use std::io;
@@ -18,26 +20,30 @@ use crate::repository::{HostRepository, OWN_FILE};
 use crate::state::Snapshot;
 use crate::view::View;
 
-/// Packs that git in a task is kept from packing anew.
+/// The maximum number of packs that the task's git is kept from repacking.
 const MOST_PACKS: usize = 1000;
-/// Bytes of a file that is neither an index nor has all packed refs.
+/// The size limit in bytes of a file, except an index and packed refs.
 const SMALL: u64 = 16 << 20;
-/// Loose refs, or files of a linked work tree: each is copied.
+/// The maximum number of loose refs, or of files of a linked work tree: each is copied.
 const MOST_FILES: usize = 100_000;
 
 impl Snapshot {
-    /// Freezes the refs, `HEAD`, index, stashes and a merge in progress of the host's repository for a task: they are copied to the folder `upper`, and the
-    /// snapshot is of these copies. An overlay over the repository with that as its upper layer shows them, whatever the host does. The
-    /// packs that are there get a `.keep`, with which `git gc` in the task packs what is new, and not all of the history.
+    /// Freezes the refs, `HEAD`, index, stashes and a merge in progress of the host's repository
+    /// for a task: it copies them to the folder `upper`, and takes the snapshot from these copies.
+    /// An overlay over the repository with `upper` as its upper layer shows them, whatever the host
+    /// does. Each existing pack gets a `.keep`, so that `git gc` in the task packs only new
+    /// objects, and not the whole history.
     ///
     /// # Errors
     ///
-    /// When the repository cannot be read or has more than 100,000 loose refs, when its index or packed refs have more than 256 MiB or holes, when
-    /// the file system takes no extended attributes, or `upper` has something of it already. What was copied until then is left there.
+    /// If the repository cannot be read or has more than 100,000 loose refs; if its index or packed
+    /// refs have more than 256 MiB or holes; if the file system does not support extended
+    /// attributes; or if `upper` already has one of the files. Files copied until then are not
+    /// removed.
     pub fn freeze(host: &HostRepository, upper: Tree) -> Result<Self, Error> {
-        let failed = || Error::files("copy what a task sees of", host.path());
+        let failed = || Error::files("copy the frozen state of", host.path());
         let freezer = Freezer { from: host.view().tree(), to: &upper };
-        // Git packs a ref before it removes the loose one: in this order none is missed.
+        // Git packs a ref before it removes the loose one: reading in this order misses none.
         if !freezer.folder(Path::new("refs"), LOOSE).map_err(failed())? {
             let problem = "has more than 100,000 loose refs: `git pack-refs --all` packs them";
             return Err(Error::Unsupported { path: host.path().to_owned(), problem });
@@ -63,7 +69,8 @@ struct Freezer<'a> {
 }
 
 impl Freezer<'_> {
-    /// Whether there is such a file; [`FileTooLarge`](io::ErrorKind::FileTooLarge) where it has more than `most` bytes.
+    /// Copies the file and returns whether it exists; [`FileTooLarge`](io::ErrorKind::FileTooLarge)
+    /// if it has more than `most` bytes.
     fn file(&self, path: &Path, most: u64) -> io::Result<bool> {
         if self.from.facts(path)?.is_none_or(|facts| facts.kind != tree::Kind::File) {
             return Ok(false);
@@ -77,7 +84,7 @@ impl Freezer<'_> {
         copied.map(|_| true).or_else(absent)
     }
 
-    /// Hides what the host makes at `path` later, if it has a folder for it already.
+    /// Hides files that the host creates at `path` later, if its parent folder exists already.
     fn hide(&self, path: &Path) -> io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new(""));
         match self.to.make_folders(folder, self.from) {
@@ -86,8 +93,8 @@ impl Freezer<'_> {
         }
     }
 
-    /// The rest of a linked work tree's folder `own`, where no repositories of submodules are in it: a lock of the host's that a task met
-    /// would stay there for it.
+    /// Copies the rest of a linked work tree's folder `own`, unless it contains repositories of
+    /// submodules: a host's lock that a task saw would remain visible to it.
     fn linked(&self, own: &Path) -> io::Result<()> {
         let has_modules = || Ok::<_, io::Error>(self.from.facts(&own.join("modules"))?.is_some());
         if own.as_os_str().is_empty() || has_modules()? {
@@ -97,8 +104,8 @@ impl Freezer<'_> {
         if all { Ok(()) } else { Err(io::Error::other(format!("`{}` has too many files", own.display()))) }
     }
 
-    /// The files in the folder `top` that are not copied yet, which hide those of the host; none of more than `most` bytes. Whether there
-    /// are not too many.
+    /// Copies the remaining files in the folder `top`, so that they hide those of the host; none of
+    /// more than `most` bytes. Returns false if there are too many.
     fn folder(&self, top: &Path, most: u64) -> io::Result<bool> {
         self.to.make_folders(top, self.from)?;
         note_opaque(self.to.folder(top)?)?;
@@ -114,7 +121,7 @@ impl Freezer<'_> {
                         self.to.make_folders(&path, self.from).or_else(absent)?;
                         folders.push((path, depth));
                     }
-                    // Of a git that is at work, or was killed.
+                    // It belongs to a running git, or one that was killed.
                     (tree::Kind::File, _) if path.extension().is_some_and(|it| it == "lock") => {}
                     (tree::Kind::File, _) if self.to.facts(&path)?.is_some() => {}
                     (tree::Kind::File, _) => match self.file(&path, most) {
@@ -146,13 +153,13 @@ impl Freezer<'_> {
     }
 }
 
-/// Whether a large file takes less room than its size says: its copy would take more.
+/// Whether a large file occupies less space than its size: its copy would occupy more.
 pub(crate) fn has_holes(file: &File) -> bool {
     let size = file.metadata().map_or(0, |facts| facts.len());
     size > 1 << 20 && seek(file, SeekFrom::Hole(0)).is_ok_and(|hole| hole < size)
 }
 
-/// What goes while it is read is not there.
+/// A file that disappears during the read is absent.
 fn absent<T: Default>(error: io::Error) -> io::Result<T> {
     let is_gone = error.kind() == io::ErrorKind::NotFound || tree::is_absence(&error);
     if is_gone { Ok(T::default()) } else { Err(error) }

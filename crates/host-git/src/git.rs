@@ -1,5 +1,6 @@
-//! The host's git: in an environment of ours, without the user's configuration, within limits.
-#![expect(clippy::disallowed_methods, reason = "git is what this crate is about; no engine is involved")]
+//! Runs the host's git: in a controlled environment, without the user's configuration, within
+//! limits.
+#![expect(clippy::disallowed_methods, reason = "this crate runs git; no engine is involved")]
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,7 +17,8 @@ use sandbox_files::tree::Tree;
 
 use crate::{Error, Limits};
 
-/// Holds for every git, whatever the repository's configuration says: it runs nothing and asks nobody.
+/// Settings of every git process, which override the repository's configuration: it executes no
+/// other program and prompts for nothing.
 const ALWAYS: [&str; 16] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -31,29 +33,30 @@ const ALWAYS: [&str; 16] = [
     "maintenance.auto=false",
     "protocol.allow=never",
     "advice.objectNameWarning=false",
-    // Since a file of grafts is named below, six lines about it would precede every message.
+    // Because a file of grafts is named below, six lines of advice about it would precede every
+    // message.
     "advice.graftFileDeprecated=false",
     "trace2.normalTarget=0",
-    // It belongs to this user, or the caller would not have named it.
+    // The repository belongs to this user, or the caller would not have named it.
     "safe.directory=*",
 ];
 
 /// Bytes that git may print: a list of objects.
 const OUTPUT: u64 = 512 << 20;
-/// The same, memory and time of questions that need not have answers.
+/// Output, memory and time of optional queries.
 const MODEST_OUTPUT: u64 = 64 << 20;
 const MODEST_MEMORY: u64 = 2 << 30;
 const MODEST_TIME: Duration = Duration::from_mins(1);
 /// Bytes of git's messages that are read, and that an error repeats.
 const MESSAGES: u64 = 16 * 1024;
 const SHOWN: usize = 2000;
-/// The name that reflogs get.
+/// The name in reflogs.
 const WHO: &str = "sandbox";
 
-/// The repository, as git reaches it: the folder that it begins in, wherever somebody moves that meanwhile.
+/// The repository's path for git: its working directory, even if someone moves it meanwhile.
 pub(crate) const HERE: &str = "/proc/self/cwd";
 
-/// How git is run on one repository.
+/// Runs git on one repository.
 #[derive(Debug, Clone)]
 pub(crate) struct Git<'a> {
     common: &'a Tree,
@@ -66,21 +69,21 @@ pub(crate) struct Git<'a> {
     deadline: Instant,
 }
 
-/// Which objects git finds besides those of a folder of ours.
+/// Objects that git finds in addition to those in a folder of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Objects {
     None,
     Host,
 }
 
-/// What git reads.
+/// Git's input.
 pub(crate) enum Input<'a> {
     Nothing,
     Bytes(&'a [u8]),
     File(File),
 }
 
-/// What one git said.
+/// The result of one git process.
 pub(crate) struct Said {
     pub(crate) is_success: bool,
     pub(crate) output: Vec<u8>,
@@ -89,7 +92,7 @@ pub(crate) struct Said {
 }
 
 impl<'a> Git<'a> {
-    /// For the work tree whose own folder is `own` in the common folder.
+    /// Git on the work tree whose own folder is `own` in the common folder.
     pub(crate) fn new(common: &'a Tree, own: &Path, limits: &Limits) -> Self {
         Self {
             common,
@@ -103,12 +106,12 @@ impl<'a> Git<'a> {
         }
     }
 
-    /// The same, which writes its objects to `folder`.
+    /// A copy that writes its objects to `folder`.
     pub(crate) fn with_objects(&self, folder: &Path, also: Objects) -> Self {
         Self { objects: Some((folder.to_owned(), also)), ..self.clone() }
     }
 
-    /// The same for questions that a task can make as large as it likes, and that need not have answers.
+    /// A copy for optional queries whose answers a task can make arbitrarily large.
     pub(crate) fn modest(&self) -> Self {
         Self {
             memory: self.memory.min(MODEST_MEMORY),
@@ -118,12 +121,12 @@ impl<'a> Git<'a> {
         }
     }
 
-    /// The same with another index.
+    /// A copy with another index.
     pub(crate) fn with_index(&self, path: &Path) -> Self {
         Self { index: Some(path.to_owned()), ..self.clone() }
     }
 
-    /// What git prints where it succeeds.
+    /// Git's output if it succeeds.
     pub(crate) fn read(
         &self,
         operation: &'static str,
@@ -134,7 +137,7 @@ impl<'a> Git<'a> {
         if said.is_success { Ok(said.output) } else { Err(said.error()) }
     }
 
-    /// Whether git succeeds, and what it says. Its output goes to `output`, where there is one.
+    /// Git's result. Its output goes to `output` if that is given.
     pub(crate) fn run(
         &self,
         operation: &'static str,
@@ -154,7 +157,7 @@ impl<'a> Git<'a> {
         let limited = self.limit(&child);
         let ended = limited.and_then(|()| self.attend(&mut child, bytes));
         if ended.is_err() {
-            // It was not waited for: nothing else has its number.
+            // It has not been waited for, so no other process has its number.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -162,20 +165,20 @@ impl<'a> Git<'a> {
         if Instant::now() >= self.deadline {
             return Err(Error::TooLong { operation });
         }
-        // A part of a list would be taken for all of it.
+        // A truncated list would be mistaken for the complete one.
         if output.len() as u64 > self.output {
-            return Err(Error::TooMuch { what: "bytes of what git prints of it", limit: self.output });
+            return Err(Error::TooMuch { what: "bytes of git output", limit: self.output });
         }
         Ok(Said { is_success, output, messages, operation })
     }
 
     fn command(&self) -> Command {
         let mut git = Command::new("git");
-        // What is open, not what has its path by now.
-        // Who kills this program with all that it started leaves git to end, and no lock of it behind.
+        // Use the open folder, not the one that has its path by now. A process group of its own
+        // lets git finish, and remove its locks, if this program's group is killed.
         git.process_group(0);
         git.env_clear().current_dir(self.common.reached());
-        // Without one, the system's own folders are searched.
+        // Without it, the system's default folders are searched.
         if let Some(path) = std::env::var_os("PATH").and_then(|path| absolute_entries(&path)) {
             git.env("PATH", path);
         }
@@ -186,15 +189,17 @@ impl<'a> Git<'a> {
             ("GIT_CONFIG_GLOBAL", "/dev/null"),
             ("GIT_ATTR_NOSYSTEM", "1"),
             ("GIT_TERMINAL_PROMPT", "0"),
-            // The only protocol that may be used, which there is not: a repository's `protocol.ext.allow` says more than `protocol.allow`.
+            // The only allowed protocol does not exist: a repository's `protocol.ext.allow`
+            // overrides `protocol.allow`.
             ("GIT_ALLOW_PROTOCOL", "none"),
             ("GIT_NO_REPLACE_OBJECTS", "1"),
             ("GIT_NO_LAZY_FETCH", "1"),
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_GRAFT_FILE", "/dev/null"),
-            // No work tree is looked at. One that the repository lies in would make git resolve its path.
+            // Git must not look at a work tree. If the repository were inside one, git would
+            // resolve its path.
             ("GIT_WORK_TREE", "/nonexistent"),
-            // Else git resolves the path of that of a linked work tree.
+            // Otherwise git resolves the path of a linked work tree's folder.
             ("GIT_COMMON_DIR", HERE),
             ("GIT_COMMITTER_NAME", WHO),
             ("GIT_COMMITTER_EMAIL", WHO),
@@ -218,7 +223,8 @@ impl<'a> Git<'a> {
         git
     }
 
-    /// Before it has read anything that matters: what it takes of the task comes through its input, or from files that it opens later.
+    /// Sets the limits before git reads anything that matters: a task's data reaches it through its
+    /// input, or from files that it opens later.
     fn limit(&self, child: &Child) -> io::Result<()> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let seconds = self.deadline.saturating_duration_since(Instant::now()).as_secs() + 1;
@@ -229,7 +235,7 @@ impl<'a> Git<'a> {
             (Resource::Core, 0),
         ] {
             match prlimit(pid, resource, Rlimit { current: Some(most), maximum: Some(most) }) {
-                // It has ended.
+                // The process has ended.
                 Ok(_) | Err(rustix::io::Errno::SRCH) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -245,17 +251,18 @@ impl<'a> Git<'a> {
             let (done, ended) = mpsc::channel::<()>();
             let watch = scope.spawn(move || end_in_time(pid, left, &ended));
             scope.spawn(move || {
-                // One that reads no further says why, and that is the error.
+                // A git that stops reading reports the reason, which becomes the error.
                 stdin.map(|mut stdin| stdin.write_all(input))
             });
             let messages = scope.spawn(move || stderr.map(|stderr| beginning(stderr, MESSAGES)));
             let output = stdout.map(|stdout| {
                 let mut text = Vec::new();
-                // Who prints more writes to nobody then, and ends.
+                // Longer output is not read: git fails to write it, and ends.
                 stdout.take(self.output.saturating_add(1)).read_to_end(&mut text).map(|_| text)
             });
             let messages = messages.join().ok().flatten().unwrap_or_default();
-            // It prints no more, so it is about to end. Until it is waited for, nothing else has its number.
+            // It prints no more, so it is about to end. Until it has been waited for, no other
+            // process has its number.
             drop(done);
             let _ = watch.join();
             Ok((child.wait()?.success(), output.transpose()?.unwrap_or_default(), messages))
@@ -268,33 +275,34 @@ impl Said {
         Error::Git { operation: self.operation, message: self.message() }
     }
 
-    /// What git said of it, in one line; what a task wrote may be in it.
+    /// Git's message in one line; it may contain a task's text.
     pub(crate) fn message(&self) -> String {
         let text = String::from_utf8_lossy(self.messages.get(..SHOWN).unwrap_or(&self.messages));
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let mut text = lines.collect::<Vec<_>>().join("; ");
         if text.is_empty() {
-            text.push_str("git did not say why");
+            text.push_str("git gave no reason");
         }
         text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
     }
 }
 
-/// The folders of a `PATH` that are the same ones wherever a program begins: git begins in a folder where a task can have put another `git`.
+/// The absolute folders of a `PATH`: git's working directory is one where a task can have put
+/// another `git`.
 fn absolute_entries(path: &OsStr) -> Option<OsString> {
     let entries: Vec<PathBuf> = std::env::split_paths(path).filter(|entry| entry.is_absolute()).collect();
-    // To the system, an empty text would be the folder that the program begins in.
+    // The system treats an empty text as the working directory.
     if entries.is_empty() { None } else { std::env::join_paths(entries).ok() }
 }
 
-/// Kills the process where nobody says in time that it has ended.
+/// Kills the process unless its end is reported in time.
 fn end_in_time(pid: Option<Pid>, left: Duration, ended: &mpsc::Receiver<()>) {
     if let (Err(mpsc::RecvTimeoutError::Timeout), Some(pid)) = (ended.recv_timeout(left), pid) {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// The first bytes of git's messages; the rest is thrown away.
+/// The first bytes of git's messages; the rest is discarded.
 fn beginning(mut from: impl Read, most: u64) -> Vec<u8> {
     let mut text = Vec::new();
     if (&mut from).take(most).read_to_end(&mut text).is_ok() {
@@ -315,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_user_reaches_git() {
+    fn user_configuration_does_not_reach_git() {
         let (_folder, bare) = bare();
         let git = Git::new(&bare, Path::new(""), &Limits::default());
         let settings = git.read("list", &["config", "--list", "--show-scope"], Input::Nothing).unwrap();
@@ -342,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn no_protocol_is_allowed_whatever_the_repository_says() {
+    fn every_protocol_is_refused_even_if_the_repository_allows_it() {
         let (folder, bare) = bare();
         crate::tests::bed::git(folder.path(), "config protocol.ext.allow always");
         let git = Git::new(&bare, Path::new(""), &Limits::default());
@@ -355,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_says_is_not_preceded_by_advice() {
+    fn git_message_is_not_preceded_by_advice() {
         let (folder, bare) = bare();
         crate::tests::bed::script(
             folder.path(),
@@ -367,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_says_moves_no_cursor() {
+    fn git_message_does_not_move_the_cursor() {
         let (_folder, bare) = bare();
         let git = Git::new(&bare, Path::new(""), &Limits::default());
         let said = git.run("fail", &["cat-file", "\x1b[2J"], Input::Nothing, None).unwrap();
@@ -376,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn git_that_prints_more_than_is_read_is_an_error_and_ends() {
+    fn git_that_prints_too_much_fails_and_ends() {
         let (folder, bare) = bare();
         let file = folder.path().join("large");
         std::fs::write(&file, vec![b'x'; 1 << 20]).unwrap();
@@ -392,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_git_that_takes_too_long_is_killed() {
+    fn git_that_takes_too_long_is_killed() {
         let (_folder, bare) = bare();
         let limits = Limits { time: Duration::from_millis(200), ..Limits::default() };
         let git = Git::new(&bare, Path::new(""), &limits);

@@ -1,4 +1,4 @@
-//! The files of objects in a task's view, copied as bytes to where git of the host may look at them.
+//! Copies the files of objects in a task's view as bytes, to a folder that the host's git may read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,7 +16,8 @@ use crate::repository::HostRepository;
 use crate::view::{Found, View};
 use crate::{Error, Limits};
 
-/// Fills the folder `to` with what the host lacks. What is not an object is listed in `report`.
+/// Fills the folder `to` with the objects that the host lacks. Files that are not objects are
+/// listed in `report`.
 pub(crate) fn harvest(
     view: &View,
     host: &HostRepository,
@@ -58,7 +59,7 @@ impl Harvest<'_> {
                     name.to_str().and_then(|tail| self.host.format().id(format!("{head}{tail}").as_bytes()));
                 match (id, kind) {
                     (Some(id), Kind::File) => drop(found.insert(id, folder.join(name))),
-                    // A file that was being written.
+                    // A file that git was still writing.
                     (None, Kind::File) => {}
                     _ => self.report.leave(folder.join(name).to_string_lossy(), "it is not an object"),
                 }
@@ -83,7 +84,7 @@ impl Harvest<'_> {
             }
             Found::Same | Found::Absent => return Ok(()),
         };
-        // Its copy could fill the disk.
+        // Copying it could fill the disk.
         if has_holes(&file) {
             self.report.leave(path.to_string_lossy(), "it has holes: git did not write it");
             return Ok(());
@@ -93,7 +94,7 @@ impl Harvest<'_> {
         let new = folder.join(tail);
         fs::create_dir_all(&folder)
             .and_then(|()| File::create_new(&new))
-            // No more than was weighed, should it grow.
+            // Copy only the size that was counted, even if the file grows.
             .and_then(|mut new| io::copy(&mut file.take(size), &mut new))
             .map(drop)
             .map_err(Error::files("write", &new))
@@ -117,13 +118,14 @@ impl Harvest<'_> {
                 }
                 Found::Same | Found::Absent => continue,
             };
-            // Where another one has this name and size, what only the task's has is missing, and does not come.
+            // If the host has another pack of this name and size, objects that only the task's pack
+            // has are missing and not imported.
             if matches!(self.host.view().open(&path), Found::Here((_, known)) if known == size) {
                 continue;
             }
             self.weigh(size)?;
             let most = format!("--max-input-size={}", self.limits.object_bytes);
-            // A pack on a disk is whole: git need not compare what the host has as well.
+            // A pack on disk is complete: git need not compare it with the host's objects.
             let git = self.git.with_objects(self.to, Objects::None);
             let read = git.run("read a pack", &["index-pack", "--stdin", &most], Input::File(file), None)?;
             if !read.is_success {

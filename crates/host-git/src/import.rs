@@ -1,4 +1,4 @@
-//! What a task did in its view of a repository, brought into the host's.
+//! Imports a task's changes from its view of a repository into the host's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,10 +26,10 @@ use crate::state::{Part, Snapshot, State, odd_name};
 use crate::view::{Found, View};
 use crate::{Error, Limits, RunName};
 
-/// How often a plan is made anew because the host changed something.
+/// How often an import is planned again because the host changed something.
 const ATTEMPTS: usize = 5;
 
-/// A task's work, read and judged, of which the host's repository knows nothing yet.
+/// A task's changes, read and checked, but not yet written to the host's repository.
 #[derive(Debug)]
 pub struct Import<'a> {
     host: &'a HostRepository,
@@ -38,27 +38,27 @@ pub struct Import<'a> {
     limits: Limits,
     quarantine: Quarantine,
     task: State,
-    /// The task's index, where it is another than at the start.
+    /// The task's index, if it differs from the one at the start.
     index: Option<Index>,
     sifted: Sifted,
     kinds: BTreeMap<ObjectId, String>,
-    /// What is left besides what a plan leaves.
+    /// Entries that are not imported, in addition to those of a plan.
     left: Report,
     report: Report,
     recorded: Recorded,
 }
 
-/// The folder of an import, which goes with it, however it ends.
+/// The folder of an import, which is removed with it, however the import ends.
 #[derive(Debug)]
 struct Quarantine(PathBuf);
 
 impl Quarantine {
-    /// Makes it, with nothing in it.
+    /// Creates it, empty.
     fn make(folder: &Path) -> Result<Self, Error> {
         let folder = absolute(folder).map_err(Error::files("find", folder))?;
         or_absent(fs::remove_dir_all(&folder)).map_err(Error::files("remove", &folder))?;
         let quarantine = Self(folder);
-        fs::create_dir_all(&quarantine.0).map_err(Error::files("make", &quarantine.0))?;
+        fs::create_dir_all(&quarantine.0).map_err(Error::files("create", &quarantine.0))?;
         Ok(quarantine)
     }
 }
@@ -66,18 +66,20 @@ impl Quarantine {
 impl Drop for Quarantine {
     fn drop(&mut self) {
         if let Err(error) = or_absent(fs::remove_dir_all(&self.0)) {
-            tracing::warn!(folder = %self.0.display().to_string().escape_debug(), %error, "what an import kept for itself cannot be removed");
+            tracing::warn!(folder = %self.0.display().to_string().escape_debug(), %error, "failed to remove an import's own folder");
         }
     }
 }
 
 impl<'a> Import<'a> {
-    /// Reads what a task left in `view`, and judges it. Only the folder `quarantine` is written, which must be the caller's alone: what is
-    /// in it is removed, and the folder too when the import ends.
+    /// Reads and checks the task's changes in `view`. Writes only to the folder `quarantine`, which
+    /// must belong to the caller alone: its content is removed first, and the folder itself when
+    /// the import ends.
     ///
     /// # Errors
     ///
-    /// When the host's repository cannot be read, or the task's exceeds `limits`. Something merely odd in it is not an error.
+    /// If the host's repository cannot be read, or the task's exceeds `limits`. Other oddities in
+    /// it are not errors.
     pub fn prepare(
         host: &'a HostRepository,
         view: &View,
@@ -87,7 +89,7 @@ impl<'a> Import<'a> {
         quarantine: &Path,
     ) -> Result<Self, Error> {
         if start.format != host.format() {
-            let problem = "names its objects in another way than when the task began";
+            let problem = "has another object format than when the task began";
             return Err(Error::Unsupported { path: host.path().to_owned(), problem });
         }
         Self::judge(host, view, start, run, limits, quarantine).map_err(|error| host.named(error))
@@ -130,24 +132,26 @@ impl<'a> Import<'a> {
         Ok(import)
     }
 
-    /// Of which files git will have other versions.
+    /// The files of which git will have other versions.
     #[must_use]
     pub fn recorded(&self) -> &Recorded {
         &self.recorded
     }
 
-    /// What comes, and what stays behind, as things are.
+    /// The changes that would and would not be imported now.
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// Writes it. Where the host moved something since the import was prepared, that is planned anew.
+    /// Writes the import. If the host moved something since the import was prepared, that part is
+    /// planned again.
     ///
     /// # Errors
     ///
-    /// When something cannot be written, or the host changes the same again and again. [`Error::Unfinished`] where the host's git already
-    /// sees a part of it: another import of the same view, snapshot and run does what is missing, also where this process is killed.
+    /// If something cannot be written, or the host changes the same parts repeatedly.
+    /// [`Error::Unfinished`] if the host's git already sees a part of the import: another import of
+    /// the same view, snapshot and run completes it, also if this process is killed.
     pub fn commit(self) -> Result<Report, Error> {
         let host = self.host;
         self.commit_with(&mut |_| true).map_err(|error| host.named(error))
@@ -156,7 +160,7 @@ impl<'a> Import<'a> {
     pub(crate) fn commit_with(self, points: FailPoints<'_>) -> Result<Report, Error> {
         let (objects, run) = (self.host.objects(), self.run.clone());
         match self.written(points) {
-            // As if this process were killed.
+            // Behave as if this process were killed.
             Err(error) if is_stop(&error) => Err(error),
             written => {
                 pack_file::release(&objects, &run)?;
@@ -190,10 +194,10 @@ impl<'a> Import<'a> {
             index.clean()?;
             if matches!(error, Error::OddIndex) && !has_begun {
                 self.index = None;
-                self.task.index = Part::Bad("git makes another one of its entries");
+                self.task.index = Part::Bad("git reads its entries differently");
                 continue;
             }
-            // A part that was written is found to be there by the next plan.
+            // The next plan finds the parts that were written.
             let may_be_moved =
                 matches!(error, Error::Git { .. } | Error::Moving { .. } | Error::Locked { .. });
             if may_be_moved && attempt < ATTEMPTS && self.has_moved(&now)? {
@@ -206,7 +210,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Writes what was planned; `None` where the index was changed.
+    /// Writes the plan; `None` if the index was changed meanwhile.
     fn write(
         &self,
         plan: Plan,
@@ -217,7 +221,7 @@ impl<'a> Import<'a> {
     ) -> Result<Option<Report>, Error> {
         let new = plan.updates.iter().filter_map(|update| update.new.as_ref());
         if !is_connected(git, self.host, new)? {
-            let message = "objects that it needs were removed meanwhile".to_owned();
+            let message = "objects that the import needs were removed meanwhile".to_owned();
             return Err(Error::Git { operation: "follow commits", message });
         }
         let known = &self.start.stash;
@@ -230,7 +234,7 @@ impl<'a> Import<'a> {
             }
             _ => None,
         };
-        // First of all, since it fails where somebody else has the lock.
+        // This comes first because it fails if another process holds the lock.
         let locked = match built {
             None => None,
             Some((text, digest)) => {
@@ -239,7 +243,7 @@ impl<'a> Import<'a> {
                         == Ok(digest)
                 };
                 let locked = file.lock(&text, is_expected, points).map_err(|error| match error {
-                    // By the name that its owner knows.
+                    // Name it by the path that its owner knows.
                     Error::Locked { .. } => {
                         Error::Locked { path: self.host.path().join(self.host.own("index.lock")) }
                     }
@@ -277,12 +281,12 @@ impl<'a> Import<'a> {
         Ok(Some(plan.report))
     }
 
-    /// What the host says now; its index only where it can be replaced.
+    /// The current state of the host; its index only if that can be replaced.
     fn now(&self) -> Result<State, Error> {
         State::of_host(self.host, self.index.is_some())
     }
 
-    /// What is too much of the refs is as at the start.
+    /// Resets the refs that exceed the limit to their state at the start.
     fn limit_refs(&mut self) {
         let head = match &self.task.head {
             Part::Here(RefValue::Symbolic(name)) => Some(name),
@@ -291,7 +295,7 @@ impl<'a> Import<'a> {
         let most = self.limits.changed_refs;
         let rest = self.task.refs.undo(&self.start.refs, most, head);
         if rest > 0 {
-            let why = format!("{rest} more refs changed than the {most} that come from one task");
+            let why = format!("{rest} more refs changed than the {most} that are imported from one task");
             self.left.leave("refs", why);
         }
     }
@@ -321,7 +325,7 @@ impl<'a> Import<'a> {
 
     fn plan(&self, git: &Git<'_>, now: &State) -> Result<Plan, Error> {
         let table = self.task.refs.table();
-        // Of a branch without commits, `HEAD` alone knows.
+        // A branch without commits exists only in `HEAD`.
         let head = match &self.task.head {
             Part::Here(RefValue::Symbolic(name)) => Some(name),
             _ => None,
@@ -349,7 +353,7 @@ impl<'a> Import<'a> {
         Ok(plan)
     }
 
-    /// Whether the host is not what it was.
+    /// Whether the host's state differs from `then`.
     fn has_moved(&self, then: &State) -> Result<bool, Error> {
         let now = self.now()?;
         let digest = |state: &State| match &state.index {
@@ -379,7 +383,7 @@ impl<'a> Import<'a> {
         wanted
     }
 
-    /// Finds out which objects come, and packs them.
+    /// Determines which objects are imported, and packs them.
     fn objects(&mut self, view: &View, git: &Git<'a>, now: &State) -> Result<(), Error> {
         let wanted = self.wanted(now);
         let files: BTreeSet<ObjectId> = self.index.iter().flat_map(Index::objects).cloned().collect();
@@ -394,7 +398,7 @@ impl<'a> Import<'a> {
         }
         let table = now.refs.table();
         let known: BTreeSet<ObjectId> = table.values().filter_map(RefValue::object).cloned().collect();
-        // Where the host lacks one, git would refuse everything.
+        // Git would refuse everything if the host lacked one of them.
         let there = kinds(git, known.iter())?;
         let known: BTreeSet<ObjectId> = known.into_iter().filter(|id| there.contains_key(id)).collect();
         let mut sieve = Sieve::new(self.host, git, known.into_iter().collect(), &self.quarantine.0);
@@ -403,7 +407,8 @@ impl<'a> Import<'a> {
         groups.extend((!missing.is_empty()).then_some(missing));
         self.sifted = sieve.sift(&groups)?;
         if !self.sifted.bad.is_empty() {
-            // What the host lacks itself is not the task's fault: everything is kept until that is repaired.
+            // Objects that the host itself lacks are not the task's error: fail, and keep
+            // everything until the host's repository is repaired.
             let known = lines("", sieve.known.iter());
             let mut arguments = vec!["rev-list", "--stdin", "--quiet"];
             arguments.extend(self.host.is_partial().then_some("--exclude-promisor-objects"));
@@ -413,7 +418,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// What nothing is made of.
+    /// Lists everything that is not imported.
     fn leave(&mut self, view: &View) -> Result<(), Error> {
         let is_new = |path: &Path| !self.start.odd.contains(&odd_name(path));
         for (path, why) in self.task.odd.iter().filter(|(path, _)| is_new(path)) {
@@ -424,10 +429,10 @@ impl<'a> Import<'a> {
             let path = self.host.own(name);
             let hint = match (view.folder(&path), self.host.view().folder(&path)) {
                 (Found::Here(()), Found::Absent) => {
-                    "a rebase was going on in the task and does not come: the branch is as before it, `HEAD` where it was in between; `git switch BRANCH` goes back to the branch, no `git rebase --abort` is needed"
+                    "the task's rebase in progress is not imported: the branch is as before it, `HEAD` where it was in between; `git switch BRANCH` returns to the branch, no `git rebase --abort` is needed"
                 }
                 (Found::Absent, Found::Here(())) => {
-                    "the task ended the rebase that goes on here: `git rebase --quit` forgets it"
+                    "the task ended the rebase that is in progress here: `git rebase --quit` forgets it"
                 }
                 _ => continue,
             };

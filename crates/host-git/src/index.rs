@@ -1,4 +1,4 @@
-//! Git's index: which version of each file the next commit has.
+//! Git's index: the version of each file in the next commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -13,21 +13,23 @@ use sha2::{Digest as _, Sha256};
 use crate::object_id::{Format, ObjectId};
 use crate::view::{Found, View};
 
-/// Some hundred thousand files.
+/// Enough for several hundred thousand files.
 const LARGEST: u64 = 128 << 20;
-/// What comes before the name of an object: times, numbers, mode, owner and size.
+/// Bytes before an entry's object name: times, numbers, mode, owner and size.
 const STAT: usize = 40;
-/// Bytes of a path: the kernel takes no more.
+/// Bytes of a path: the kernel's maximum.
 const LONGEST_PATH: usize = 4096;
-/// Bytes of all paths together. An index may leave out what a path has in common with the one before, so a short one can hold gigabytes.
+/// Bytes of all paths together. An index may omit the prefix that a path shares with the previous
+/// one, so a short index can hold gigabytes.
 const MOST_PATHS: usize = 64 * 1024 * 1024;
 const SUBMODULE: u32 = 0o160_000;
 
-/// Mode and object of each path and stage. Times, numbers and flags of files are left out, and what is only meant to be added.
+/// The mode and object of each path and stage. It omits the times, numbers and flags of files, and
+/// entries that are only intended to be added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Index(BTreeMap<(Vec<u8>, u8), (u32, ObjectId)>);
 
-/// Whether `id` names a file of this content.
+/// Whether `id` names a file with this content.
 pub(crate) fn is_of(id: &ObjectId, content: &[u8]) -> bool {
     let head = format!("blob {}\0", content.len());
     match id.as_str().len() {
@@ -37,8 +39,8 @@ pub(crate) fn is_of(id: &ObjectId, content: &[u8]) -> bool {
 }
 
 impl Index {
-    /// What the file `index` in `view`, the folder of a work tree's `HEAD`, says of the paths that `wanted` names: nothing where there is
-    /// none, and `None` where it is not understood.
+    /// The entries of the paths in `wanted` in the file `index` of `view`, the folder of a work
+    /// tree's `HEAD`: empty if there is no index, `None` if it is not supported.
     #[must_use]
     pub fn of(view: &View, wanted: impl Fn(&Path) -> bool) -> Option<Self> {
         let text = match view.read(Path::new("index"), LARGEST) {
@@ -46,12 +48,12 @@ impl Index {
             Found::Odd(_) => return None,
             Found::Here(text) => text,
         };
-        // It does not say itself how long the names of its objects are.
+        // The index itself does not state the length of object names.
         let formats = [Format::Sha1, Format::Sha256].into_iter();
         formats.flat_map(|format| Self::parse_some(&text, format, &wanted)).next()
     }
 
-    /// Reads an index, or says why it is not taken.
+    /// Parses an index, or returns the reason for refusing it.
     pub(crate) fn parse(text: &[u8], format: Format) -> Result<Self, &'static str> {
         Self::parse_some(text, format, |_| true)
     }
@@ -68,36 +70,37 @@ impl Index {
             is_odd |= before.is_some();
         })?;
         if is_odd {
-            return Err("it has a path twice");
+            return Err("it contains a path twice");
         }
-        // Git dies of it wherever it reads such an index.
+        // Git dies whenever it reads such an index.
         let is_merged = |path: &[u8]| entries.contains_key(&(path.to_vec(), 0));
         if entries.keys().any(|(path, stage)| *stage > 0 && is_merged(path)) {
-            return Err("it has a path both as merged and as one with conflicts");
+            return Err("it has a path both as merged and in conflict");
         }
         Ok(Self(entries))
     }
 
-    /// The objects that it names; commits of submodules are elsewhere.
+    /// The objects that it names; commits of submodules are stored elsewhere.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &ObjectId> {
         self.0.values().filter(|(mode, _)| *mode != SUBMODULE).map(|(_, id)| id)
     }
 
-    /// The paths that `other` has other versions of.
+    /// The paths of which `other` has other versions.
     #[must_use]
     pub fn differing(&self, other: &Self) -> BTreeSet<PathBuf> {
         let paths = self.changed(other).into_iter();
         paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
     }
 
-    /// Whether it records `content` of the file `path`, as it is: no filter of the host's is asked for what it would make of that.
+    /// Whether it records exactly `content` for the file `path`: the host's filters are not
+    /// applied.
     #[must_use]
     pub fn records(&self, path: &Path, content: &[u8]) -> bool {
         let entry = self.0.get(&(path.as_os_str().as_bytes().to_vec(), 0));
         entry.is_some_and(|(_, id)| is_of(id, content))
     }
 
-    /// The versions of `path`, one for each stage.
+    /// The versions of `path`, one per stage.
     pub(crate) fn versions(&self, path: &Path) -> impl Iterator<Item = &(u32, ObjectId)> {
         let at = |stage| (path.as_os_str().as_bytes().to_vec(), stage);
         self.0.range(at(0)..=at(u8::MAX)).map(|(_, entry)| entry)
@@ -109,11 +112,11 @@ impl Index {
         new.chain(gone).map(|((path, _), _)| path.as_slice()).collect()
     }
 
-    /// What `git update-index -z --index-info` reads to make this of `before`.
+    /// The input of `git update-index -z --index-info` that turns `before` into this index.
     pub(crate) fn changes_from(&self, before: &Self, format: Format) -> Vec<u8> {
         let paths = self.changed(before);
         let mut text = Vec::new();
-        // What goes comes first: a file may take the place of a folder.
+        // Removed paths come first: a file may replace a folder.
         for path in &paths {
             text.extend(format!("0 {}\t", format.nothing()).bytes().chain(path.iter().copied()).chain([0]));
         }
@@ -128,7 +131,8 @@ impl Index {
     }
 }
 
-/// A digest of what an index says: what it keeps of times and numbers of files git corrects whenever it looks.
+/// A digest of an index's entries. It ignores the times and numbers of files, which git corrects
+/// whenever it looks.
 pub(crate) fn digest(text: &[u8], format: Format) -> Result<String, &'static str> {
     let mut hash = Sha256::new();
     Reader { rest: text, format }.walk(|path, entry| {
@@ -140,7 +144,7 @@ pub(crate) fn digest(text: &[u8], format: Format) -> Result<String, &'static str
     Ok(hex(&hash.finalize()))
 }
 
-/// The same of no index at all.
+/// The digest of a missing index.
 pub(crate) fn digest_of_none() -> String {
     hex(&Sha256::new().finalize())
 }
@@ -151,7 +155,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Gives each entry, or says why the text is not taken.
+    /// Passes each entry to `each`, or returns the reason for refusing the index.
     fn walk(mut self, mut each: impl FnMut(&[u8], &Entry<'a>)) -> Result<(), &'static str> {
         const TORN: &str = "it is not a complete index";
         if self.take(4) != Some(b"DIRC") {
@@ -159,7 +163,7 @@ impl<'a> Reader<'a> {
         }
         let (version, count) = (self.number().ok_or(TORN)?, self.number().ok_or(TORN)?);
         if !(2..=4).contains(&version) {
-            return Err("it is of a version that is not understood");
+            return Err("it has an unsupported version");
         }
         let mut path: Vec<u8> = Vec::new();
         let mut room = MOST_PATHS;
@@ -179,7 +183,7 @@ impl<'a> Reader<'a> {
                         "it is sparse: `git sparse-checkout reapply --no-sparse-index` makes it whole",
                     );
                 }
-                _ => return Err("it has a mode that is not understood"),
+                _ => return Err("it has an unsupported mode"),
             }
             if !entry.is_intent {
                 each(&path, &entry);
@@ -208,7 +212,7 @@ impl<'a> Reader<'a> {
         if version == 4 {
             self.take(1)?;
         } else {
-            // One to eight zeros, to a multiple of eight.
+            // One to eight zeros pad it to a multiple of eight.
             let length = before - self.rest.len();
             self.take(8 - length % 8)?;
         }
@@ -217,7 +221,7 @@ impl<'a> Reader<'a> {
         Some(Entry { mode, id, stage: (flags >> 4) & 3, is_intent })
     }
 
-    /// Whether nothing follows but extensions that change no entry, and the checksum.
+    /// Whether only extensions that change no entry, and the checksum, follow.
     fn ends_well(mut self) -> bool {
         let checksum = self.format.length();
         while self.rest.len() > checksum {
@@ -242,7 +246,7 @@ impl<'a> Reader<'a> {
         Some(u32::from_be_bytes(self.take(4)?.try_into().ok()?))
     }
 
-    /// Git's own: each further byte counts from one.
+    /// Git's own encoding: each further byte counts from one.
     fn varint(&mut self) -> Option<usize> {
         let mut byte = *self.take(1)?.first()?;
         let mut value = usize::from(byte & 0x7f);
@@ -261,14 +265,14 @@ struct Entry<'a> {
     is_intent: bool,
 }
 
-/// Whether git makes a file of the work tree of it on every system. Git itself looks once more.
+/// Whether git creates a file in the work tree for it on every system. Git itself checks again.
 fn is_good_path(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').all(|part| !matches!(part, b"" | b"." | b"..") && !is_git_folder(part))
 }
 
-/// Whether some file system takes it for `.git`.
+/// Whether a file system treats it as `.git`.
 fn is_git_folder(part: &[u8]) -> bool {
-    // No other letter is one of these in lower case. Most names are done with it.
+    // No other letter becomes one of these in lower case. This check settles most names.
     if !part.iter().any(|byte| matches!(byte, b'g' | b'G')) {
         return false;
     }
@@ -295,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_an_index_says_the_same_and_others_are_refused() {
+    fn every_valid_form_of_an_index_is_read_alike_and_others_are_refused() {
         for (format, name) in [(Format::Sha1, "sha1"), (Format::Sha256, "sha256")] {
             let folder = tempfile::tempdir().unwrap();
             let root = folder.path();
@@ -331,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn index_of_either_format_is_read_for_the_paths_that_are_wanted() {
+    fn index_of_either_format_is_read_for_the_wanted_paths() {
         for format in ["sha1", "sha256"] {
             let folder = tempfile::tempdir().unwrap();
             let root = folder.path();
@@ -362,7 +366,7 @@ mod tests {
         index_of(&parts.iter().map(|part| (*part, 0)).collect::<Vec<_>>())
     }
 
-    /// The same with their stages.
+    /// An index of version 4 with these parts of paths and their stages.
     fn index_of(parts: &[(&[u8], u8)]) -> Vec<u8> {
         let count = u32::try_from(parts.len()).unwrap();
         let mut text = [b"DIRC".as_slice(), &4_u32.to_be_bytes(), &count.to_be_bytes()].concat();
@@ -401,7 +405,7 @@ mod tests {
         ] {
             assert_eq!(Index::parse(&index(&[path.as_bytes()]), Format::Sha1).is_ok(), expected, "{path}");
         }
-        assert_eq!(Index::parse(&index(&[b"a", b"a"]), Format::Sha1), Err("it has a path twice"));
+        assert_eq!(Index::parse(&index(&[b"a", b"a"]), Format::Sha1), Err("it contains a path twice"));
     }
 
     #[test]
@@ -414,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_index_with_gigabytes_of_paths_is_refused() {
+    fn short_index_with_gigabytes_of_paths_is_refused() {
         let long = vec![b'x'; LONGEST_PATH + 1];
         assert_eq!(Index::parse(&index(&[&long]), Format::Sha1), Err("its paths are too long"));
         let most = MOST_PATHS / LONGEST_PATH;
@@ -428,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_name_what_differs_and_nothing_else() {
+    fn changes_name_exactly_the_differences() {
         let of = |entries: &[(&str, u8, char)]| {
             let entry = |(path, stage, digit): &(&str, u8, char)| {
                 let id = Format::Sha1.id(digit.to_string().repeat(40).as_bytes()).unwrap();

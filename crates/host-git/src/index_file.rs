@@ -1,4 +1,4 @@
-//! The host's index, in whose place a new one is put under git's own lock.
+//! Replaces the host's index under git's own lock.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -17,18 +17,19 @@ use crate::object_id::Format;
 use crate::state::IndexText;
 use crate::{Error, RunName};
 
-/// How often, and how long each time, the end of what somebody else does with the index is waited for: a command such as `git status`.
+/// How often, and how long each time, to wait for another command to release the index, such as
+/// `git status`.
 const LOCK_WAITS: u32 = 40;
 const LOCK_WAIT: Duration = Duration::from_millis(50);
 
-/// Shows that the index is locked.
+/// Proof that the index is locked.
 pub(crate) struct Locked;
 
 /// The index of a work tree, and the file that locks it.
 pub(crate) struct IndexFile {
     path: PathBuf,
     lock: PathBuf,
-    /// The lock's other name, which tells whose it is.
+    /// The lock's other name, which identifies its owner.
     own: PathBuf,
 }
 
@@ -38,7 +39,7 @@ impl IndexFile {
         Self { path: at("index"), lock: at("index.lock"), own: at(&format!("index.sandbox-{run}")) }
     }
 
-    /// Removes what an import of the same run left that was killed.
+    /// Removes files of an import of the same run that was killed.
     pub(crate) fn clean(&self) -> Result<(), Error> {
         let number = |path: &Path| match fs::symlink_metadata(path) {
             Ok(facts) => Ok(Some((facts.dev(), facts.ino()))),
@@ -54,7 +55,8 @@ impl IndexFile {
         remove(&self.own)
     }
 
-    /// Writes `new` in git's form, from the file as it is: what does not change keeps what git knows of the work tree's files.
+    /// Writes `new` in git's format, based on the existing file: unchanged entries keep git's data
+    /// about the work tree's files.
     pub(crate) fn build(
         &self,
         new: &Index,
@@ -84,7 +86,8 @@ impl IndexFile {
         if Index::parse(&text, format).as_ref() == Ok(new) { Ok(text) } else { Err(Error::OddIndex) }
     }
 
-    /// Locks the index with `text` to take its place, if it still is what `expected` says. `None` where it is not.
+    /// Locks the index with `text` as its replacement, if `expected` accepts the current one.
+    /// `None` if it does not.
     pub(crate) fn lock(
         &self,
         text: &[u8],
@@ -99,7 +102,7 @@ impl IndexFile {
         let mode = fs::metadata(&self.path).map_or(0o644, |facts| facts.permissions().mode() & 0o777);
         self.write(text, mode).map_err(Error::files("write", &self.own))?;
         let mut waits = LOCK_WAITS;
-        // Under a name that git knows, and that only one can make.
+        // Git knows this name, and only one process can create it.
         while let Err(error) = fs::hard_link(&self.own, &self.lock) {
             let is_busy = error.kind() == io::ErrorKind::AlreadyExists;
             if !is_busy || waits == 0 {
@@ -122,7 +125,7 @@ impl IndexFile {
         Ok(Some(Locked))
     }
 
-    /// Puts what was locked in the place of the index.
+    /// Replaces the index with the locked file.
     pub(crate) fn replace(&self, _locked: Locked) -> Result<(), Error> {
         fs::rename(&self.lock, &self.path).map_err(Error::files("replace", &self.path))?;
         remove(&self.own)
@@ -136,10 +139,11 @@ impl IndexFile {
     }
 }
 
-/// Git would take the flag from files that it finds where it looks, which is not the work tree.
+/// Without this, git would derive the flag from files in the folder where it looks, which is not
+/// the work tree.
 const AS_THEY_ARE: [&str; 2] = ["-c", "sparse.expectFilesOutsideOfPatterns=true"];
 
-/// The paths that `git ls-files -t` gives this tag.
+/// The paths that `git ls-files -t` shows with this tag.
 fn tagged(git: &Git<'_>, tag: u8) -> Result<BTreeSet<Vec<u8>>, Error> {
     let arguments = [AS_THEY_ARE[0], AS_THEY_ARE[1], "ls-files", "-t", "-z"];
     let list = git.read("list an index", &arguments, Input::Nothing)?;
@@ -147,7 +151,8 @@ fn tagged(git: &Git<'_>, tag: u8) -> Result<BTreeSet<Vec<u8>>, Error> {
     Ok(paths.map(<[u8]>::to_vec).collect())
 }
 
-/// Sets the flag again with which git leaves a file of the work tree alone: a new entry has none, and the file would seem to be deleted.
+/// Sets the flag again that makes git ignore a file of the work tree: a new entry lacks it, and the
+/// file would seem to be deleted.
 fn keep_hidden(git: &Git<'_>, hidden: &BTreeSet<Vec<u8>>, index: &Path) -> Result<(), Error> {
     if hidden.is_empty() {
         return Ok(());
@@ -157,7 +162,7 @@ fn keep_hidden(git: &Git<'_>, hidden: &BTreeSet<Vec<u8>>, index: &Path) -> Resul
     if lost.is_empty() {
         return Ok(());
     }
-    // It asks for a folder that is there, and looks at nothing in it.
+    // Git requires an existing folder, but reads nothing in it.
     let folder = format!("--work-tree={}", index.parent().unwrap_or(index).display());
     let arguments =
         [AS_THEY_ARE[0], AS_THEY_ARE[1], &folder, "update-index", "-z", "--skip-worktree", "--stdin"];

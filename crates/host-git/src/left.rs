@@ -1,4 +1,5 @@
-//! The files of a view that nothing is made of: hooks, other work trees, submodules, whatever git or a task put there.
+//! The files of a view that are not imported: hooks, other work trees, submodules, and any other
+//! file that git or a task created.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -11,14 +12,14 @@ use crate::report::Report;
 use crate::repository::HostRepository;
 use crate::view::{Found, View, differs};
 
-/// Entries that are looked at.
+/// The maximum number of entries examined.
 const MOST: usize = 20_000;
-/// Bytes of a file that are compared.
+/// The maximum number of bytes compared per file.
 const COMPARED: u64 = 1 << 20;
-/// Folders in folders.
+/// The maximum depth of folders.
 const DEPTH: usize = 16;
 
-/// What is read elsewhere, and what git makes anew: never of use without the rest.
+/// Files that are read elsewhere, and files that git recreates: never useful without the rest.
 const NOT_LISTED: [&str; 22] = [
     "AUTO_MERGE",
     "CHERRY_PICK_HEAD",
@@ -43,10 +44,10 @@ const NOT_LISTED: [&str; 22] = [
     "refs",
     "rr-cache",
 ];
-/// Of `objects`, these lead elsewhere.
+/// Files in `objects` that lead elsewhere.
 const ALTERNATES: [&str; 2] = ["objects/info/alternates", "objects/info/http-alternates"];
 
-/// Lists what stays behind in `report`.
+/// Adds the files that are not imported to `report`.
 pub(crate) fn list(view: &View, host: &HostRepository, report: &mut Report) -> Result<(), Error> {
     let mut walk = Walk { view, host, report, room: MOST };
     for path in ALTERNATES {
@@ -72,13 +73,14 @@ impl Walk<'_> {
         }
         let own = self.host.own("");
         let is_own = folder.as_os_str().is_empty() || folder == own;
-        // Those of a linked work tree are of a bisection, or the task's own; all others are read as refs.
+        // A linked work tree's own refs belong to a bisection or to the task; all others are read
+        // as refs.
         let has_own_refs = folder == own && !folder.as_os_str().is_empty();
         for name in names {
             let path = folder.join(name);
             let is_known = name.to_str().is_some_and(|name| NOT_LISTED.contains(&name))
                 && !(has_own_refs && name == "refs");
-            // What a server over plain HTTP would show.
+            // Only a server over plain HTTP shows this file.
             if is_own && is_known || path == Path::new("info/refs") {
                 continue;
             }
@@ -116,7 +118,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether it is a repository of the host's by itself, with an import of its own: that of a submodule, whose name may have slashes.
+    /// Whether the host has an independent repository at `path`, which has an import of its own: a
+    /// submodule's, whose name may contain slashes.
     fn is_inner(&self, path: &Path) -> bool {
         let names: Vec<&OsStr> = path.iter().take(3).collect();
         let is_below = match *names {
@@ -141,10 +144,7 @@ impl Walk<'_> {
         }
     }
 
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "so that each way to say something of an entry reads the same"
-    )]
+    #[expect(clippy::unnecessary_wraps, reason = "so that all arms of `entry` read the same")]
     fn leave(&mut self, path: &Path, why: &str) -> Result<(), Error> {
         self.report.leave(path.to_string_lossy(), why);
         Ok(())

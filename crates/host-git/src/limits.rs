@@ -1,27 +1,29 @@
-//! How much of what a task left is looked at.
+//! Limits on reading a task's repository.
 
 use std::time::Duration;
 
-/// What an import may take. What exceeds it is an error, and nothing is imported, unless it says otherwise.
+/// The resources that an import may use. Unless a field says otherwise, exceeding one is an error,
+/// and nothing is imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Files of objects: loose ones and packs.
+    /// Files of objects: loose objects and packs.
     pub object_files: u64,
-    /// Bytes of all of them together.
+    /// Bytes of all these files together.
     pub object_bytes: u64,
     /// Refs in the task's view.
     pub refs: u64,
-    /// Refs that the task changed. Where there are more, the branch at `HEAD` and the first of the others come, and the rest stays behind.
+    /// Refs that the task changed. If there are more, the branch at `HEAD` and the first of the
+    /// others are imported, and the rest is not.
     pub changed_refs: u64,
     /// Bytes of a file that is read as a whole: `packed-refs`, the index.
     pub file_bytes: u64,
     /// Bytes of the configuration.
     pub config_bytes: u64,
-    /// Settings in it.
+    /// Settings in the configuration.
     pub settings: usize,
-    /// Bytes of memory of each git.
+    /// Bytes of memory for each git process.
     pub memory: u64,
-    /// For all that is done before something is written.
+    /// Time for all work before the first write.
     pub time: Duration,
 }
 

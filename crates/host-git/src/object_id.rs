@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a repository names its objects.
+/// A repository's object format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Format {
     Sha1,
@@ -20,7 +20,7 @@ impl Format {
         }
     }
 
-    /// The id that `text` is, in the only spelling that git writes; none that stands for nothing.
+    /// Parses an id in the only spelling that git writes; `None` for the null id.
     pub(crate) fn id(self, text: &[u8]) -> Option<ObjectId> {
         let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let is_id = text.len() == 2 * self.length()
@@ -34,13 +34,13 @@ impl Format {
         self.id(sandbox_files::hex(bytes).as_bytes())
     }
 
-    /// What git writes for "no object".
+    /// Git's spelling of "no object".
     pub(crate) fn nothing(self) -> String {
         "0".repeat(2 * self.length())
     }
 }
 
-/// The name of an object: hexadecimal, as long as the repository's format says.
+/// The name of an object: hexadecimal, with the length of the repository's format.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ObjectId(Box<str>);
 
@@ -56,7 +56,7 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// One line for each of `ids`, after `mark`.
+/// One line per id in `ids`, prefixed with `mark`.
 pub(crate) fn lines<'a>(mark: &str, ids: impl Iterator<Item = &'a ObjectId>) -> String {
     let mut text = String::new();
     for id in ids {

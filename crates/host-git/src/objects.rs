@@ -1,8 +1,11 @@
-//! Objects that a task made: brought into a quarantine as bytes, and out of it as one pack of git's own making.
+//! A task's objects: read into a quarantine as bytes, and exported as one pack that git itself
+//! creates.
 //!
-//! Nothing is taken as the task packed it. First its files lie in a folder of objects of their own, where git finds out what the host
-//! lacks. That is packed, and the pack is read by another git into a second folder: it names each object by its content, refuses what
-//! `git fsck` refuses, and finds everything that the new tips lead to, or they do not come.
+//! Nothing is used in the form in which the task packed it. First its files are copied to a
+//! separate folder of objects, where git determines which of them the host lacks. Git packs those,
+//! and another git reads the pack into a second folder: it names each object by its content,
+//! refuses everything that `git fsck` refuses, and finds every object that the new tips lead to.
+//! Otherwise they are not imported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -15,40 +18,40 @@ use crate::git::{Git, Input, Objects};
 use crate::object_id::{ObjectId, lines};
 use crate::repository::HostRepository;
 
-/// Attempts to find out which tips are good.
+/// Attempts to determine the good tips.
 const ATTEMPTS: usize = 40;
-/// Names that git is asked about: for each that it does not find, it looks through its folders again.
+/// The maximum number of names to query: for each unknown name, git searches its folders again.
 const MOST_ABBREVIATIONS: usize = 5000;
-const LOST: &str = "its objects are not all there";
+const LOST: &str = "some of its objects are missing";
 
-/// Objects that come together or not at all.
+/// Objects that are imported together or not at all.
 pub(crate) type Group = Vec<ObjectId>;
 
-/// What became of the objects.
+/// The outcome of the sieve.
 #[derive(Debug, Default)]
 pub(crate) struct Sifted {
-    /// The folder with the new pack, where there is something new.
+    /// The folder with the new pack, if there are new objects.
     pub(crate) folder: Option<PathBuf>,
-    /// Why others do not come.
+    /// The reasons why the other objects are not imported.
     pub(crate) bad: BTreeMap<ObjectId, String>,
 }
 
 impl Sifted {
-    /// Forgets the pack of one part: there is another one.
+    /// Removes the pack of one part: another one replaces it.
     fn drop_folder(&mut self) -> Result<(), Error> {
         self.folder.take().map_or(Ok(()), |folder| drop_all(&folder))
     }
 }
 
-/// Tells good tips from bad ones.
+/// Separates good tips from bad ones.
 pub(crate) struct Sieve<'a> {
     pub(crate) host: &'a HostRepository,
     pub(crate) git: &'a Git<'a>,
-    /// What the host's refs name: what is new is what these do not lead to.
+    /// Objects that the host's refs name: an object is new if these do not lead to it.
     pub(crate) known: Vec<ObjectId>,
-    /// The folder with what the task left.
+    /// The folder with the task's objects.
     pub(crate) task: PathBuf,
-    /// Where new folders can be made.
+    /// The folder in which new folders are created.
     pub(crate) quarantine: PathBuf,
     attempts: usize,
 }
@@ -64,11 +67,11 @@ impl<'a> Sieve<'a> {
         Self { host, git, known, task, quarantine, attempts: 0 }
     }
 
-    /// Makes one pack of all good `groups`.
+    /// Creates one pack from all good `groups`.
     pub(crate) fn sift(&mut self, groups: &[Group]) -> Result<Sifted, Error> {
         let mut sifted = Sifted::default();
         let good = self.good(groups, &mut sifted)?;
-        // The last pack is of one part of them only.
+        // The last pack contains only a part of them.
         if !sifted.bad.is_empty() && !good.is_empty() {
             sifted.drop_folder()?;
             match self.attempt(&good)? {
@@ -95,7 +98,7 @@ impl<'a> Sieve<'a> {
                 Err(why) => why,
             }
         } else {
-            "too many others of this task cannot come".to_owned()
+            "too many other refs of this task cannot be imported".to_owned()
         };
         if groups.len() == 1 || self.attempts >= ATTEMPTS {
             sifted.bad.extend(groups.iter().flatten().map(|id| (id.clone(), why.clone())));
@@ -107,13 +110,13 @@ impl<'a> Sieve<'a> {
         Ok(good)
     }
 
-    /// The folder with a pack of what these lead to, or why there is none.
+    /// The folder with a pack of the objects that `groups` lead to, or the reason for a failure.
     fn attempt(&mut self, groups: &[Group]) -> Result<Result<PathBuf, String>, Error> {
         self.attempts += 1;
         let folder = self.quarantine.join(format!("new-{}", self.attempts));
         let tried = self.attempt_in(&folder, groups);
         if !matches!(tried, Ok(Ok(()))) {
-            // Each can be as large as everything that the task left.
+            // Each folder can be as large as all of the task's objects.
             let dropped = drop_all(&folder);
             if tried.is_ok() {
                 dropped?;
@@ -126,10 +129,11 @@ impl<'a> Sieve<'a> {
         make(folder)?;
         let tips: BTreeSet<&ObjectId> = groups.iter().flatten().collect();
         let path = folder.join("new.pack");
-        let pack = File::create_new(&path).map_err(Error::files("make", &path))?;
+        let pack = File::create_new(&path).map_err(Error::files("create", &path))?;
         let wanted = lines("", tips.iter().copied()) + &lines("^", self.known.iter());
         let mut arguments = vec!["pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset"];
-        // What the host finds in another repository stays there: the next task would see it here.
+        // Objects that the host borrows from another repository remain there: otherwise the next
+        // task would see them here.
         arguments.push("--local");
         arguments.extend(self.host.is_partial().then_some("--exclude-promisor-objects"));
         let outside = self.git.with_objects(&self.task, Objects::Host);
@@ -150,7 +154,7 @@ impl<'a> Sieve<'a> {
     }
 }
 
-/// Whether everything is there that `tips` lead to and the host's refs do not.
+/// Whether all objects exist that `tips` lead to and the host's refs do not.
 pub(crate) fn is_connected<'a>(
     git: &Git<'_>,
     host: &HostRepository,
@@ -162,12 +166,13 @@ pub(crate) fn is_connected<'a>(
     }
     let mut arguments = vec!["rev-list", "--objects", "--stdin", "--quiet"];
     arguments.extend(host.is_partial().then_some("--exclude-promisor-objects"));
-    // In this order: of what is asked for nothing may be missing, and what a ref of the host's names may.
+    // The order matters: no object of the queried tips may be missing, but one that a host's ref
+    // names may.
     arguments.extend(["--not", "--ignore-missing", "--all"]);
     Ok(git.run("follow commits", &arguments, Input::Bytes(wanted.as_bytes()), None)?.is_success)
 }
 
-/// What kind of object each of `ids` is; those that are not there are left out.
+/// The kind of each existing object in `ids`.
 pub(crate) fn kinds<'a>(
     git: &Git<'_>,
     ids: impl Iterator<Item = &'a ObjectId>,
@@ -180,17 +185,18 @@ pub(crate) fn kinds<'a>(
     let arguments = ["cat-file", "--batch-check=%(objecttype)", "--buffer"];
     let kinds = git.read("look for objects", &arguments, Input::Bytes(wanted.as_bytes()))?;
     let kinds = String::from_utf8_lossy(&kinds);
-    // Of one that is missing, its name and that.
+    // For a missing object, git prints its name and that it is missing.
     let known = ids.into_iter().zip(kinds.lines()).filter(|(_, kind)| !kind.contains(' '));
     Ok(known.map(|(id, kind)| (id.clone(), kind.to_owned())).collect())
 }
 
-/// Which of `digits` git takes for the beginning of one object's id: all, where there are too many.
+/// The elements of `digits` that git accepts as an abbreviated object id; all of them if there are
+/// too many to ask.
 pub(crate) fn abbreviations(git: &Git<'_>, digits: BTreeSet<String>) -> Result<BTreeSet<String>, Error> {
     if digits.is_empty() || digits.len() > MOST_ABBREVIATIONS {
         return Ok(digits);
     }
-    // Where a commit is looked for, other objects do not make it ambiguous.
+    // When git looks for a commit, other objects do not make the name ambiguous.
     let mut wanted = String::new();
     for digits in &digits {
         wanted.extend([digits, "\n", digits, "^{commit}\n"]);
@@ -208,8 +214,8 @@ fn drop_all(folder: &Path) -> Result<(), Error> {
     or_absent(fs::remove_dir_all(folder)).map_err(Error::files("remove", folder))
 }
 
-/// A folder of objects.
+/// Creates a folder of objects.
 pub(crate) fn make(folder: &Path) -> Result<(), Error> {
     let pack = folder.join("pack");
-    fs::create_dir_all(&pack).map_err(Error::files("make", &pack))
+    fs::create_dir_all(&pack).map_err(Error::files("create", &pack))
 }

@@ -1,4 +1,4 @@
-//! A merge or a cherry-pick that is not committed yet.
+//! A merge or a cherry-pick in progress.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::view::{Found, View};
 
 /// Bytes of a message.
 const MESSAGE: u64 = 64 * 1024;
-/// Commits that are merged at once.
+/// The maximum number of commits merged at once.
 const HEADS: usize = 64;
 
-/// What is going on.
+/// The kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     Merge,
@@ -40,27 +40,27 @@ impl Kind {
     }
 }
 
-/// What git sets aside of the user's changes until a merge or a rebase ends.
+/// The user's changes that git sets aside until a merge or a rebase ends.
 pub(crate) const AUTOSTASH: &str = "MERGE_AUTOSTASH";
 const AUTOSTASHES: [&str; 3] = [AUTOSTASH, "rebase-merge/autostash", "rebase-apply/autostash"];
 
-/// The file with the message of the commit that ends it.
+/// The file with the message of the commit that ends the operation.
 pub(crate) const MESSAGE_FILE: &str = "MERGE_MSG";
 
-/// What shows that something else goes on, which an operation of a task's would break into.
+/// Files that show another operation in progress, which a task's operation would disrupt.
 const OTHERS: [&str; 3] = ["REVERT_HEAD", "rebase-merge", "rebase-apply"];
 
-/// Which of them the work tree has whose folder in `view` is `own`.
+/// The one that the work tree has whose folder in `view` is `own`.
 pub(crate) fn other(view: &View, own: &Path) -> Option<&'static str> {
     OTHERS.into_iter().find(|name| !matches!(view.open(&own.join(name)), Found::Absent))
 }
 
-/// What git set aside in the work tree whose folder in `view` is `own`.
+/// The changes that git set aside in the work tree whose folder in `view` is `own`.
 pub(crate) fn set_aside(view: &View, own: &Path, format: Format) -> Vec<ObjectId> {
     AUTOSTASHES.into_iter().filter_map(|name| set_aside_for(view, &own.join(name), format)).collect()
 }
 
-/// What git set aside for a merge of the host, and took back in `view`.
+/// The changes that git set aside for a merge of the host, and restored in `view`.
 pub(crate) fn taken_back(view: &View, host: &View, own: &Path, format: Format) -> Option<ObjectId> {
     let path = own.join(AUTOSTASH);
     let is_taken = matches!(view.open(&path), Found::Absent);
@@ -75,7 +75,8 @@ fn set_aside_for(view: &View, path: &Path, format: Format) -> Option<ObjectId> {
 }
 
 impl Operation {
-    /// What goes on in the work tree whose folder in `view` is `own`. What an upper layer says nothing of is as in `base`.
+    /// The operation in progress in the work tree whose folder in `view` is `own`. Files that an
+    /// upper layer lacks are as in `base`.
     pub(crate) fn read(
         view: &View,
         own: &Path,
@@ -88,7 +89,7 @@ impl Operation {
                 Found::Same => base.map(|base| base.heads.clone()),
                 Found::Absent => None,
                 Found::Odd(why) => return Err(why),
-                Found::Here(text) => Some(heads(&text, format).ok_or("it names no commits")?),
+                Found::Here(text) => Some(heads(&text, format).ok_or("it does not name commits")?),
             };
             let Some(heads) = heads else { continue };
             let message = match view.read(&own.join(MESSAGE_FILE), MESSAGE) {
@@ -102,7 +103,7 @@ impl Operation {
         Ok(None)
     }
 
-    /// What the file with its commits says.
+    /// The content of the file with its commits.
     pub(crate) fn heads_text(&self) -> String {
         lines("", self.heads.iter())
     }
@@ -114,7 +115,7 @@ fn heads(text: &[u8], format: Format) -> Option<Vec<ObjectId>> {
     (heads.len() <= HEADS).then_some(heads)
 }
 
-/// The message without what its reader does not see, since the next commit has it as it is.
+/// The message without invisible characters, since the next commit uses it unchanged.
 fn message(text: Vec<u8>) -> Option<String> {
     let mut text = String::from_utf8(text).ok()?;
     text.retain(|c| matches!(c, '\n' | '\t') || !is_unseen(c));
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn message_has_no_characters_that_nobody_sees() {
+    fn message_has_no_invisible_characters() {
         let text = "Merge\r\n\n\ta\u{202e}b\u{200b}c\x1b[2J\u{9b}\u{2028}ä\n";
         assert_eq!(message(text.into()).as_deref(), Some("Merge\n\n\tabc[2Jä\n"));
     }

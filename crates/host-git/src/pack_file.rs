@@ -1,4 +1,4 @@
-//! The one pack of new objects, moved to where the host's git finds it.
+//! Moves the pack of new objects to the host's folder of objects.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -10,25 +10,26 @@ use sandbox_files::or_absent;
 use crate::fail_point::{FailPoint, FailPoints, stopped};
 use crate::{Error, RunName};
 
-/// Git finds a pack by its index, so that comes last. One with a `.keep` beside it is not removed by a repack, which would find that no ref
-/// names anything in it yet.
+/// Git finds a pack by its index, so the index comes last. A `.keep` next to the pack protects it
+/// from a repack, which would find that no ref names its objects yet.
 const ORDER: [&str; 3] = ["pack", "rev", "idx"];
 const KEEP: &str = "keep";
 
-/// Copies the pack of the folder `from` to the host's folder of objects. What is there already stays.
+/// Copies the pack in the folder `from` to the host's folder of objects. Existing files are not
+/// replaced.
 pub(crate) fn bring(from: &Path, objects: &Path, run: &RunName, points: FailPoints<'_>) -> Result<(), Error> {
     let Some(pack) = find(&from.join("pack"))? else {
         return Ok(());
     };
     let folder = objects.join("pack");
-    fs::create_dir_all(&folder).map_err(Error::files("make", &folder))?;
-    // By this name git knows what nobody needs, and removes it some day.
+    fs::create_dir_all(&folder).map_err(Error::files("create", &folder))?;
+    // Git treats this name as a temporary file, and removes it eventually.
     let new = folder.join(format!("tmp_sandbox-{run}"));
     or_absent(fs::remove_file(&new)).map_err(Error::files("remove", &new))?;
     let keep = pack.with_extension(KEEP);
     let keep = folder.join(keep.file_name().unwrap_or_default());
     match File::create_new(&keep).and_then(|mut file| file.write_all(mark(run).as_bytes())) {
-        // Somebody keeps it for other reasons.
+        // Another process keeps it for its own reasons.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         made => made.map_err(Error::files("write", &keep))?,
     }
@@ -46,7 +47,7 @@ pub(crate) fn bring(from: &Path, objects: &Path, run: &RunName, points: FailPoin
     File::open(&folder).and_then(|folder| folder.sync_all()).map_err(Error::files("write", &folder))
 }
 
-/// Leaves what was brought for `run` to the host's git, once refs name it, or nothing ever will.
+/// Releases the pack of `run` to the host's git, once refs name its objects, or never will.
 pub(crate) fn release(objects: &Path, run: &RunName) -> Result<(), Error> {
     let folder = objects.join("pack");
     for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -60,12 +61,12 @@ pub(crate) fn release(objects: &Path, run: &RunName) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a `.keep` of ours says.
+/// The content of our `.keep` files.
 fn mark(run: &RunName) -> String {
     format!("sandbox: import of {run}\n")
 }
 
-/// The pack in `folder`, unless nothing is in it.
+/// The pack in `folder`, unless it is empty.
 fn find(folder: &Path) -> Result<Option<PathBuf>, Error> {
     let entries = fs::read_dir(folder).map_err(Error::files("list", folder))?;
     for entry in entries {
@@ -75,7 +76,7 @@ fn find(folder: &Path) -> Result<Option<PathBuf>, Error> {
             File::open(&path)
                 .and_then(|mut file| file.read_exact(&mut head))
                 .map_err(Error::files("read", &path))?;
-            // The last of three numbers is how many objects there are.
+            // The last of three numbers is the count of objects.
             return Ok(head.get(8..).is_some_and(|count| count != [0; 4]).then_some(path));
         }
     }

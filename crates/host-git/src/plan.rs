@@ -1,4 +1,5 @@
-//! What is to be written: what the task made of the start, as far as the host is still there. Nothing is read or written here.
+//! Plans an import: the task's changes since the start, as far as the host still has the state of
+//! the start. It neither reads nor writes files.
 
 mod stashes;
 
@@ -15,27 +16,27 @@ use crate::settings::{Context, Settings};
 use crate::stash::Stash;
 use crate::state::{Part, Snapshot, State, commit};
 
-/// What holds of a task's and the host's repository when something is planned.
+/// The state of the task's and the host's repository at planning time.
 pub(crate) struct Situation<'a> {
     pub(crate) run: &'a RunName,
     pub(crate) start: &'a Snapshot,
     pub(crate) task: &'a State,
     pub(crate) host: &'a State,
-    /// The task's index, where it is another than at the start.
+    /// The task's index, if it differs from the one at the start.
     pub(crate) index: Option<&'a Index>,
-    /// The kinds of the objects that are there, or come with the import.
+    /// The kinds of the objects that exist, or are imported.
     pub(crate) kinds: &'a BTreeMap<ObjectId, String>,
-    /// Why others do not come.
+    /// The reasons why other objects are not imported.
     pub(crate) bad: &'a BTreeMap<ObjectId, String>,
-    /// The task's stashes that are none.
+    /// The task's stashes that are not valid stashes.
     pub(crate) odd_stashes: &'a BTreeSet<ObjectId>,
-    /// Names of new refs, or ends of them, that git takes for objects.
+    /// Names of new refs, or suffixes of them, that git accepts as objects.
     pub(crate) abbreviations: &'a BTreeSet<String>,
-    /// Branches that other work trees of the host are at.
+    /// Branches that are checked out in the host's other work trees.
     pub(crate) elsewhere: &'a BTreeSet<RefName>,
 }
 
-/// A change of a ref, which holds only while the ref is what it was found to be.
+/// A change of a ref, valid only while the ref has the expected old value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Update {
     pub(crate) name: RefName,
@@ -48,11 +49,11 @@ pub(crate) struct Update {
 pub(crate) struct Loss {
     pub(crate) name: RefName,
     pub(crate) id: ObjectId,
-    /// Whether it is more than a commit that other refs may lead to.
+    /// Whether the value is more than a commit that other refs may lead to.
     is_always: bool,
 }
 
-/// What becomes of the operation in progress.
+/// The next state of the operation in progress.
 #[derive(Debug, Default)]
 pub(crate) enum Next {
     #[default]
@@ -61,24 +62,24 @@ pub(crate) enum Next {
     Is(Operation),
 }
 
-/// What is to be written, in this order.
+/// The changes to write, in this order.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Refs that are in the way of others.
+    /// Refs that block others.
     pub(crate) early: Vec<Update>,
     pub(crate) updates: Vec<Update>,
     pub(crate) symbolic: Vec<(RefName, RefName)>,
     pub(crate) head: Option<RefValue>,
     pub(crate) index: bool,
     pub(crate) operation: Next,
-    /// What git had set aside for that, and that is among the files again.
+    /// The changes that git had set aside for the operation, and that are in the files again.
     pub(crate) taken_back: Option<ObjectId>,
-    /// What git in the task set aside, and is kept.
+    /// The changes that the task's git set aside, and that are kept.
     pub(crate) set_aside: Vec<ObjectId>,
     pub(crate) stashes: Option<Vec<Stash>>,
     pub(crate) report: Report,
     pub(crate) losses: Vec<Loss>,
-    /// The refs as they will be.
+    /// The refs after the import.
     pub(crate) end: Table,
 }
 
@@ -104,7 +105,7 @@ impl Plan {
         planner.plan
     }
 
-    /// Keeps what of the losses nothing else leads to: those of the refs in `lost`.
+    /// Adds backups for the refs in `lost`, whose old values no other ref leads to.
     pub(crate) fn back_up(&mut self, run: &RunName, lost: &BTreeSet<RefName>) {
         let folder = format!("refs/sandbox/backup/{run}/");
         let mut backups = Vec::new();
@@ -125,14 +126,14 @@ impl Plan {
                 self.report.refs.push(RefChange { name, old, new, outcome: RefOutcome::Came, backup });
                 continue;
             }
-            // Stashes are one ref, unless one has a line of its own.
+            // All stashes are one ref, unless one has its own entry in the report.
             let place = places.get(name.as_str());
             let place = place.or_else(|| places.get("refs/stash").filter(|_| name.space().is_none()));
             if let Some(change) = place.and_then(|place| self.report.refs.get_mut(*place)) {
                 change.backup = Some(backup.to_string());
             }
         }
-        // Git writes them in their order: what is lost has another name first.
+        // Git applies the updates in order: the lost value gets its new name first.
         let later = if self.early.is_empty() { &mut self.updates } else { &mut self.early };
         later.splice(0..0, backups);
     }
@@ -142,17 +143,17 @@ struct Planner<'a> {
     it: &'a Situation<'a>,
     at_start: Table,
     task: Table,
-    /// Refs of the host that go, and those of them that are in the way of others.
+    /// Refs that the import removes from the host, and those of them that block others.
     removed: Table,
     early: BTreeSet<RefName>,
-    /// Where in the report a ref is.
+    /// The position of each ref in the report.
     places: BTreeMap<RefName, usize>,
     plan: Plan,
 }
 
 const MOVED: &str = "the host moved it meanwhile";
-const IN_THE_WAY: &str = "the host has refs that are in the way of its name";
-const STAYS_AT: &str = "the host's `HEAD` stays at it";
+const IN_THE_WAY: &str = "refs on the host block its name";
+const STAYS_AT: &str = "the host's `HEAD` is at it";
 
 impl Planner<'_> {
     fn refs(&mut self) {
@@ -162,8 +163,8 @@ impl Planner<'_> {
             names.into_iter().filter(changed).partition(|name| !self.task.contains_key(name));
         for name in removed.into_iter().chain(set) {
             let outcome = match name.space() {
-                None => RefOutcome::Stayed { why: "refs of this name do not come".to_owned() },
-                // With its log.
+                None => RefOutcome::Stayed { why: "refs of this name are not imported".to_owned() },
+                // It is imported with its log.
                 Some(Space::Stash) => continue,
                 Some(space) => self.one(&name, space),
             };
@@ -189,9 +190,10 @@ impl Planner<'_> {
         if let Some(why) = self.trap(name).filter(|_| wanted.is_some()) {
             return stayed(why);
         }
+        // The host's own change of a ref wins: the task's value gets another name.
         let is_moved = now.as_ref() != self.at_start.get(name);
         let old = match now {
-            Some(RefValue::Symbolic(_)) => return stayed("it is another ref's name on the host"),
+            Some(RefValue::Symbolic(_)) => return stayed("it is a symbolic ref on the host"),
             Some(RefValue::Object(id)) => Some(id),
             None => None,
         };
@@ -208,7 +210,7 @@ impl Planner<'_> {
         let why = if is_moved {
             MOVED
         } else if self.it.elsewhere.contains(name) {
-            "another work tree of the host is at it"
+            "another work tree of the host has it checked out"
         } else if id.is_some() && in_the_way(&self.plan.end, name).next().is_some() {
             IN_THE_WAY
         } else if let Some(why) = self.shadow(name).filter(|_| id.is_some()) {
@@ -223,19 +225,19 @@ impl Planner<'_> {
         }
     }
 
-    /// Why a ref of this name stays behind that the host does not have.
+    /// The reason why a ref of this name is not imported if the host does not have it.
     fn trap(&self, name: &RefName) -> Option<&'static str> {
         name.trap().filter(|_| self.it.host.refs.get(name).is_none())
     }
 
-    /// Why a new ref cannot have this name: people call something else by it.
+    /// The reason why a new ref cannot have this name: it already means something else.
     fn shadow(&self, name: &RefName) -> Option<&'static str> {
         if self.plan.end.contains_key(name) {
             None
         } else if name.shadowed().any(|name| self.plan.end.contains_key(&name)) {
-            Some("another ref has its name, by which git would mean this one from now on")
+            Some("another ref has its name, which git would resolve to this one from now on")
         } else if name.abbreviation().is_some_and(|digits| self.it.abbreviations.contains(digits)) {
-            Some("an object has its name, by which git would mean this ref from now on")
+            Some("an object has its name, which git would resolve to this ref from now on")
         } else {
             None
         }
@@ -244,7 +246,7 @@ impl Planner<'_> {
     fn update(&mut self, name: &RefName, old: Option<ObjectId>, new: Option<ObjectId>, is_always: bool) {
         match &new {
             Some(id) => {
-                // Git takes no ref away and puts another in its place at once.
+                // Git cannot remove a ref and create another in its place in one step.
                 self.early.extend(in_the_way(&self.removed, name).cloned());
                 self.plan.end.insert(name.clone(), RefValue::Object(id.clone()));
             }
@@ -285,13 +287,13 @@ impl Planner<'_> {
         RefOutcome::Kept { name: kept.to_string(), why: why.to_owned() }
     }
 
-    /// Whether `id` came, and is what a ref of this kind can be.
+    /// Whether `id` is imported and valid for this kind of ref.
     fn check(&self, id: &ObjectId, space: Space) -> Result<(), String> {
         if let Some(why) = self.it.bad.get(id) {
             return Err(why.clone());
         }
         match self.it.kinds.get(id) {
-            None => Err("its object is not there".to_owned()),
+            None => Err("its object is missing".to_owned()),
             Some(kind) if kind == "commit" || space == Space::Tag => Ok(()),
             Some(_) => Err("it is not a commit".to_owned()),
         }
@@ -302,7 +304,7 @@ impl Planner<'_> {
         match &self.it.task.head {
             Part::Bad(why) => self.plan.report.leave("HEAD", *why),
             Part::Here(wanted) if Some(wanted) != start => self.new_head(wanted),
-            // Where both are still at it, the task itself took it away from below.
+            // If both are still at it, the task itself removed its branch.
             Part::Same | Part::Here(_) if self.host_head() == start => return,
             Part::Same | Part::Here(_) => {}
         }
@@ -320,13 +322,13 @@ impl Planner<'_> {
             match wanted {
                 RefValue::Object(id) => self.check(id, Space::Branch).err(),
                 RefValue::Symbolic(name) if self.it.elsewhere.contains(name) => {
-                    Some("another work tree of the host is at this branch".to_owned())
+                    Some("another work tree of the host has this branch checked out".to_owned())
                 }
-                // Of one without commits, there is no ref.
+                // A branch without commits has no ref.
                 RefValue::Symbolic(name) if let Some(why) = self.trap(name) => Some(why.to_owned()),
                 RefValue::Symbolic(name) if let Some(why) = self.shadow(name) => Some(why.to_owned()),
                 RefValue::Symbolic(name) if self.plan.end.get(name) != self.task.get(name) => {
-                    Some("its branch does not come as the task has it".to_owned())
+                    Some("its branch is not imported as the task has it".to_owned())
                 }
                 RefValue::Symbolic(name) if in_the_way(&self.plan.end, name).next().is_some() => {
                     Some(IN_THE_WAY.to_owned())
@@ -357,7 +359,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The branch that the host's `HEAD` stays at is not taken away from below it.
+    /// Keeps the branch that the host's `HEAD` remains at.
     fn restore_branch(&mut self) {
         let Some(RefValue::Symbolic(name)) = self.host_head().filter(|_| self.plan.head.is_none()).cloned()
         else {
@@ -368,9 +370,9 @@ impl Planner<'_> {
         let Some(old) = updates.find(|update| is_it(update)).and_then(|update| update.old.clone()) else {
             return;
         };
-        // The host had none of them beside the branch: they came in its place.
+        // The host cannot have had one of them next to the branch, so they replaced it.
         let mut in_its_place: BTreeSet<RefName> = in_the_way(&self.plan.end, &name).cloned().collect();
-        // Nor a tag by whose name git would mean that.
+        // Also drop a tag by whose name git would mean that branch.
         let all = self.plan.updates.iter().chain(&self.plan.early).filter(|update| update.new.is_some());
         let shadows = all.filter(|update| update.name.shadowed().any(|shadowed| shadowed == name));
         in_its_place.extend(shadows.map(|update| update.name.clone()));
@@ -389,7 +391,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Says of a change something else than was recorded.
+    /// Replaces the recorded outcome of a change.
     fn correct(&mut self, name: &RefName, outcome: RefOutcome) {
         let place = self.places.get(name);
         if let Some(change) = place.and_then(|place| self.plan.report.refs.get_mut(*place)) {
@@ -404,7 +406,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether the work tree is at the commit after the import that the task's was at.
+    /// Whether the work tree is at the same commit after the import as the task's was.
     fn is_at_commit(&self) -> bool {
         let head = match &self.it.task.head {
             Part::Here(head) => Some(head),
@@ -433,11 +435,12 @@ impl Planner<'_> {
             self.plan.report.index = true;
             return;
         } else if host.is_none() || start.is_none() {
-            Some("the host's is of a form that is not understood".to_owned())
+            Some("the host's index has an unsupported format".to_owned())
         } else if host != start {
             Some(MOVED.to_owned())
+        // With another commit below it, the index would show changes that nobody made.
         } else if !self.is_at_commit() {
-            Some("`HEAD` does not come as the task has it".to_owned())
+            Some("`HEAD` is not imported as the task has it".to_owned())
         } else {
             let named = self.it.index.iter().flat_map(|index| index.objects());
             let missing = { named }.find(|id| self.it.kinds.get(id).is_none_or(|kind| kind != "blob"));
@@ -454,8 +457,7 @@ impl Planner<'_> {
             return;
         };
         self.plan.report.leave("index", why);
-        let hint =
-            "the index stays as it is: `git status` compares with it, `git reset` makes it that of `HEAD`";
+        let hint = "the index is unchanged: `git status` compares with it, `git reset` resets it to `HEAD`";
         self.plan.report.hints.push(hint.to_owned());
     }
 
@@ -481,9 +483,10 @@ impl Planner<'_> {
         } else if host != Some(&self.it.start.operation) {
             Some(MOVED.to_owned())
         } else if let Some(other) = self.it.host.other_operation.filter(|_| wanted.is_some()) {
-            Some(format!("the host is in the middle of something else, of which it has `{other}`"))
+            Some(format!("the host has another operation in progress: `{other}`"))
+        // The next commit ends the operation with the index and on top of `HEAD`.
         } else if !self.is_at_commit() || self.plan.report.left.iter().any(|left| left.path == "index") {
-            Some("`HEAD` and the index do not come as the task has them".to_owned())
+            Some("`HEAD` and the index are not imported as the task has them".to_owned())
         } else {
             bad
         };
@@ -492,7 +495,7 @@ impl Planner<'_> {
         }
         self.plan.report.operation = Some(file.to_owned());
         if wanted.is_some() {
-            let hint = "`git commit` ends what is in progress, with its message";
+            let hint = "`git commit` ends the operation in progress, with its message";
             self.plan.report.hints.push(hint.to_owned());
         }
         if host != Some(wanted) {
@@ -522,7 +525,7 @@ impl Planner<'_> {
     }
 }
 
-/// Refs of `table` beside which there can be no ref `name`: one is a folder where the other is a file.
+/// Refs of `table` that exclude a ref called `name`: one is a folder where the other is a file.
 fn in_the_way<'a>(table: &'a Table, name: &RefName) -> impl Iterator<Item = &'a RefName> {
     let above = name
         .folders()
@@ -533,7 +536,7 @@ fn in_the_way<'a>(table: &'a Table, name: &RefName) -> impl Iterator<Item = &'a 
     above.into_iter().chain(below.take_while(move |name| name.as_str().starts_with(inside.as_str())))
 }
 
-/// The name for `id`, which is or was at `name`, in `folder`, and whether it is to be made.
+/// The name for `id`, which is or was at `name`, in `folder`, and whether that ref must be created.
 fn free_name(table: &Table, folder: &str, name: &RefName, id: &ObjectId) -> (RefName, bool) {
     let folders = [folder.to_owned(), format!("{folder}{}/", short(id)), format!("{folder}{id}/")];
     let value = RefValue::Object(id.clone());
@@ -543,7 +546,7 @@ fn free_name(table: &Table, folder: &str, name: &RefName, id: &ObjectId) -> (Ref
         None => in_the_way(table, name).next().is_none().then_some(true),
     };
     let found = names.clone().find_map(|name| place(&name).map(|is_new| (name, is_new)));
-    // The last is free: nothing but this id is ever below its own name.
+    // The last name is free: only this id is ever below its own name.
     found.unwrap_or_else(|| (name.below(&format!("{folder}{id}/")), true))
 }
 

@@ -1,4 +1,5 @@
-//! Which files git has in other versions after an import: a command such as `git stash` or `git checkout` writes them later.
+//! The files of which git has other versions after an import: a command such as `git stash` or `git
+//! checkout` writes them later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -13,35 +14,38 @@ use crate::plan::Plan;
 use crate::stash::Stash;
 use crate::state::{Part, State, commit};
 
-/// Files of which versions are looked at: each takes memory that its name in a tree does not.
+/// The maximum number of files whose versions are examined: each takes memory that its name in a
+/// tree does not.
 const MOST_FILES: usize = 500_000;
-/// New stashes that are looked at.
+/// The maximum number of new stashes examined.
 const MOST_STASHES: usize = 20;
 
-/// The files of which the commit at `HEAD`, the index or a new stash has other versions after an import than before.
+/// The files of which the commit at `HEAD`, the index or a new stash has other versions after an
+/// import than before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// The mode and object of each; nothing where the file is gone.
+    /// The mode and object of each version; `None` if the file is deleted.
     files: BTreeMap<Vec<u8>, BTreeSet<Option<(u32, ObjectId)>>>,
     /// There are too many to find all.
     is_cut: bool,
 }
 
-/// What is at a path of the work tree.
+/// The entry at a path of the work tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Version {
     /// Nothing.
     None,
     /// A file, and whether its owner can execute it.
     File(Vec<u8>, bool),
-    /// A link, and where it leads.
+    /// A link, and its target.
     Link(Vec<u8>),
-    /// Something that git does not record, or that is not looked at.
+    /// An entry that git does not record, or that is not examined.
     Other,
 }
 
 impl Version {
-    /// Whether git would write this of what it recorded. No filter of the host's is asked what it would make of that.
+    /// Whether git would write this entry for the recorded version. The host's filters are not
+    /// applied.
     fn is(&self, recorded: Option<&(u32, ObjectId)>) -> bool {
         match (self, recorded) {
             (Self::None, None) => true,
@@ -54,25 +58,26 @@ impl Version {
 }
 
 impl Recorded {
-    /// Their paths in the work tree.
+    /// The paths of the files in the work tree.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.files.keys().map(|path| Path::new(OsStr::from_bytes(path)))
     }
 
-    /// Whether these are all: a task can record more than is looked at.
+    /// Whether the list is complete: a task can record more files than are examined.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         !self.is_cut
     }
 
-    /// Whether `version` is the only one that is recorded of `path`.
+    /// Whether `version` is the only recorded version of `path`.
     #[must_use]
     pub fn is(&self, path: &Path, version: &Version) -> bool {
         let versions = self.files.get(path.as_os_str().as_bytes());
         versions.is_none_or(|versions| versions.iter().all(|recorded| version.is(recorded.as_ref())))
     }
 
-    /// What `plan` makes of the host, which is as `now` says; `index` is the one that comes. Git sees the new objects.
+    /// The files that `plan` records on the host, whose state is `now`; `index` is the imported
+    /// one. Git sees the new objects.
     pub(crate) fn of(
         git: &Git<'_>,
         now: &State,
@@ -94,14 +99,14 @@ impl Recorded {
         }
         let is_new = |stash: &&Stash| !now.stash.iter().any(|known| known.id == stash.id);
         let stashes = plan.stashes.iter().flatten().filter(is_new).map(|stash| &stash.id);
-        // People apply them as they do stashes.
+        // Users apply them in the same way as stashes.
         let stashes: Vec<&ObjectId> = stashes.chain(&plan.set_aside).collect();
         recorded.is_cut |= stashes.len() > MOST_STASHES;
         for stash in stashes.into_iter().take(MOST_STASHES) {
             recorded.stash(git, stash, format)?;
         }
         if let (Some(index), true, Part::Here(old)) = (index, plan.index, &now.index) {
-            // Of one that is not understood, all is new.
+            // If the old index is not supported, every entry is new.
             let old = old.parse(format).unwrap_or_default();
             for path in index.differing(&old) {
                 let versions = index.versions(&path).map(|entry| Some(entry.clone()));
@@ -115,7 +120,7 @@ impl Recorded {
         Ok(recorded)
     }
 
-    /// What `git stash pop` writes: the files as they were, those in the index, and those that were new.
+    /// Adds the files that `git stash pop` writes: modified ones, those in the index, and new ones.
     fn stash(&mut self, git: &Git<'_>, id: &ObjectId, format: Format) -> Result<(), Error> {
         let arguments = ["rev-list", "--no-walk", "--parents", id.as_str()];
         let Some(said) = self.asked(git, "look at stashes", &arguments)? else { return Ok(()) };
@@ -131,7 +136,8 @@ impl Recorded {
         Ok(())
     }
 
-    /// What git says; nothing where that is more than is looked at. Whatever a task put into its trees, the rest of what it did can come.
+    /// Git's output; `None` if it exceeds the limits. Whatever a task put into its trees, its other
+    /// changes can still be imported.
     fn asked(
         &mut self,
         git: &Git<'_>,
@@ -150,7 +156,7 @@ impl Recorded {
         }
     }
 
-    /// What `git diff-tree --raw -z` says: a line of modes, ids and what was done, then the path.
+    /// Adds the output of `git diff-tree --raw -z`: a line of modes, ids and status, then the path.
     fn commits(
         &mut self,
         git: &Git<'_>,
@@ -162,7 +168,7 @@ impl Recorded {
         let before = if let Some(before) = before {
             before.to_string()
         } else {
-            // Git knows the empty tree, whether a repository has it or not.
+            // Git knows the empty tree even if a repository does not have it.
             let Some(id) = self.asked(git, OPERATION, &["hash-object", "-t", "tree", "--stdin"])? else {
                 return Ok(());
             };

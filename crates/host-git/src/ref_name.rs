@@ -13,12 +13,12 @@ const LONGEST: usize = 1000;
 /// Parts of a name: a file in more folders is not read as a ref.
 const MOST_PARTS: usize = 42;
 
-/// A full name of a ref that git accepts, whatever wrote it.
+/// A full name of a ref that git accepts, from any source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct RefName(Box<str>);
 
-/// What a ref is for.
+/// The namespace of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Space {
     Branch,
@@ -29,7 +29,7 @@ pub(crate) enum Space {
 }
 
 impl RefName {
-    /// What `git check-ref-format` accepts, in printable UTF-8.
+    /// Parses a name that `git check-ref-format` accepts, in printable UTF-8.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let text = str::from_utf8(text).ok()?;
         let is_good_part = |part: &str| {
@@ -46,28 +46,30 @@ impl RefName {
         is_good.then(|| Self(text.into()))
     }
 
-    /// Why a task cannot make a ref of this name, though git could. The host may have such names.
+    /// The reason why a task cannot create a ref of this name, though git could. The host may have
+    /// such names.
     pub(crate) fn trap(&self) -> Option<&'static str> {
         if self.0.contains(['$', '`']) {
             Some(
                 "its name has a `$` or a backtick, which the prompts of some shells run; `git branch -m` gives it another one",
             )
         } else if self.0.contains(is_unseen) {
-            Some("its name has characters that nobody sees; `git branch -m` gives it another one")
+            Some("its name has invisible characters; `git branch -m` gives it another one")
         } else if self.short().is_some_and(is_taken) {
-            Some("git takes its name for something else")
+            Some("its name has another meaning to git")
         } else {
             None
         }
     }
 
-    /// What it is called without its folder.
+    /// Its name without its folder.
     fn short(&self) -> Option<&str> {
         ["refs/heads/", "refs/tags/", "refs/remotes/"].iter().find_map(|folder| self.0.strip_prefix(folder))
     }
 
-    /// The refs that some commands of git no longer mean by their short names when there is this one. Most take what comes first of
-    /// `refs`, `refs/tags`, `refs/heads` and `refs/remotes`; `git checkout` takes a branch before all others.
+    /// The refs whose short names some git commands resolve differently once this one exists. Most
+    /// commands take the first match in `refs`, `refs/tags`, `refs/heads` and `refs/remotes`; `git
+    /// checkout` prefers a branch.
     pub(crate) fn shadowed(&self) -> impl Iterator<Item = Self> {
         let tag = || self.0.strip_prefix("refs/tags/").map(|short| (short, &["heads/"][..]));
         let own = self.short_branch().map(|short| (short, &["", "tags/"][..])).or_else(tag).into_iter();
@@ -79,18 +81,18 @@ impl RefName {
         .map(|name| Self(name.into()))
     }
 
-    /// The hexadecimal digits of its short name by which git means an object unless there is this ref: all of it, or what follows `-g`, as
-    /// `git describe` writes.
+    /// The hexadecimal digits of its short name that git resolves to an object unless this ref
+    /// exists: all of the name, or the part after `-g` that `git describe` writes.
     pub(crate) fn abbreviation(&self) -> Option<&str> {
         let short = self.short()?;
-        // A remote's name stands for its `HEAD`.
+        // A remote's name refers to its `HEAD`.
         let short = self.remote_head().and_then(|_| short.strip_suffix("/HEAD")).unwrap_or(short);
         let digits = short.rsplit_once("-g").map_or(short, |(_, digits)| digits);
         let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         ((4..=64).contains(&digits.len()) && is_hex).then_some(digits)
     }
 
-    /// What stands for the work tree's `HEAD` where names of refs are asked for.
+    /// The name that represents the work tree's `HEAD` where names of refs are required.
     pub(crate) fn head() -> Self {
         Self("refs/HEAD".into())
     }
@@ -99,19 +101,19 @@ impl RefName {
         &*self.0 == "refs/HEAD"
     }
 
-    /// The branch that is called `short`.
+    /// The branch called `short`.
     pub(crate) fn branch(short: &[u8]) -> Option<Self> {
         Self::parse(&[b"refs/heads/", short].concat()).filter(|name| name.space().is_some())
     }
 
-    /// Which of the refs that are imported it is; `None` for all others.
+    /// Its namespace if it is imported; `None` for all others.
     pub(crate) fn space(&self) -> Option<Space> {
         let rest = self.0.strip_prefix("refs/")?;
         if rest == "stash" {
             return Some(Space::Stash);
         }
         let (space, short) = rest.split_once('/')?;
-        // Commands would take them for options, and for the work tree's own HEAD.
+        // Commands would treat them as options, or as the work tree's own `HEAD`.
         if short.starts_with('-') || (space == "heads" && short == "HEAD") {
             return None;
         }
@@ -124,19 +126,20 @@ impl RefName {
         }
     }
 
-    /// What a branch is called without `refs/heads/`.
+    /// A branch's name without `refs/heads/`.
     pub(crate) fn short_branch(&self) -> Option<&str> {
         self.0.strip_prefix("refs/heads/")
     }
 
-    /// The folder that a symbolic ref of a remote may name refs of: only its `HEAD` is one.
+    /// The folder whose refs a remote's symbolic ref may name: only its `HEAD` may be symbolic.
     pub(crate) fn remote_head(&self) -> Option<&str> {
         let folder = self.0.strip_suffix("HEAD")?;
         let remote = folder.strip_prefix("refs/remotes/")?;
         (remote.len() > 1).then_some(folder)
     }
 
-    /// The same ref below `folder`, which ends with a slash. Where that is longer than a name can be, a digest of it takes its place.
+    /// The same ref below `folder`, which ends with a slash. If the result would be too long for a
+    /// name, a digest replaces it.
     pub(crate) fn below(&self, folder: &str) -> Self {
         let name = format!("{folder}{}", self.0.strip_prefix("refs/").unwrap_or(&self.0));
         if is_too_long(&name) {
@@ -146,12 +149,13 @@ impl RefName {
         }
     }
 
-    /// The same name with `suffix`.
+    /// This name followed by `suffix`.
     pub(crate) fn with(&self, suffix: &str) -> Self {
         Self(format!("{}{suffix}", self.0).into())
     }
 
-    /// The names that cannot be refs beside it: it would be a file where they need a folder.
+    /// The names that cannot be refs next to this one: each would be a file where this ref needs a
+    /// folder.
     pub(crate) fn folders(&self) -> impl Iterator<Item = Self> {
         let slashes = self.0.match_indices('/').skip(1);
         slashes.filter_map(|(at, _)| Some(Self(self.0.get(..at)?.into())))
@@ -162,7 +166,8 @@ impl RefName {
     }
 }
 
-/// Whether git means another thing by it, whatever ref has the name: `HEAD` and what is like it, or an object by its id.
+/// Whether git gives the name another meaning, whichever ref has it: `HEAD` and similar names, or
+/// an object by its id.
 fn is_taken(short: &str) -> bool {
     let is_upper = short.bytes().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'-'));
     let is_id = matches!(short.len(), 40 | 64) && short.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -187,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_git_or_a_terminal_would_stumble_over_are_refused() {
+    fn names_that_break_git_or_a_terminal_are_refused() {
         for (name, expected) in [
             ("refs/heads/main", true),
             ("refs/heads/a/b@c", true),
@@ -216,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_run_or_not_seen_are_traps() {
+    fn names_that_shells_run_or_nobody_sees_are_traps() {
         for (name, expected) in [
             ("main", false),
             ("größe/日本", false),
@@ -258,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_git_takes_for_something_else_are_traps() {
+    fn names_with_another_meaning_to_git_are_traps() {
         let id = "0123456789abcdef0123456789abcdef01234567";
         for (name, expected) in [
             ("tags/HEAD", true),
@@ -283,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_can_stand_for_an_object_have_its_digits() {
+    fn names_that_git_can_resolve_to_an_object_have_its_digits() {
         for (name, expected) in [
             ("heads/cafe", Some("cafe")),
             ("tags/CAFE12", Some("CAFE12")),
@@ -310,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn name_below_a_folder_that_would_be_too_long_is_a_short_one_of_its_own() {
+    fn name_too_long_below_a_folder_is_replaced_by_a_short_one() {
         let long = |last: char| {
             let text = format!("refs/heads/{0}/{0}/{0}/{0}{last}", "x".repeat(240));
             RefName::parse(text.as_bytes()).unwrap()
@@ -327,7 +332,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_never_leaves_its_folder(bytes: Vec<u8>) {
+        fn ref_name_never_leaves_its_folder(bytes: Vec<u8>) {
             if let Some(name) = RefName::parse(&[b"refs/heads/".as_slice(), &bytes].concat()) {
                 let parts: Vec<&str> = name.as_str().split('/').collect();
                 prop_assert!(parts.iter().all(|part| !part.is_empty() && *part != ".." && *part != "."));

@@ -1,4 +1,4 @@
-//! The refs of a repository: what its files say of them, read without git.
+//! The refs of a repository, read from its files without git.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,16 +14,16 @@ use crate::view::{Found, View};
 
 /// Bytes of a file with one ref.
 pub(crate) const LOOSE: u64 = 2048;
-/// Folders in folders.
+/// The maximum depth of folders.
 pub(crate) const DEPTH: usize = 40;
-/// Folders of refs: a file that takes the place of one is none of git's.
+/// Folders of refs: git never replaces one of them with a file.
 const FOLDERS: [&str; 4] = ["refs/heads", "refs/notes", "refs/remotes", "refs/tags"];
 
-/// What a ref is.
+/// The value of a ref.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RefValue {
     Object(ObjectId),
-    /// It is what another ref is.
+    /// It has the value of another ref.
     Symbolic(RefName),
 }
 
@@ -35,7 +35,7 @@ impl RefValue {
         }
     }
 
-    /// What a file of one ref says; `HEAD` is such a file too.
+    /// Parses the content of a file with one ref; `HEAD` is such a file too.
     pub(crate) fn parse(text: &[u8], format: Format) -> Option<Self> {
         let text = text.trim_ascii_end();
         match text.strip_prefix(b"ref:") {
@@ -56,7 +56,7 @@ impl fmt::Display for RefValue {
 
 pub(crate) type Table = BTreeMap<RefName, RefValue>;
 
-/// Refs by where they are kept: a loose one stands for a packed one of the same name.
+/// Refs by their place of storage: a loose ref overrides a packed one of the same name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Refs {
     loose: Table,
@@ -67,8 +67,9 @@ pub(crate) struct Refs {
 pub(crate) type Odd = Vec<(PathBuf, &'static str)>;
 
 impl Refs {
-    /// Reads those of `view`. What an upper layer says nothing of is as in `base`, but for what `host` packed meanwhile: where there is
-    /// no loose ref any more, an upper layer in which they are not frozen does not say that the task packed it too.
+    /// Reads the refs of `view`. Files that an upper layer lacks are as in `base`, except for refs
+    /// that `host` packed meanwhile: if the host no longer has a loose ref, and the upper layer
+    /// does not freeze refs, that does not mean that the task packed it too.
     pub(crate) fn read(
         view: &View,
         host: &View,
@@ -78,7 +79,7 @@ impl Refs {
         most: u64,
     ) -> Result<(Self, Odd), Error> {
         let mut reader = Reader { view, format, most, refs: Self::default(), odd: Odd::new() };
-        // Git packs a ref before it removes the loose one: in this order none is missed.
+        // Git packs a ref before it removes the loose one: reading in this order misses none.
         let root = Path::new("refs");
         match view.folder(root) {
             Found::Here(()) => reader.loose(root, DEPTH)?,
@@ -89,13 +90,14 @@ impl Refs {
         let packed = Path::new("packed-refs");
         match view.read(packed, file_bytes) {
             Found::Same => reader.refs.packed.clone_from(&base.packed),
-            // Git writes it without lines when the last one goes. Without it, refs would seem to be deleted.
+            // Git writes the file without lines when the last ref is removed. Without it, refs
+            // would seem to be deleted.
             Found::Absent if !base.packed.is_empty() => {
                 reader.odd.push((packed.to_owned(), "it is gone"));
                 reader.refs.packed.clone_from(&base.packed);
             }
             Found::Absent => {}
-            // As the loss of power leaves it, or a task.
+            // A loss of power leaves the file like this, or a task does.
             Found::Here(text) if !text.ends_with(b"\n") && !base.packed.is_empty() => {
                 reader.odd.push((packed.to_owned(), "it is not complete"));
                 reader.refs.packed.clone_from(&base.packed);
@@ -118,12 +120,13 @@ impl Refs {
         Ok((reader.refs, reader.odd))
     }
 
-    /// What one ref is.
+    /// The value of one ref.
     pub(crate) fn get(&self, name: &RefName) -> Option<&RefValue> {
         self.loose.get(name).or_else(|| self.packed.get(name))
     }
 
-    /// Undoes what changed since `start`, but for `most` refs: `first`, and those that can come, in the order of names. How many it undid.
+    /// Undoes the changes since `start`, except for `most` refs: `first`, and those that can be
+    /// imported, sorted by name. Returns the number undone.
     pub(crate) fn undo(&mut self, start: &Self, most: u64, first: Option<&RefName>) -> usize {
         let (before, now) = (start.table(), self.table());
         let is_changed = |name: &&RefName| before.get(name) != now.get(name);
@@ -141,7 +144,7 @@ impl Refs {
         rest.len()
     }
 
-    /// What each ref is.
+    /// The effective value of each ref.
     pub(crate) fn table(&self) -> Table {
         let mut table = self.packed.clone();
         table.extend(self.loose.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -164,9 +167,9 @@ impl Reader<'_> {
             match (kind, depth.checked_sub(1)) {
                 (Kind::Folder, Some(depth)) => self.loose(&path, depth)?,
                 (Kind::Folder, None) => self.odd(path, "it is too deep")?,
-                // What hides something of the layer below is none.
+                // An entry that hides one of the lower layer is not a ref.
                 (Kind::Special, _) if matches!(self.view.open(&path), Found::Absent) => {}
-                // Of a process that writes it, or was killed.
+                // It belongs to a running process, or one that was killed.
                 (Kind::File, _) if path.extension().is_some_and(|extension| extension == "lock") => {}
                 _ => self.one(path)?,
             }
@@ -174,7 +177,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What is as it was at the start. What something odd took the place of was not deleted by git. Returns what was untouched.
+    /// Keeps refs as they were at the start. Git did not delete a ref whose place something odd
+    /// took. Returns the refs that were unchanged.
     fn keep<'a>(&mut self, base: &'a Table) -> Vec<&'a RefName> {
         let mut kept = Vec::new();
         let odd: BTreeSet<&Path> = self.odd.iter().map(|(path, _)| path.as_path()).collect();
@@ -192,7 +196,7 @@ impl Reader<'_> {
     }
 
     fn one(&mut self, path: PathBuf) -> Result<(), Error> {
-        // Also one with an id is no ref, and deletes none.
+        // Even with an id, it is not a ref, and deletes none.
         if FOLDERS.iter().any(|folder| path == Path::new(folder)) {
             return self.odd(path, "it is not a folder");
         }
@@ -209,7 +213,7 @@ impl Reader<'_> {
                 self.refs.loose.insert(name, value);
                 self.check()
             }
-            None => self.odd(path, "it names no object"),
+            None => self.odd(path, "it does not name an object"),
         }
     }
 
@@ -217,7 +221,7 @@ impl Reader<'_> {
         let length = 2 * self.format.length();
         let mut lost = 0_u64;
         for line in text.split(|byte| *byte == b'\n') {
-            // A head, what a tag of the line before leads to, and the end.
+            // A header, the target of the tag in the line before, or the end.
             if matches!(line.first(), None | Some(b'#' | b'^')) {
                 continue;
             }
@@ -237,7 +241,7 @@ impl Reader<'_> {
             }
         }
         if lost > 0 {
-            self.odd.push(("packed-refs".into(), "it has lines that are no refs"));
+            self.odd.push(("packed-refs".into(), "it has lines that are not refs"));
         }
         Ok(())
     }
@@ -277,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn loose_refs_stand_for_packed_ones_and_oddities_are_named() {
+    fn loose_refs_override_packed_ones_and_oddities_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upper_layer_keeps_what_was_there_at_the_start() {
+    fn upper_layer_keeps_the_refs_of_the_start() {
         let name = |text: &str| RefName::parse(text.as_bytes()).unwrap();
         let value = |id: &str| RefValue::Object(Format::Sha1.id(id.as_bytes()).unwrap());
         let mut base = Refs::default();
@@ -320,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_something_odd_took_the_place_of_is_not_deleted() {
+    fn refs_replaced_by_odd_files_are_not_deleted() {
         let name = RefName::parse(b"refs/heads/main").unwrap();
         let mut base = Refs::default();
         base.loose.insert(name, RefValue::Object(Format::Sha1.id(ID.as_bytes()).unwrap()));
@@ -335,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn files_with_an_id_in_the_place_of_folders_of_refs_delete_nothing() {
+    fn files_that_replace_folders_of_refs_delete_nothing() {
         let value = |id: &str| RefValue::Object(Format::Sha1.id(id.as_bytes()).unwrap());
         let mut base = Refs::default();
         for name in ["refs/heads/main", "refs/heads/a/b", "refs/tags/v1", "refs/remotes/o/x", "refs/notes/n"]

@@ -1,27 +1,29 @@
-//! What came of a task's work, and what stayed behind, for the one who decides what to do about it.
+//! The report of an import: imported and rejected changes, for the caller who decides about them.
 
 use serde::Serialize;
 
-/// What an import brings, or brought. Texts in it are a task's: whoever prints them escapes them.
+/// The changes that an import makes or made. Its texts come from a task: escape them before
+/// printing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Refs that the task changed.
     pub refs: Vec<RefChange>,
-    /// Where the work tree's `HEAD` is now: `refs/heads/NAME`, or a commit. `None` where it stays.
+    /// The new `HEAD` of the work tree: `refs/heads/NAME`, or a commit. `None` if it does not
+    /// change.
     pub head: Option<String>,
-    /// Whether the index comes.
+    /// Whether the index is imported.
     pub index: bool,
-    /// The operation in progress that comes, or ended: `MERGE_HEAD` or `CHERRY_PICK_HEAD`.
+    /// The operation in progress that is imported or has ended: `MERGE_HEAD` or `CHERRY_PICK_HEAD`.
     pub operation: Option<String>,
-    /// Stashes that there are now; `None` where they stay as they are.
+    /// The number of stashes after the import; `None` if they do not change.
     pub stashes: Option<usize>,
     /// Settings that the task changed.
     pub settings: Vec<SettingChange>,
-    /// Everything else that the task changed.
+    /// All other changes of the task.
     pub left: Vec<Left>,
-    /// There is more than `left` lists.
+    /// Whether there are more entries than `left` lists.
     pub more_left: bool,
-    /// How to go on where something does not come.
+    /// Next steps for the user about changes that are not imported.
     pub hints: Vec<String>,
 }
 
@@ -30,32 +32,32 @@ pub struct Report {
 pub struct RefChange {
     /// Its full name.
     pub name: String,
-    /// What it is on the host: an object, or the name of another ref.
+    /// The host's value: an object, or the name of another ref.
     pub old: Option<String>,
-    /// What the task made it.
+    /// The task's value.
     pub new: Option<String>,
-    /// What becomes of that.
+    /// The outcome of this change.
     pub outcome: RefOutcome,
-    /// Where the host's old value stays that is lost otherwise.
+    /// The ref that keeps the host's old value if that would be lost otherwise.
     pub backup: Option<String>,
 }
 
-/// What becomes of a change of a ref.
+/// The outcome of a ref's change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefOutcome {
-    /// It comes.
+    /// The change is imported.
     Came,
-    /// The host's stays, and the task's is a ref of another name.
+    /// The host's value remains, and the task's becomes a ref of another name.
     Kept {
-        /// The name.
+        /// That name.
         name: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It stays behind.
+    /// The change is not imported.
     Stayed {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
@@ -63,30 +65,30 @@ pub enum RefOutcome {
 /// A setting that a task changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SettingChange {
-    /// Its name, as `git config` takes it.
+    /// Its name in the form that `git config` takes.
     pub key: String,
     /// The host's values.
     pub old: Vec<String>,
-    /// The task's values; none where it removed the setting.
+    /// The task's values; empty if it removed the setting.
     pub new: Vec<String>,
-    /// Why it stays behind; `None` where it comes.
+    /// The reason why the change is not imported; `None` if it is.
     pub stays: Option<&'static str>,
 }
 
-/// Something that stays behind.
+/// A file or folder that is not imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Left {
-    /// A path in the repository.
+    /// Its path in the repository.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
 impl Report {
-    /// Entries of `left`.
+    /// The maximum number of entries in `left`.
     const MOST: usize = 1000;
 
-    /// Whether nothing comes.
+    /// Whether nothing is imported.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let is_without = |change: &RefChange| matches!(change.outcome, RefOutcome::Stayed { .. });

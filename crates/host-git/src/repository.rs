@@ -1,4 +1,4 @@
-//! A repository of the host, which its owner's git trusts.
+//! A host repository, which its owner's git trusts.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -15,10 +15,10 @@ use crate::refs::RefValue;
 use crate::view::{Found, View};
 use crate::{Error, Limits};
 
-/// Bytes of a file of the host that is read as a whole.
+/// The size limit in bytes of a host file that is read as a whole.
 pub(crate) const OWN_FILE: u64 = 256 << 20;
 
-/// A repository of the host, by its common folder, and which of its work trees a task had.
+/// A host repository, identified by its common folder, and the work tree that a task had.
 #[derive(Debug)]
 pub struct HostRepository {
     view: View,
@@ -28,7 +28,8 @@ pub struct HostRepository {
     format: Format,
 }
 
-/// What an import, and git for it, writes in a common folder and in that of a work tree. Others, such as `rr-cache`, may be links of the host's.
+/// Files that an import, or git on its behalf, writes in a common folder and in a work tree's
+/// folder. Other files, such as `rr-cache`, may be links that the host made.
 const WRITTEN: [&str; 16] = [
     "AUTO_MERGE",
     "CHERRY_PICK_HEAD",
@@ -49,8 +50,9 @@ const WRITTEN: [&str; 16] = [
 ];
 
 impl HostRepository {
-    /// The repository whose common folder is `tree`, with its main work tree, or the linked one whose folder in `worktrees` has the name
-    /// `linked`. It stays the same one, whoever moves it or puts another one in its place meanwhile.
+    /// The repository whose common folder is `tree`, with its main work tree, or with the linked
+    /// one whose folder in `worktrees` is called `linked`. It remains the same repository if
+    /// someone moves or replaces its folder.
     ///
     /// # Errors
     ///
@@ -73,40 +75,42 @@ impl HostRepository {
             return Err(unsupported("has a configuration that cannot be read"));
         };
         if is_reftable(&settings) {
-            return Err(unsupported("keeps its refs in a reftable, which is not understood yet"));
+            return Err(unsupported("keeps its refs in a reftable, which is not supported yet"));
         }
         match format(&settings) {
             Some(format) => Ok(Self { view, own, settings, format }),
-            None => Err(unsupported("names its objects in a way that is not understood")),
+            None => Err(unsupported("has an unsupported object format")),
         }
     }
 
-    /// The repository at `common` (`.git`, `.git/modules/NAME`, a bare one) with its main work tree.
+    /// The repository at `common` (`.git`, `.git/modules/NAME`, a bare one) with its main work
+    /// tree.
     ///
     /// # Errors
     ///
-    /// When it is not a repository, or one that is not understood: with refs in another form than files.
+    /// If it is not a repository, or an unsupported one: its refs are not stored as files.
     pub fn open(common: &Path) -> Result<Self, Error> {
         Self::of(Tree::open(common).map_err(Error::files("open", common))?, None)
     }
 
-    /// The same with its linked work tree whose folder in `worktrees` is called `name`.
+    /// The repository with its linked work tree whose folder in `worktrees` is called `name`.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and when it has no such work tree.
+    /// As [`open`](Self::open), and if that work tree does not exist.
     pub fn open_linked(common: &Path, name: &OsStr) -> Result<Self, Error> {
         Self::of(Tree::open(common).map_err(Error::files("open", common))?, Some(name))
     }
 
-    /// Makes one in the folder `common`, which must not be there, for what is in `view`: without hooks, refs and objects, and with the
-    /// settings that every repository has, a bare one if `is_bare` says so.
+    /// Creates a repository with `view`'s object format in the folder `common`, which must not
+    /// exist. It has no hooks, refs or objects, only the settings of every repository, and is bare
+    /// if `is_bare` is set.
     ///
     /// # Errors
     ///
-    /// When it cannot be made, or `view` has none that is understood.
+    /// If the repository cannot be created, or the one in `view` is not supported.
     pub fn create(common: &Path, view: &View, is_bare: bool) -> Result<Self, Error> {
-        let failed = || Error::files("make", common);
+        let failed = || Error::files("create", common);
         let format = match view.read(Path::new("config"), Limits::default().config_bytes) {
             Found::Here(text) => format(&config::settings(&text).unwrap_or_default()),
             _ => Some(Format::Sha1),
@@ -117,7 +121,7 @@ impl HostRepository {
                 "[extensions]\n\tobjectformat = sha256\n[core]\n\trepositoryformatversion = 1\n".to_owned()
             }
             None => {
-                let problem = "names its objects in a way that is not understood";
+                let problem = "has an unsupported object format";
                 return Err(Error::Unsupported { path: view.path().to_owned(), problem });
             }
         };
@@ -131,11 +135,11 @@ impl HostRepository {
         Self::open(common)
     }
 
-    /// Gives the setting `key` these values, and no other ones; none removes it.
+    /// Replaces all values of the setting `key` with `values`; an empty list removes the setting.
     ///
     /// # Errors
     ///
-    /// When git refuses.
+    /// If git refuses.
     pub fn set(&self, key: &str, values: &[String]) -> Result<(), Error> {
         let git = self.git(&Limits::default());
         let file = format!("{HERE}/config");
@@ -158,7 +162,7 @@ impl HostRepository {
         }
     }
 
-    /// Where it was when it was opened.
+    /// Its path when it was opened.
     pub(crate) fn path(&self) -> &Path {
         self.view.path()
     }
@@ -168,7 +172,7 @@ impl HostRepository {
         self.view.tree().reached()
     }
 
-    /// The same of the folder with the work tree's `HEAD` and index.
+    /// The path by which this process reaches the folder of the work tree's `HEAD` and index.
     pub(crate) fn git_dir(&self) -> PathBuf {
         self.reached().join(&self.own)
     }
@@ -177,7 +181,8 @@ impl HostRepository {
         Git::new(self.view.tree(), &self.own, limits)
     }
 
-    /// An error with the repository's path in the place of those by which this process, and git, reach it.
+    /// Replaces the paths by which this process and git reach the repository with the repository's
+    /// own path.
     pub(crate) fn named(&self, error: Error) -> Error {
         match error {
             Error::Files { operation, path, source } => {
@@ -196,7 +201,7 @@ impl HostRepository {
         self.reached().join("objects")
     }
 
-    /// The place of a file of the work tree's, in the common folder.
+    /// The path of the work tree's file `name` in the common folder.
     pub(crate) fn own(&self, name: &str) -> PathBuf {
         self.own.join(name)
     }
@@ -219,7 +224,8 @@ impl HostRepository {
         last(&self.settings, "extensions", "partialclone").is_some()
     }
 
-    /// Branches that other work trees than the task's are at, or will be again after a rebase.
+    /// Branches that are checked out in work trees other than the task's, or will be again after a
+    /// rebase.
     pub(crate) fn branches_elsewhere(&self) -> BTreeSet<RefName> {
         let worktrees = Path::new("worktrees");
         let linked =
@@ -245,7 +251,8 @@ impl HostRepository {
     }
 }
 
-/// What git would write through: a task that has made a repository can have put a link to anything in it.
+/// A link or device through which git would write: a task that created a repository can have linked
+/// anything into it.
 fn link(tree: &Tree, own: &Path) -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> =
         ["refs", "logs", "objects/info", "objects/pack"].map(PathBuf::from).into();
@@ -284,7 +291,7 @@ fn settings_of(view: &View) -> Option<Vec<Setting>> {
     }
 }
 
-/// How objects are named; `None` where that is not understood.
+/// The object format; `None` if it is not supported.
 fn format(settings: &[Setting]) -> Option<Format> {
     match last(settings, "extensions", "objectformat") {
         None => Some(Format::Sha1),
@@ -294,12 +301,12 @@ fn format(settings: &[Setting]) -> Option<Format> {
     }
 }
 
-/// Whether refs are kept in another form than files.
+/// Whether refs are stored in another form than files.
 pub(crate) fn is_reftable(settings: &[Setting]) -> bool {
     last(settings, "extensions", "refstorage").is_some_and(|value| !value.eq_ignore_ascii_case(b"files"))
 }
 
-/// The value of `section.key` that counts.
+/// The effective value of `section.key`.
 fn last<'a>(settings: &'a [Setting], section: &str, key: &str) -> Option<&'a [u8]> {
     settings.iter().rfind(|it| it.is(section, key)).map(|it| it.value.as_slice())
 }

@@ -1,13 +1,13 @@
-//! The name of a run, as a part of names of refs.
+//! The name of a run, as part of the names of refs.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Letters, digits, `-` and `_`, at most a hundred: what a run's refs are kept below.
+/// The name under which a run's refs are kept: 1 to 100 letters, digits, `-` and `_`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunName(Box<str>);
 
-/// No name of a run.
+/// The text is not a valid name of a run.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` is not a valid name of a run: it takes 1 to 100 letters, digits, `-` and `_`, and is not `backup`", .0.escape_debug())]
 pub struct InvalidRunName(String);
@@ -20,7 +20,7 @@ impl FromStr for RunName {
         let is_good = (1..=100).contains(&text.len())
             && text.bytes().all(is_plain)
             && !text.starts_with('-')
-            // What refs lost is kept there.
+            // Values that refs lost are kept under this name.
             && text != "backup";
         if is_good { Ok(Self(text.into())) } else { Err(InvalidRunName(text.to_owned())) }
     }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_leads_elsewhere_is_refused() {
+    fn name_that_leads_elsewhere_is_refused() {
         for (text, expected) in [
             ("sandbox-cli-7f3a", true),
             ("a_B-9", true),

@@ -1,4 +1,4 @@
-//! Which settings a task changed, and the two of a branch that come.
+//! The settings that a task changed, and the two settings of a branch that are imported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,21 +9,21 @@ use crate::config::Setting;
 use crate::ref_name::RefName;
 use crate::report::SettingChange;
 
-/// The values of each setting, by its name.
+/// The values of each setting, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings(BTreeMap<String, Vec<Vec<u8>>>);
 
-/// What is remembered of settings: values can be secrets.
+/// Digests of settings: the values can be secrets.
 pub(crate) type Digests = BTreeMap<String, String>;
 
-/// What holds besides the settings themselves.
+/// The state that decides whether a setting is imported.
 pub(crate) struct Context<'a> {
     pub(crate) at_start: &'a Digests,
-    /// The host's settings, as they are now.
+    /// The host's current settings.
     pub(crate) host: &'a Settings,
-    /// Whether a branch is there after the import.
+    /// Whether a branch exists after the import.
     pub(crate) is_branch: &'a dyn Fn(&RefName) -> bool,
-    /// Whether the task made a branch.
+    /// Whether the task created a branch.
     pub(crate) is_new: &'a dyn Fn(&RefName) -> bool,
 }
 
@@ -48,7 +48,7 @@ impl Settings {
         self.0.contains_key(&format!("remote.{remote}.url"))
     }
 
-    /// What the task, whose settings these are, changed: each with whether it comes.
+    /// The changes of the task, which has these settings, each with whether it is imported.
     pub(crate) fn changes(&self, context: &Context<'_>) -> Vec<SettingChange> {
         let names: BTreeSet<&String> = self.0.keys().chain(context.at_start.keys()).collect();
         let changed = names.into_iter().filter(|name| {
@@ -82,16 +82,16 @@ impl Settings {
 /// Whether a task may give a setting these values.
 fn judge(name: &str, new: &[Vec<u8>], context: &Context<'_>) -> Result<(), &'static str> {
     if name.contains(char::REPLACEMENT_CHARACTER) {
-        // Git would be asked for another one.
+        // Git would look for another name.
         return Err("its name is not UTF-8");
     }
     let middle = name.strip_prefix("branch.").and_then(|rest| rest.rsplit_once('.'));
     let Some((branch, key @ ("remote" | "merge"))) = middle else {
-        return Err("only `branch.NAME.remote` and `branch.NAME.merge` come");
+        return Err("only `branch.NAME.remote` and `branch.NAME.merge` are imported");
     };
-    let branch = RefName::branch(branch.as_bytes()).ok_or("its branch has no name that git accepts")?;
+    let branch = RefName::branch(branch.as_bytes()).ok_or("git does not accept its branch's name")?;
     let value = match new {
-        [] if (context.is_branch)(&branch) => return Err("its branch is still there"),
+        [] if (context.is_branch)(&branch) => return Err("its branch still exists"),
         [] => return Ok(()),
         [value] => str::from_utf8(value).map_err(|_| "it is not text")?,
         _ => return Err("it has several values"),
@@ -99,7 +99,7 @@ fn judge(name: &str, new: &[Vec<u8>], context: &Context<'_>) -> Result<(), &'sta
     if !(context.is_branch)(&branch) {
         return Err("there is no such branch");
     }
-    // Of a branch that was there, the next push and pull would go elsewhere than before.
+    // For an existing branch, the next push and pull would go to another place than before.
     let is_free = (context.is_new)(&branch) || context.host.values(name).is_empty();
     match key {
         "remote" if !is_free => Err("its branch has another remote already"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn two_settings_of_a_branch_come_and_all_others_are_listed() {
+    fn two_settings_of_a_branch_are_imported_and_all_others_listed() {
         check(HOST, &[]);
         let with = |text: &str| format!("{HOST}{text}");
         for (text, expected) in [
@@ -185,7 +185,7 @@ mod tests {
             "[core]\n bare = false\n[remote \"origin\"]\n url = x\n",
             &[("branch.main.merge", false), ("branch.main.remote", false)],
         );
-        // A branch that was there without a remote gets one.
+        // An existing branch without a remote gets one.
         check(&with("[branch \"old\"]\n remote = origin\n"), &[("branch.old.remote", true)]);
         // Neither of the two is text.
         let bytes = |text: &[u8]| Settings::of(&config::settings(text).unwrap());
@@ -194,7 +194,7 @@ mod tests {
         let context = Context { at_start: &at_start, host: &host, is_branch: &never, is_new: &never };
         let gone: Vec<_> = bytes(b"").changes(&context).into_iter().map(|change| change.stays).collect();
         assert_eq!(gone, [Some("its name is not UTF-8")]);
-        // A branch that is gone takes its settings along.
+        // A deleted branch takes its settings along.
         let gone = format!("{HOST}[branch \"gone\"]\n remote = origin\n merge = refs/heads/gone\n");
         check_with(&gone, HOST, &[("branch.gone.merge", true), ("branch.gone.remote", true)]);
     }

@@ -1,4 +1,4 @@
-//! What is stashed: the log of `refs/stash`.
+//! The list of stashes: the log of `refs/stash`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -12,12 +12,12 @@ use crate::git::{Git, Input};
 use crate::object_id::{Format, ObjectId, lines};
 use crate::text::is_unseen;
 
-/// Of a log.
+/// The maximum number of entries in a log.
 pub(crate) const MOST: usize = 1000;
 /// Characters of a message.
 const MESSAGE: usize = 500;
-/// The seconds that a stash can have been made at: until the end of 2099. Git takes an entry of no time for a broken one, and cannot print
-/// all others.
+/// The valid range of a stash's time in seconds: until the end of 2099. Git treats an entry without
+/// a time as broken, and cannot print all later times.
 const TIMES: RangeInclusive<u64> = 1..=4_102_444_799;
 
 /// One stash.
@@ -30,13 +30,14 @@ pub(crate) struct Stash {
 }
 
 impl Stash {
-    /// A stash of which nothing but the commit is known.
+    /// A stash of which only the commit is known.
     pub(crate) fn bare(id: ObjectId) -> Self {
         Self { id, time: 0, message: "stash".to_owned() }
     }
 }
 
-/// Reads a log; the newest comes first. Lines that are not entries are left out. Whether it has no other ones, and no more than are read.
+/// Parses a log, newest entry first; lines that are not entries are skipped. Returns false if lines
+/// were skipped or there are too many.
 pub(crate) fn parse(text: &[u8], format: Format) -> (Vec<Stash>, bool) {
     let mut stashes = Vec::new();
     let mut is_whole = true;
@@ -49,8 +50,8 @@ pub(crate) fn parse(text: &[u8], format: Format) -> (Vec<Stash>, bool) {
     (stashes, is_whole)
 }
 
-/// What the log `text` of the host says of each of `known`: who stashed it, when, and the message. Where it has one twice, the older counts,
-/// since git adds a line for what becomes the newest.
+/// The host's log entries for `known` in `text`: author, time and message. If an id occurs twice,
+/// the older entry counts, since git adds a line for the one that becomes the newest.
 pub(crate) fn own<'a>(
     text: &'a [u8],
     known: &BTreeSet<&ObjectId>,
@@ -69,7 +70,7 @@ pub(crate) fn own<'a>(
     own
 }
 
-/// Which of `stashes` are commits that are no stashes: `git stash` fails at them.
+/// The entries of `stashes` whose commits are not valid stashes: `git stash` fails on them.
 pub(crate) fn odd(git: &Git<'_>, stashes: &[Stash]) -> Result<BTreeSet<ObjectId>, Error> {
     if stashes.is_empty() {
         return Ok(BTreeSet::new());
@@ -77,7 +78,7 @@ pub(crate) fn odd(git: &Git<'_>, stashes: &[Stash]) -> Result<BTreeSet<ObjectId>
     let wanted = lines("", stashes.iter().map(|stash| &stash.id));
     let arguments = ["rev-list", "--no-walk=unsorted", "--parents", "--ignore-missing", "--stdin"];
     let said = git.read("look at stashes", &arguments, Input::Bytes(wanted.as_bytes()))?;
-    // What was at work on, the index, and where there are new files, these.
+    // Parents: the base commit, the index and, if there are new files, those.
     let is_stash = |line: &&[u8]| matches!(line.split(|byte| *byte == b' ').count(), 3 | 4);
     let good: BTreeSet<&[u8]> = said
         .split(|byte| *byte == b'\n')
@@ -88,7 +89,8 @@ pub(crate) fn odd(git: &Git<'_>, stashes: &[Stash]) -> Result<BTreeSet<ObjectId>
     Ok(stashes.iter().map(|stash| stash.id.clone()).filter(is_odd).collect())
 }
 
-/// The log of `stashes`: the host's own lines as they are, all others in our own form. What has no time that can be is of `now`.
+/// The log of `stashes`: the host's own lines unchanged, all others in our own form. A stash
+/// without a valid time gets `now`.
 pub(crate) fn text(
     stashes: &[Stash],
     own: &BTreeMap<ObjectId, &[u8]>,
@@ -102,7 +104,7 @@ pub(crate) fn text(
         let time = if TIMES.contains(time) { *time } else { now };
         let new = format!("sandbox <sandbox> {time} +0000\t{message}");
         let rest = own.get(id).copied().unwrap_or(new.as_bytes());
-        // To a text nothing fails.
+        // Writing to a buffer cannot fail.
         let _ = write!(text, "{before} {id} ");
         text.extend_from_slice(rest);
         text.push(b'\n');
@@ -111,7 +113,7 @@ pub(crate) fn text(
     text
 }
 
-/// `OLD NEW NAME <EMAIL> SECONDS ZONE`, a tab, and the message.
+/// Parses `OLD NEW NAME <EMAIL> SECONDS ZONE`, a tab, and the message.
 fn entry(line: &[u8], format: Format) -> Option<Stash> {
     let tab = line.iter().position(|byte| *byte == b'\t').unwrap_or(line.len());
     let (head, message) = line.split_at_checked(tab)?;
@@ -130,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_written_anew_in_our_own_form() {
+    fn log_of_stashes_is_rewritten_in_our_own_form() {
         let (a, b) = ("a".repeat(40), "b".repeat(40));
         let zero = "0".repeat(40);
         let log = format!(
@@ -146,7 +148,7 @@ mod tests {
         let written = text(&stashes, &BTreeMap::new(), Format::Sha1, UNIX_EPOCH);
         assert_eq!(String::from_utf8_lossy(&written), expected);
         assert_eq!(parse(&written, Format::Sha1), (stashes.clone(), true));
-        // What the host had keeps its own line, byte for byte.
+        // The host's entry keeps its own line, byte for byte.
         let line = b"Ann <a@x> 7 -0200\tWIP \xff \x1b";
         let id = Format::Sha1.id(a.as_bytes()).unwrap();
         let host =
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn stash_of_no_time_or_one_that_git_cannot_print_is_of_now() {
+    fn stash_without_a_printable_time_gets_the_current_one() {
         let now = UNIX_EPOCH + std::time::Duration::from_secs(1_800_000_001);
         for (time, expected) in [
             ("0", 1_800_000_001),
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_with_more_than_is_read_is_not_whole() {
+    fn log_with_too_many_entries_is_incomplete() {
         let line = format!("{} {} A <a> 1 +0000\tx\n", "0".repeat(40), "a".repeat(40));
         for (count, expected) in [(MOST, true), (MOST + 1, false)] {
             let (stashes, is_whole) = parse(line.repeat(count).as_bytes(), Format::Sha1);

@@ -1,4 +1,5 @@
-//! What a repository says: the host's at the start of a task and now, and the task's view of it at its end.
+//! The state of a repository: the host's at the start of a task and now, and the task's view at its
+//! end.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,16 +20,17 @@ use crate::{Error, Limits, config, index};
 
 /// The refs, `HEAD`, index and settings of the host's repository when a task began.
 ///
-/// It is kept where the run is recorded, so that an import can be made after a crash. It holds no values of settings, only digests.
+/// It is stored with the run's record, so that an import can be made after a crash. It holds
+/// digests of settings, never their values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
     pub(crate) format: Format,
     pub(crate) refs: Refs,
-    /// What is below `refs`, and is none: paths as [`odd_name`] has them.
+    /// Entries below `refs` that are not refs: paths in the form of [`odd_name`].
     #[serde(default)]
     pub(crate) odd: BTreeSet<String>,
-    /// Whether it was read, and is not only what everything else is compared with.
+    /// Whether it was read from the host, and is not only the base of comparisons.
     #[serde(default)]
     pub(crate) is_of_host: bool,
     pub(crate) head: Option<RefValue>,
@@ -36,30 +38,30 @@ pub struct Snapshot {
     pub(crate) index: Option<String>,
     pub(crate) stash: Vec<Stash>,
     pub(crate) operation: Option<Operation>,
-    /// What git had set aside for a merge or a rebase.
+    /// Changes that git had set aside for a merge or a rebase.
     #[serde(default)]
     pub(crate) set_aside: Vec<ObjectId>,
     pub(crate) settings: Digests,
 }
 
-/// A part of a repository.
+/// A part of a repository's state.
 #[derive(Debug)]
 pub(crate) enum Part<T> {
-    /// As it was at the start.
+    /// Unchanged since the start.
     Same,
     Here(T),
-    /// Not as git writes it.
+    /// Not in the form that git writes.
     Bad(&'static str),
 }
 
-/// An index, of which most often only the digest matters.
+/// An index, of which usually only the digest matters.
 #[derive(Debug)]
 pub(crate) struct IndexText {
     pub(crate) text: Vec<u8>,
     pub(crate) digest: String,
 }
 
-/// What a repository says.
+/// The state of a repository.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) refs: Refs,
@@ -67,10 +69,10 @@ pub(crate) struct State {
     pub(crate) head: Part<RefValue>,
     pub(crate) index: Part<IndexText>,
     pub(crate) stash: Vec<Stash>,
-    /// Whether these are all stashes that there are.
+    /// Whether `stash` is the complete list.
     pub(crate) has_all_stashes: bool,
     pub(crate) operation: Part<Option<Operation>>,
-    /// What git set aside for a merge or a rebase, and what it took back of what the host's had set aside.
+    /// Changes that git set aside for a merge or a rebase, and the host's changes that it restored.
     pub(crate) set_aside: Vec<ObjectId>,
     pub(crate) taken_back: Option<ObjectId>,
     /// The file of an operation that is not imported.
@@ -79,16 +81,17 @@ pub(crate) struct State {
 }
 
 impl Snapshot {
-    /// Reads the host's repository, when no task has it yet.
+    /// Reads the host's repository before a task has it.
     ///
     /// # Errors
     ///
-    /// When there is more of it than a program can hold.
+    /// If it exceeds the memory limits of a program.
     pub fn take(host: &HostRepository) -> Result<Self, Error> {
         Self::of(host, host.view())
     }
 
-    /// What `view` says of the host's repository, and that itself of the rest.
+    /// The snapshot of the host's repository as `view` shows it; `host` itself supplies the parts
+    /// that `view` lacks.
     pub(crate) fn of(host: &HostRepository, view: &View) -> Result<Self, Error> {
         let format = host.format();
         let State { refs, odd, head, stash, operation, .. } =
@@ -110,8 +113,8 @@ impl Snapshot {
         })
     }
 
-    /// Which paths the index in `view` has other versions of than the host's has now, where it is not the one of the start; `None` where one
-    /// of the two is not understood.
+    /// The paths whose index entries in `view` differ from the host's current ones, if the index in
+    /// `view` is not the one of the start; `None` if one of the two is not supported.
     #[must_use]
     pub fn recorded(&self, host: &HostRepository, view: &View) -> Option<BTreeSet<PathBuf>> {
         let path = host.own("index");
@@ -161,7 +164,7 @@ impl<T> Part<T> {
 }
 
 impl State {
-    /// What the host's repository says now; its index only if that is asked for.
+    /// The current state of the host's repository; its index only if `with_index` is set.
     pub(crate) fn of_host(host: &HostRepository, with_index: bool) -> Result<Self, Error> {
         let mut state = Self::read(host.view(), host, &Snapshot::empty(host.format()), &unlimited())?;
         if with_index {
@@ -170,7 +173,8 @@ impl State {
         Ok(state)
     }
 
-    /// Reads the index of a task's view. One that is the host's byte for byte is as it was.
+    /// Reads the index of a task's view. An index that equals the host's byte for byte is
+    /// unchanged.
     pub(crate) fn with_index(mut self, view: &View, host: &HostRepository, limits: &Limits) -> Self {
         let read = |view: &View| view.read(&host.own("index"), limits.file_bytes);
         let now = read(view);
@@ -180,7 +184,8 @@ impl State {
         self
     }
 
-    /// What a task's view says, but for the index. What it says nothing of is as at the start.
+    /// The state of a task's view, except for the index. Files that it lacks are unchanged since
+    /// the start.
     pub(crate) fn read(
         view: &View,
         host: &HostRepository,
@@ -197,7 +202,7 @@ impl State {
         set_aside.retain(|id| !hosts.contains(id) && !start.set_aside.contains(id));
         Ok(Self {
             head: match head(&read(&host.own("HEAD")), format) {
-                // The host's own was not understood either.
+                // The host's own was not supported either.
                 Part::Bad(_) if start.is_of_host && start.head.is_none() => Part::Same,
                 head => head,
             },
@@ -216,12 +221,12 @@ impl State {
     }
 }
 
-/// A path as text, whatever its bytes are.
+/// A path as text, for any bytes.
 pub(crate) fn odd_name(path: &Path) -> String {
     path.as_os_str().as_encoded_bytes().escape_ascii().to_string()
 }
 
-/// The commit that `head` is at, by `table`.
+/// The commit that `head` refers to, resolved by `table`.
 pub(crate) fn commit<'a>(head: Option<&'a RefValue>, table: &'a Table) -> Option<&'a ObjectId> {
     match head? {
         RefValue::Object(id) => Some(id),
@@ -238,18 +243,18 @@ fn settings(view: &View, host: &HostRepository, limits: &Limits) -> Result<Part<
         Found::Odd(why) => Part::Bad(why),
         Found::Here(text) => match of_config(&text, limits) {
             Ok(settings) if is_reftable(&settings) => {
-                let problem = "keeps its refs in a reftable now, which is not understood yet";
+                let problem = "now keeps its refs in a reftable, which is not supported yet";
                 return Err(Error::Unsupported { path: view.path().to_owned(), problem });
             }
             Ok(settings) => Part::Here(Settings::of(&settings)),
-            // The host's own may be as large as this, and is in a copy too.
+            // The host's own configuration may be this large, and is in a copy too.
             Err(_) if host.view().read(config, limits.file_bytes) == Found::Here(text) => Part::Same,
             Err(why) => Part::Bad(why),
         },
     })
 }
 
-/// Limits for what is the host's own.
+/// Limits for the host's own files.
 fn unlimited() -> Limits {
     Limits {
         refs: u64::MAX,
@@ -260,12 +265,12 @@ fn unlimited() -> Limits {
     }
 }
 
-/// The settings in `text`, or why they are not read.
+/// The settings in `text`, or the reason for refusing them.
 fn of_config(text: &[u8], limits: &Limits) -> Result<Vec<Setting>, &'static str> {
     if text.len() as u64 > limits.config_bytes {
         return Err("it is too large");
     }
-    // Names that are repeated take memory that their file does not.
+    // Repeated names take memory that their file does not.
     let names = usize::try_from(limits.config_bytes.saturating_mul(8)).unwrap_or(usize::MAX);
     config::settings_within(text, limits.settings, names).map_err(|refusal| match refusal {
         Refusal::Broken => "git itself cannot read it",
@@ -286,7 +291,7 @@ fn head(found: &Found<Vec<u8>>, format: Format) -> Part<RefValue> {
     };
     RefValue::parse(text, format)
         .filter(is_place)
-        .map_or(Part::Bad("it names no branch and no commit"), Part::Here)
+        .map_or(Part::Bad("it names neither a branch nor a commit"), Part::Here)
 }
 
 fn index(found: &Found<Vec<u8>>, format: Format) -> Part<IndexText> {
@@ -301,7 +306,7 @@ fn index(found: &Found<Vec<u8>>, format: Format) -> Part<IndexText> {
     }
 }
 
-/// The stashes, and whether these are all.
+/// The stashes, and whether the list is complete.
 fn stashes(view: &View, base: &[Stash], table: &Table, format: Format) -> (Vec<Stash>, bool) {
     let newest = RefName::parse(b"refs/stash").and_then(|name| table.get(&name)?.object());
     let Some(newest) = newest else {
@@ -309,13 +314,13 @@ fn stashes(view: &View, base: &[Stash], table: &Table, format: Format) -> (Vec<S
     };
     let (log, is_whole) = match view.read(Path::new("logs/refs/stash"), 1 << 20) {
         Found::Same => (base.to_vec(), true),
-        // As the loss of power leaves it.
+        // A loss of power leaves the log like this.
         Found::Here(text) if text.is_empty() => (base.to_vec(), true),
         Found::Here(text) => stash::parse(&text, format),
         Found::Absent => (Vec::new(), true),
         Found::Odd(_) => (Vec::new(), false),
     };
-    // The ref counts; a log that ends elsewhere is not its log.
+    // The ref is authoritative: a log that ends at another commit is not its log.
     if log.first().is_some_and(|stash| stash.id == *newest) {
         (log, is_whole)
     } else {

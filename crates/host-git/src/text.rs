@@ -1,8 +1,8 @@
-//! Characters that a task writes into texts for people.
+//! Characters in a task's texts that are shown to people.
 
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
-/// Whether nobody sees it, or it moves or hides what is around it.
+/// Whether a character is invisible, or moves or hides its surroundings.
 pub(crate) fn is_unseen(c: char) -> bool {
     use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator};
     matches!(c.general_category(), Control | Format | LineSeparator | ParagraphSeparator)

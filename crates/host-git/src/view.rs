@@ -1,4 +1,5 @@
-//! What a task left of a repository: hostile files, read without following a link and within limits.
+//! A task's version of a repository: hostile files, read without following a link and within
+//! limits.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,47 +12,49 @@ use sandbox_files::tree::{Facts, Kind, Tree};
 
 use crate::Error;
 
-/// Names in one folder.
+/// The maximum number of names in one folder.
 const MOST_NAMES: usize = 200_000;
 
-/// The common folder of a repository as a task left it.
+/// The common folder of a repository in the state that a task left.
 #[derive(Debug)]
 pub struct View {
     tree: Tree,
     is_upper: bool,
 }
 
-/// What is at a path of a view.
+/// The entry at a path of a view.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found<T> {
-    /// The task did not touch it.
+    /// The task did not change it.
     Same,
-    /// There is none.
+    /// There is no entry.
     Absent,
     Here(T),
-    /// Something else than a file of a size that is read.
+    /// It is not a file, or its size is not supported.
     Odd(&'static str),
 }
 
 impl View {
-    /// All files of the repository, such as a copy of it has them.
+    /// A view with all files of the repository, such as a copy.
     #[must_use]
     pub fn whole(tree: Tree) -> Self {
         Self { tree, is_upper: false }
     }
 
-    /// The upper layer of an overlay whose lower one is the host's repository: what is not in it is as it was at the start.
+    /// The upper layer of an overlay over the host's repository: files that are not in it are
+    /// unchanged since the start.
     #[must_use]
     pub fn upper(tree: Tree) -> Self {
         Self { tree, is_upper: true }
     }
 
-    /// The folder `path` of the upper layer of an overlay whose lower one has the host's repository there; `None` where the task left none.
-    /// Where the task put another one in its place, that is all of it.
+    /// The folder `path` in the upper layer of an overlay whose lower layer has the host's
+    /// repository there; `None` if the task left no such folder. If the task replaced the folder,
+    /// the view is complete in itself.
     ///
     /// # Errors
     ///
-    /// When it cannot be opened, or lies in a folder that the kernel only says to be another one.
+    /// If it cannot be opened, or is in a folder that the kernel redirects to another one.
     pub fn in_upper(upper: &Tree, path: &Path) -> Result<Option<Self>, Error> {
         let full = upper.path().join(path);
         let mut hides = false;
@@ -64,8 +67,7 @@ impl View {
             }
             let open = upper.folder(folder).map_err(Error::files("open", &full))?;
             if has_note(&open, "redirect") {
-                let problem =
-                    "was moved as the kernel moves folders with redirect_dir, which is not understood";
+                let problem = "was moved by the kernel with redirect_dir, which is not supported";
                 return Err(Error::Unsupported { path: full, problem });
             }
             hides |= has_note(&open, "opaque");
@@ -74,7 +76,7 @@ impl View {
         Ok(Some(Self { tree, is_upper: !hides }))
     }
 
-    /// Whether it is all of a repository by itself, as git takes a folder for one.
+    /// Whether it is a complete repository, by the rules that git uses to recognise one.
     #[must_use]
     pub fn is_repository(&self) -> bool {
         let is = |name: &str, kind: Kind| {
@@ -84,7 +86,7 @@ impl View {
         has_parts && matches!(self.tree.facts(Path::new("commondir")), Ok(None))
     }
 
-    /// The folder it is read from.
+    /// The folder that it is read from.
     pub(crate) fn path(&self) -> &Path {
         self.tree.path()
     }
@@ -93,12 +95,12 @@ impl View {
         &self.tree
     }
 
-    /// Whether it says nothing of what the task did not touch.
+    /// Whether it lacks the files that the task did not change.
     pub(crate) fn is_upper(&self) -> bool {
         self.is_upper
     }
 
-    /// The bytes of a file, where they are no more than `most`.
+    /// The bytes of a file of at most `most` bytes.
     pub(crate) fn read(&self, path: &Path, most: u64) -> Found<Vec<u8>> {
         let mut text = Vec::new();
         match self.open(path) {
@@ -118,7 +120,7 @@ impl View {
         let facts = match self.tree.facts(path) {
             Ok(Some(facts)) => facts,
             Ok(None) => return self.missing(path),
-            Err(_) => return Found::Odd("it cannot be reached"),
+            Err(_) => return Found::Odd("it is not accessible"),
         };
         match facts.kind {
             Kind::File => {}
@@ -128,15 +130,16 @@ impl View {
             Kind::Special => return Found::Odd("it is not a regular file"),
         }
         match self.tree.file(path) {
-            // Only its times are another's: its content lies below.
+            // Only its metadata changed: its content is in the lower layer.
             Ok(file) if self.is_upper && has_note(&file, "metacopy") => Found::Same,
             Ok(file) => Found::Here((file, facts.size)),
             Err(_) => Found::Odd("it cannot be opened"),
         }
     }
 
-    /// What a folder holds, in the order of names, with what hides something of the lower layer. A folder that is none is empty; one with
-    /// too many names is an error, since what is not listed would seem to be gone.
+    /// The entries of a folder, sorted by name, with those that hide entries of the lower layer. A
+    /// path that is not a folder is empty. A folder with too many names is an error, since the
+    /// unlisted ones would seem to be deleted.
     pub(crate) fn list(&self, path: &Path) -> Result<Vec<(OsString, Kind)>, Error> {
         self.list_at_most(path, MOST_NAMES)
     }
@@ -151,25 +154,26 @@ impl View {
         }
     }
 
-    /// Whether a folder is there, and is one.
+    /// Whether there is a folder at `path`.
     pub(crate) fn folder(&self, path: &Path) -> Found<()> {
         match self.tree.facts(path) {
             Ok(Some(Facts { kind: Kind::Folder, .. })) => Found::Here(()),
             Ok(Some(facts)) if self.is_upper && facts.is_whiteout => Found::Absent,
             Ok(Some(_)) => Found::Odd("it is not a folder"),
             Ok(None) => self.missing(path),
-            Err(_) => Found::Odd("it cannot be reached"),
+            Err(_) => Found::Odd("it is not accessible"),
         }
     }
 
-    /// Whether what the lower layer has at `path` is not seen: the task put something there, or hid a folder on the way to it.
+    /// Whether the lower layer's entry at `path` is hidden: the task created an entry there, or hid
+    /// a folder on the way to it.
     #[must_use]
     pub fn is_hidden(&self, path: &Path) -> bool {
         let is_there = || !matches!(self.tree.facts(path), Ok(None));
         self.is_upper && (is_there() || !matches!(self.missing::<()>(path), Found::Same))
     }
 
-    /// Of what is not in the tree.
+    /// The result for a path that is not in the tree.
     fn missing<T>(&self, path: &Path) -> Found<T> {
         if !self.is_upper {
             return Found::Absent;
@@ -181,7 +185,7 @@ impl View {
             match self.tree.facts(folder) {
                 Ok(Some(facts)) if facts.kind == Kind::Folder => {
                     let opened = self.tree.folder(folder);
-                    // The path itself has to be there to hide something.
+                    // The path itself has to exist to hide something.
                     let is_new = |open| has_note(&open, "opaque") || has_note(&open, "redirect");
                     if opened.map_or(true, is_new) {
                         return Found::Absent;
@@ -195,12 +199,12 @@ impl View {
     }
 }
 
-/// Whether the overlay noted `name` about what is open.
+/// Whether the overlay set its attribute `name` on the open file.
 fn has_note(open: impl AsFd, name: &str) -> bool {
     overlay::has_note(open, name).unwrap_or(false)
 }
 
-/// Whether the host has something else at `path` than this file: other bytes, of which no more than `most` are compared.
+/// Whether the host has no identical file at `path`; at most `most` bytes are compared.
 pub(crate) fn differs(view: &View, host: &View, path: &Path, most: u64) -> io::Result<bool> {
     let read = |file: File| {
         let mut text = Vec::new();
@@ -222,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_no_regular_file_of_a_good_size_is_odd() {
+    fn path_that_is_not_a_regular_file_of_valid_size_is_odd() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("file"), "12345").unwrap();
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upper_layer_says_nothing_of_what_is_not_in_it() {
+    fn files_missing_from_an_upper_layer_are_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("refs/heads")).unwrap();
         let view = View::upper(Tree::open(folder.path()).unwrap());

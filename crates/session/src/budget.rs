@@ -1,30 +1,31 @@
-//! How much of a reply is kept: a container must not fill the host's memory and disk with what it calls events.
+//! Limits how much of a reply is kept: a container must not fill the host's memory and disk with
+//! its events.
 
 use claude_output::{EventKind, MessageEvent, StreamEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What the events of a reply may weigh: 128 MiB, several times what the longest honest run has.
+/// The maximum weight of a reply's events: 128 MiB, several times that of the longest honest run.
 const EVENTS: u64 = 128 * 1024 * 1024;
-/// The room beyond it for events that report how the run ended: 16 MiB.
+/// Additional room for events that report how the run ended: 16 MiB.
 const RESERVE: u64 = 16 * 1024 * 1024;
-/// What a value takes in memory, its text not counted.
+/// The memory of a value, excluding its text.
 const VALUE: u64 = 64;
-/// What an object takes in memory, its members not counted.
+/// The memory of an object, excluding its members.
 const OBJECT: u64 = 1024;
 
-/// Events of a reply that were not kept, since those before them were already as much as a session keeps.
+/// Events of a reply that were not kept because the earlier ones had reached the limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(default)]
 pub struct MissingEvents {
-    /// How many.
+    /// Their number.
     pub events: u64,
     /// The bytes of their JSON.
     pub bytes: u64,
 }
 
-/// What may still be kept.
+/// The room that is left.
 #[derive(Debug)]
 pub(super) struct Budget {
     events: u64,
@@ -49,8 +50,8 @@ impl Budget {
         Self { events: EVENTS, reserve: RESERVE }
     }
 
-    /// Whether an event is kept whose JSON has so many bytes. After the first that is not, only those are that report how the run ended: what
-    /// is missing is one piece.
+    /// Whether to keep an event whose JSON has so many bytes. After the first refusal, only events
+    /// that report how the run ended are kept: so the missing events are consecutive.
     pub(super) fn admit(&mut self, event: &StreamEvent, bytes: u64) -> bool {
         let weight = weight(event, bytes);
         if let Some(left) = self.events.checked_sub(weight) {
@@ -68,8 +69,8 @@ impl Budget {
     }
 }
 
-/// What an event takes: what came, what it means, which is kept beside it, and what the reply's text may have of it once more. On the disk it
-/// is not more.
+/// The weight of an event: its JSON, its parsed meaning, which is kept with it, and the part of it
+/// that the reply's text may repeat. On the disk it takes no more than that.
 fn weight(event: &StreamEvent, bytes: u64) -> u64 {
     let came = bytes + overhead(event.raw());
     let meant = if *event.kind() == EventKind::Unknown { 0 } else { came };
@@ -78,7 +79,7 @@ fn weight(event: &StreamEvent, bytes: u64) -> u64 {
     came + meant + texts.map(|text| text.len() as u64).sum::<u64>()
 }
 
-/// A result, or the message of an API error, which has the error's class.
+/// Whether it is a result, or the message of an API error, which has the error's class.
 fn is_final(event: &StreamEvent) -> bool {
     match event.kind() {
         EventKind::Result(_) => true,
@@ -87,7 +88,7 @@ fn is_final(event: &StreamEvent) -> bool {
     }
 }
 
-/// No deeper than the parser lets an event be.
+/// Recursion is bounded by the parser's nesting limit.
 fn overhead(object: &Map<String, Value>) -> u64 {
     OBJECT + object.values().map(overhead_of).sum::<u64>()
 }
@@ -102,7 +103,7 @@ fn overhead_of(value: &Value) -> u64 {
 
 #[cfg(test)]
 impl Budget {
-    /// A small one.
+    /// A small budget.
     pub(super) fn of(events: u64, reserve: u64) -> Self {
         Self { events, reserve }
     }
@@ -120,13 +121,13 @@ mod tests {
         budget.admit(&parse_event(text).unwrap(), text.len() as u64)
     }
 
-    /// How many of the same event are kept, until one is not.
+    /// How many copies of the event are kept until one is not.
     fn kept_of(budget: &mut Budget, text: &str) -> u64 {
         (0..100_000).find(|_| !kept(budget, text)).expect("there is a limit")
     }
 
     #[test]
-    fn what_is_small_on_the_wire_and_large_in_memory_counts_as_large() {
+    fn event_small_on_the_wire_and_large_in_memory_counts_as_large() {
         let count = |text: &str| kept_of(&mut Budget::of(ROOM, 0), text);
         let small = count(r#"{"type":"x"}"#);
         assert!(small * OBJECT <= ROOM && small > 900, "{small}");
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_several_times_counts_several_times() {
+    fn text_kept_several_times_counts_several_times() {
         let text = "a".repeat(1 << 14);
         let count = |event: &str| kept_of(&mut Budget::of(ROOM, 0), &event.replace("TEXT", &text));
         let message = r#"{"type":"TYPE","message":{"content":[{"type":"text","text":"TEXT"}]}}"#;
@@ -153,7 +154,7 @@ mod tests {
     fn beyond_the_limit_only_final_events_are_kept_and_not_without_end() {
         let mut budget = Budget::of(ROOM, ROOM / 8);
         kept_of(&mut budget, &format!(r#"{{"type":"x","a":"{}"}}"#, "a".repeat(1 << 16)));
-        assert!(!kept(&mut budget, r#"{"type":"x"}"#), "what is missing is one piece");
+        assert!(!kept(&mut budget, r#"{"type":"x"}"#), "the missing events are consecutive");
         let error = r#"{"type":"assistant","is_api_error_message":true,"error":"rate_limit","message":{"content":[]}}"#;
         assert!(kept(&mut budget, error));
         assert!(!kept(&mut budget, r#"{"type":"assistant","message":{"content":[]}}"#));

@@ -1,4 +1,5 @@
-//! The session directory: every name in it is opened without following links, every file is replaced whole.
+//! The session directory: every name in it is opened without following links, every file is
+//! replaced atomically.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -23,7 +24,7 @@ pub(super) struct SessionDirectory {
 }
 
 impl SessionDirectory {
-    /// Opens the directory; makes it, and what is missing above it, for its owner alone.
+    /// Opens the directory; creates it and its missing parents, for its owner alone.
     pub(super) fn create(path: &Path) -> Result<Self, SessionError> {
         create_folder(path, 0o700).map_err(|source| io_error("create", path, source))?;
         match Self::open(path)? {
@@ -32,7 +33,7 @@ impl SessionDirectory {
         }
     }
 
-    /// Opens the directory; `None` where there is none.
+    /// Opens the directory; `None` if it does not exist.
     pub(super) fn open(path: &Path) -> Result<Option<Self>, SessionError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match rustix::fs::open(path, flags, Mode::empty()) {
@@ -42,7 +43,7 @@ impl SessionDirectory {
         }
     }
 
-    /// Makes the folder `name` for an agent's state.
+    /// Creates the folder `name` for an agent's state.
     pub(super) fn create_state(&self, name: &str) -> Result<(), SessionError> {
         match rustix::fs::mkdirat(&self.file, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -51,11 +52,12 @@ impl SessionDirectory {
         if self.has_state(name)? { Ok(()) } else { Err(self.io_error("open", name, Errno::NOENT)) }
     }
 
-    /// Puts a file with these bytes in the place of `name` in the folder `state`, whose content a task has written.
+    /// Replaces `name` in the folder `state`, whose content a task has written, with a file of
+    /// these bytes.
     pub(super) fn replace_in_state(&self, state: &str, name: &str, bytes: &[u8]) -> Result<(), SessionError> {
         let path = || self.path.join(state).join(name);
         let folder = self.state(state)?.ok_or_else(|| self.io_error("open", state, Errno::NOENT))?;
-        // The task must not know the name that it has before.
+        // The task must not know the name of the temporary file.
         let replacement = Replacement { writers: Writers::Many, ..Replacement::private() };
         match replacement.write_in(folder, name, bytes) {
             Ok(_) => Ok(()),
@@ -83,7 +85,7 @@ impl SessionDirectory {
         }
     }
 
-    /// Takes the session's lock, which is the exclusive right to write it, or says that someone has it.
+    /// Takes the session's lock, the exclusive right to write it, or fails if it is held.
     pub(super) fn lock(&self) -> Result<FileLock, SessionError> {
         let file = self.open_file(LOCK, OFlags::RDWR | OFlags::CREATE)?;
         let file = file.ok_or_else(|| self.io_error("lock", LOCK, Errno::NOENT))?;
@@ -92,12 +94,12 @@ impl SessionDirectory {
             .ok_or_else(|| SessionError::Busy { path: self.path.clone() })
     }
 
-    /// A file to read; `None` where there is none.
+    /// Opens a file for reading; `None` if it does not exist.
     pub(super) fn reader(&self, name: &str) -> Result<Option<File>, SessionError> {
         self.open_file(name, OFlags::RDONLY)
     }
 
-    /// The bytes of a file; `None` where there is none.
+    /// The bytes of a file; `None` if it does not exist.
     pub(super) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, SessionError> {
         let Some(mut file) = self.reader(name)? else {
             return Ok(None);
@@ -107,13 +109,13 @@ impl SessionDirectory {
         Ok(Some(bytes))
     }
 
-    /// Puts a file with these bytes in the place of `name`, so that every reader sees the old one or the new one, also
-    /// after a loss of power. Returns it, open for writing at its end.
+    /// Replaces `name` with a file of these bytes, so that every reader sees the old one or the new
+    /// one, also after a loss of power. Returns it, open for writing at its end.
     pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> Result<File, SessionError> {
         self.replace_with(name, |file| file.write_all(bytes))
     }
 
-    /// The same for a file that `fill` writes.
+    /// As [`replace`](Self::replace), for a file that `fill` writes.
     pub(super) fn replace_with(
         &self,
         name: &str,
@@ -125,7 +127,7 @@ impl SessionDirectory {
             .map_err(|source| io_error("write", &self.path.join(name), source))
     }
 
-    /// Removes a file; none there is done.
+    /// Removes a file; a missing one counts as removed.
     pub(super) fn remove(&self, name: &str) -> Result<(), SessionError> {
         remove_in(&self.file, name).map_err(|source| io_error("remove", &self.path.join(name), source))
     }
@@ -134,7 +136,7 @@ impl SessionDirectory {
         &self.path
     }
 
-    /// Opens a regular file for its owner alone; `None` where there is none.
+    /// Opens a regular file for its owner alone; `None` if it does not exist.
     fn open_file(&self, name: &str, flags: OFlags) -> Result<Option<File>, SessionError> {
         let tampered = || SessionError::Tampered { path: self.path.join(name), expected: "file" };
         // Without NONBLOCK, opening a pipe would wait for its other end.
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_for_the_owner_alone() {
+    fn created_files_are_for_the_owner_only() {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("a/b");
         let directory = SessionDirectory::create(&path).unwrap();
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_held_once_and_ends_with_its_holder() {
+    fn lock_is_held_once_and_ends_with_its_holder() {
         let temporary = tempfile::tempdir().unwrap();
         let directory = SessionDirectory::create(temporary.path()).unwrap();
         let other = SessionDirectory::create(temporary.path()).unwrap();
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_among_claudes_replaces_what_a_task_put_there_and_follows_no_link() {
+    fn file_in_agent_state_replaces_a_tasks_entry_and_follows_no_link() {
         let temporary = tempfile::tempdir().unwrap();
         let directory = SessionDirectory::create(&temporary.path().join("session")).unwrap();
         directory.create_state("claude").unwrap();

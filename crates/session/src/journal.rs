@@ -1,6 +1,7 @@
 //! The journal: the events of the running reply, one line each, appended as they arrive.
 //!
-//! Its first line says which reply it is; the last, if the reply ended, is the reply without its events.
+//! Its first line identifies the reply; the last, if the reply ended, is the reply without its
+//! events.
 
 use std::fs::File;
 use std::io;
@@ -23,12 +24,12 @@ const VERSION: u32 = 1;
 /// How long an event may wait for a later one's sync.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Which reply of which session a journal belongs to.
+/// The reply and session that a journal belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Header {
     journal: u32,
     pub(super) execution_context_id: String,
-    /// The place of the reply in the session.
+    /// The index of the reply in the session.
     pub(super) reply: usize,
     pub(super) timestamp: String,
     pub(super) request_text: String,
@@ -51,22 +52,22 @@ enum ReadLine<'a> {
     End(Box<SessionReply>),
 }
 
-/// What a journal says.
+/// The content of a journal.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Journal {
     pub(super) header: Header,
     pub(super) events: Vec<StreamEvent>,
-    /// What was not kept, as far as the journal knows.
+    /// The events that were not kept, as far as the journal knows.
     pub(super) missing: MissingEvents,
     /// The reply without its events, if it ended.
     pub(super) end: Option<SessionReply>,
 }
 
-/// A journal that is being written.
+/// A journal being written.
 #[derive(Debug)]
 pub(super) struct JournalFile {
     file: File,
-    /// Where the next line begins: after the last line that was written whole.
+    /// Where the next line begins: after the last complete line.
     length: u64,
     synced: Instant,
 }
@@ -84,10 +85,11 @@ impl Header {
 }
 
 impl Journal {
-    /// Reads a journal as far as it was written; `None` where not even the first line was.
+    /// Parses a journal as far as it was written; `None` if even its first line is incomplete.
     ///
-    /// A line without its end was being written when the writer was killed. So was the last line, if it cannot be read: a loss of
-    /// power may leave anything there. Such a line before good ones is damage.
+    /// A line without a line ending was being written when the writer was killed. The same holds
+    /// for the last line if it is not valid: a loss of power may leave any bytes there. Such a line
+    /// before valid ones is damage.
     pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, String> {
         let mut lines =
             bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
@@ -130,7 +132,8 @@ fn parse_line(line: &[u8]) -> Result<Parsed, String> {
 }
 
 impl JournalFile {
-    /// Begins a journal in the place of whatever has its name. A reader sees it with its first line or not at all.
+    /// Begins a journal, and replaces any existing file. A reader sees it with its first line or
+    /// not at all.
     pub(super) fn create(directory: &SessionDirectory, header: &Header) -> Result<Self, SessionError> {
         let line = line_of(header).map_err(|source| error_of(directory, source))?;
         let file = directory.replace(JOURNAL, &line)?;
@@ -147,7 +150,7 @@ impl JournalFile {
         self.append(&Line::Event(event), due).map_err(|source| error_of(directory, source))
     }
 
-    /// Appends how much was not kept so far; the last such line counts.
+    /// Appends the count of events not kept so far; the last such line counts.
     pub(super) fn missing(
         &mut self,
         directory: &SessionDirectory,
@@ -156,7 +159,7 @@ impl JournalFile {
         self.append(&Line::Missing(missing), false).map_err(|source| error_of(directory, source))
     }
 
-    /// Appends the end of the reply, whose events are left out: they are there already.
+    /// Appends the end of the reply without its events, which are in the journal already.
     pub(super) fn end(
         &mut self,
         directory: &SessionDirectory,
@@ -165,8 +168,8 @@ impl JournalFile {
         self.append(&Line::End(reply), true).map_err(|source| error_of(directory, source))
     }
 
-    /// Writes a line at once and returns its length. After a failure the line counts as not written: it is cut off, and in any case
-    /// written over by the next.
+    /// Writes a line with one call and returns its length. After a failure the line counts as not
+    /// written: it is cut off, and in any case overwritten by the next.
     fn append(&mut self, line: &Line<'_>, sync: bool) -> io::Result<u64> {
         let line = line_of(line)?;
         let written = line.len() as u64;
@@ -200,7 +203,7 @@ fn error_of(directory: &SessionDirectory, source: io::Error) -> SessionError {
 
 #[cfg(test)]
 impl JournalFile {
-    /// A journal that cannot be written, as on a full disk.
+    /// A journal that is not writable, as on a full disk.
     pub(super) fn read_only(path: &std::path::Path) -> Self {
         Self { file: File::open(path).unwrap(), length: 0, synced: Instant::now() }
     }
@@ -215,13 +218,13 @@ mod tests {
     const EVENT: &str = r#"{"event":{"type":"a"}}"#;
     const END: &str = r#"{"end":{"session_id":"s"}}"#;
 
-    /// The number of events and whether there is an end.
+    /// The number of events, and whether there is an end.
     fn read(text: &str) -> Result<Option<(usize, bool)>, String> {
         Journal::parse(text.as_bytes()).map(|journal| journal.map(|it| (it.events.len(), it.end.is_some())))
     }
 
     #[test]
-    fn a_journal_is_read_as_far_as_it_was_written() {
+    fn journal_is_read_as_far_as_it_was_written() {
         let cases = [
             (String::new(), None),
             (HEADER.to_owned(), None),
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_whatever_is_in_it() {
+    fn every_event_is_one_line() {
         let event = parse_event("{\"type\":\n\"a\",\r\n\"text\":\"\\n\\r\\u2028\"}").unwrap();
         let line = line_of(&Line::Event(&event)).unwrap();
         assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));

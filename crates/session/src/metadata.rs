@@ -1,4 +1,4 @@
-//! What `context.json` says.
+//! The content of `context.json`.
 
 use claude_output::{
     StreamEvent, Usage, extract_response_text, extract_result_summary, extract_session_id, parse_event,
@@ -16,34 +16,35 @@ use super::budget::MissingEvents;
 pub struct SessionMetadata {
     /// The opaque key of the context.
     pub execution_context_id: String,
-    /// The model that the context uses, where it was chosen.
+    /// The model of the context, if one was chosen.
     #[serde(default)]
     pub model: Option<String>,
-    /// What was asked and answered, oldest first.
+    /// Requests and replies, oldest first.
     #[serde(default, deserialize_with = "null_as_default")]
     pub replies: Vec<SessionReply>,
-    /// Fields that this version does not know. They are kept.
+    /// Fields unknown to this version, which are kept.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// One execution: a prompt and what came of it.
+/// One execution: a prompt and its result.
 ///
-/// While it runs, and after a kill, it has the events so far; [`response_text`](Self::response_text) stays empty until a result arrived.
+/// During the run, and after a kill, it has the events so far;
+/// [`response_text`](Self::response_text) is empty until a result arrives.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(default)]
 pub struct SessionReply {
-    /// The id to resume with; empty until Claude Code named it.
+    /// The id to resume with; empty until Claude Code reports it.
     #[serde(deserialize_with = "null_as_default")]
     pub session_id: String,
-    /// When the execution began: RFC 3339, UTC.
+    /// The start of the execution: RFC 3339, UTC.
     #[serde(deserialize_with = "null_as_default")]
     pub timestamp: String,
-    /// Milliseconds, as Claude Code reports them, else as measured.
+    /// Milliseconds, as reported by Claude Code, otherwise as measured.
     #[serde(deserialize_with = "null_as_default")]
     pub duration_ms: u64,
-    /// Cost in US dollars, as Claude Code reports it.
+    /// Cost in US dollars, as reported by Claude Code.
     #[serde(deserialize_with = "null_as_default")]
     pub total_cost_usd: f64,
     /// Turns of the conversation.
@@ -64,10 +65,11 @@ pub struct SessionReply {
     /// Claude Code's events, in order.
     #[serde(deserialize_with = "events")]
     pub events: Vec<StreamEvent>,
-    /// Events that were not kept, since there were too many; not in the file where there are none.
+    /// Events that were not kept because there were too many; omitted from the file if there are
+    /// none.
     #[serde(deserialize_with = "null_as_default", skip_serializing_if = "MissingEvents::is_none")]
     pub missing: MissingEvents,
-    /// Fields that this version does not know. They are kept.
+    /// Fields unknown to this version, which are kept.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
@@ -75,8 +77,9 @@ pub struct SessionReply {
 impl SessionMetadata {
     /// The newest session id that Claude Code can resume.
     ///
-    /// Passed over are ids that are no plain word, which could be mistaken for an option, and ids that Claude Code refused to
-    /// resume: it then reports an error result for the id, and no other event.
+    /// It skips ids that are not a plain word, which could be mistaken for an option, and ids that
+    /// Claude Code refused to resume: it then reports an error result for the id, and no other
+    /// event.
     #[must_use]
     pub fn session_id_for_resume(&self) -> Option<&str> {
         let refused = |reply: &SessionReply| reply.is_error && reply.has_only_results();
@@ -92,7 +95,7 @@ impl SessionMetadata {
 }
 
 impl SessionReply {
-    /// Fills in what the events have reported so far.
+    /// Fills in the values that the events have reported so far.
     pub(super) fn update_from_events(&mut self) {
         if let Some(id) = extract_session_id(&self.events) {
             id.clone_into(&mut self.session_id);
@@ -107,7 +110,8 @@ impl SessionReply {
         }
     }
 
-    /// Closes a reply whose writer is gone: without a result it is a failure that answers with what there is.
+    /// Closes a reply whose writer is gone: without a result it is a failure, with the text so far
+    /// as its answer.
     pub(super) fn interrupt(&mut self) {
         self.update_from_events();
         if !self.events.iter().any(|event| event.as_result().is_some()) {
@@ -116,13 +120,14 @@ impl SessionReply {
         }
     }
 
-    /// Whether its events are results, and nothing else. With an error, Claude Code did nothing but refuse the session it was to resume.
+    /// Whether it has only result events. With an error, Claude Code only refused the session to
+    /// resume.
     pub(super) fn has_only_results(&self) -> bool {
         !self.events.is_empty() && self.events.iter().all(|event| event.as_result().is_some())
     }
 }
 
-/// The newest of these session ids, each with whether it was refused, that can be resumed.
+/// The newest usable one of these session ids, each with whether it was refused.
 pub(super) fn newest_usable<'a>(
     replies: impl DoubleEndedIterator<Item = (&'a str, bool)>,
 ) -> Option<&'a str> {
@@ -150,14 +155,14 @@ pub(super) fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserializ
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Each event is parsed from its own text. Read in place, an event as deeply nested as the parser allows would be too deep inside a
-/// file, and a container could make its own session unreadable.
+/// Parses each event from its own text. Within a file, an event as deeply nested as the parser
+/// allows would be too deep, and a container could make its own session unreadable.
 fn events<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<StreamEvent>, D::Error> {
     let texts: Vec<Box<RawValue>> = null_as_default(deserializer)?;
     texts.iter().map(|text| parse_event(text.get()).map_err(D::Error::custom)).collect()
 }
 
-/// An event that the parser takes and that, one level deeper, it would not.
+/// An event that the parser accepts, but would refuse one level deeper.
 #[cfg(test)]
 pub(super) fn deepest_event() -> String {
     let nested = |depth: usize| format!(r#"{{"type":"x","a":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
@@ -191,7 +196,7 @@ mod tests {
     const REFUSED: &str = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"session_id":"b","errors":["No conversation found with session ID: b"]}"#;
 
     #[test]
-    fn the_newest_usable_session_is_resumed() {
+    fn newest_usable_session_is_resumed() {
         let cases: [(&str, Vec<SessionReply>, Option<&str>); 9] = [
             ("no replies", vec![], None),
             ("no id", vec![reply("", false, "x", &[])], None),
@@ -239,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_successful_response_is_no_error_and_not_empty() {
+    fn last_successful_response_is_not_an_error_and_not_empty() {
         let replies = vec![
             reply("a", false, "old", &[]),
             reply("a", false, "good", &[]),
@@ -251,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_has_the_agreed_fields_in_the_agreed_order() {
+    fn json_has_the_agreed_fields_in_the_agreed_order() {
         let json = serde_json::to_string(&session(vec![reply("b", false, "hi", &[INIT])])).unwrap();
         let expected = concat!(
             r#"{"execution_context_id":"c","model":null,"replies":[{"session_id":"b","timestamp":"","duration_ms":0,"#,
@@ -277,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_as_deep_as_an_event_can_be_is_read_back() {
+    fn event_of_maximum_depth_is_read_back() {
         let mut depth = 126;
         let nested =
             |depth: usize| format!(r#"{{"type":"x","a":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));

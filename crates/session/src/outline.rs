@@ -1,4 +1,5 @@
-//! A session without what was said in it: enough to go on with it, in memory that does not grow with what a task had its agent print.
+//! A session without its texts: enough to continue it, in memory that does not grow with an agent's
+//! output.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,17 +17,17 @@ use super::directory::{CONTEXT, SessionDirectory, io_error};
 use super::error::SessionError;
 use super::metadata::{SessionReply, newest_usable, null_as_default};
 
-/// What is known of a session without its texts and events.
+/// A session without its texts and events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionOutline {
-    /// The model that the context uses, where it was chosen.
+    /// The model of the context, if one was chosen.
     pub model: Option<String>,
-    /// What was asked and answered, oldest first.
+    /// Requests and replies, oldest first.
     pub replies: Vec<ReplyOutline>,
 }
 
-/// What is known of a reply without its texts and events.
+/// A reply without its texts and events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 #[serde(default)]
@@ -39,27 +40,28 @@ pub struct ReplyOutline {
     pub timestamp: String,
     #[serde(deserialize_with = "null_as_default")]
     is_error: bool,
-    /// Whether its events are results, and nothing else.
+    /// Whether it has only result events.
     #[serde(rename = "events", deserialize_with = "are_results")]
     has_only_results: bool,
 }
 
-/// `context.json`, whose replies stay in the file and are copied from there.
+/// `context.json`, whose replies remain in the file and are copied from there.
 #[derive(Debug)]
 pub(super) struct ContextFile {
     pub(super) execution_context_id: String,
     pub(super) model: Option<String>,
     pub(super) replies: Vec<ReplyOutline>,
     extra: Map<String, Value>,
-    /// `None` where nothing was written yet.
+    /// `None` if nothing was written yet.
     file: Option<File>,
-    /// Where the text of the replies begins in the file, and where each of them ends.
+    /// The start of the replies' text in the file, and the end of each.
     begin: u64,
     ends: Vec<u64>,
 }
 
 impl SessionOutline {
-    /// See [`SessionMetadata::session_id_for_resume`](super::SessionMetadata::session_id_for_resume).
+    /// See
+    /// [`SessionMetadata::session_id_for_resume`](super::SessionMetadata::session_id_for_resume).
     #[must_use]
     pub fn session_id_for_resume(&self) -> Option<&str> {
         newest_usable(self.replies.iter().map(|reply| (reply.session_id.as_str(), reply.was_refused())))
@@ -82,7 +84,7 @@ impl ReplyOutline {
 }
 
 impl ContextFile {
-    /// That of a session in which nothing has happened.
+    /// The outline of a session in which nothing has happened.
     pub(super) fn empty(execution_context_id: &str) -> Self {
         Self {
             execution_context_id: execution_context_id.to_owned(),
@@ -106,7 +108,7 @@ impl ContextFile {
         Ok(context)
     }
 
-    /// The whole reply at the place `index`, which is there.
+    /// The complete reply at `index`, which must exist.
     pub(super) fn reply(&self, index: usize) -> io::Result<SessionReply> {
         let mut text = Vec::new();
         self.text_of(index..index + 1)?.read_to_end(&mut text)?;
@@ -114,8 +116,8 @@ impl ContextFile {
         Ok(serde_json::from_slice(value)?)
     }
 
-    /// Replaces `context.json` with what this says, and `reply` at the place `index`: in the place of another, or after the last one.
-    /// Returns the length of the file.
+    /// Replaces `context.json` with this outline's file, and `reply` at `index`: instead of
+    /// another, or after the last one. Returns the length of the file.
     pub(super) fn write(
         &self,
         directory: &SessionDirectory,
@@ -167,11 +169,11 @@ impl ContextFile {
         }
         let mut text = self.text_of(replies)?;
         io::copy(&mut text, target)?;
-        // Someone cut the file, which has been opened all the while.
+        // Another process truncated the file while it was open.
         if text.limit() == 0 { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// The text of `replies`; a comma is before each that is not the first one of the file.
+    /// The text of `replies`; a comma precedes each that is not the first one of the file.
     fn text_of(&self, replies: Range<usize>) -> io::Result<io::Take<&File>> {
         let place = |index: usize| index.checked_sub(1).and_then(|before| self.ends.get(before)).copied();
         let begin = place(replies.start).unwrap_or(self.begin);
@@ -182,7 +184,7 @@ impl ContextFile {
     }
 }
 
-/// Whether every event is a result, and there is one. What comes after another event is passed over.
+/// Whether there are events, and all are results. Events after another kind are skipped.
 fn are_results<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     struct Events;
     impl<'de> Visitor<'de> for Events {
@@ -212,7 +214,8 @@ fn are_results<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Er
     deserializer.deserialize_any(Events)
 }
 
-/// A file that counts what was read of it. It is read byte by byte, so that the count is the place in the text.
+/// A file that counts the bytes read. It is read byte by byte, so that the count is the position in
+/// the text.
 struct Counted<'a> {
     inner: BufReader<&'a File>,
     at: &'a Cell<u64>,
@@ -231,7 +234,7 @@ struct WholeFile<'a> {
     at: &'a Cell<u64>,
 }
 
-/// The replies, with the place where they begin and where each one ends.
+/// The replies, with the start of the first and the end of each.
 struct Replies<'a>(&'a Cell<u64>);
 
 type Found = (u64, Vec<ReplyOutline>, Vec<u64>);

@@ -1,4 +1,5 @@
-//! The session as its files say it together: `context.json`, the journal, and the `session.json` of older versions.
+//! The session in all its files: `context.json`, the journal, and the `session.json` of older
+//! versions.
 
 use claude_output::StreamEvent;
 use serde::Deserialize;
@@ -13,7 +14,7 @@ use super::outline::{ContextFile, ReplyOutline, SessionOutline};
 
 const OLDER: &str = "session.json";
 
-/// A session, and what `context.json` does not have yet.
+/// A session, and the part that `context.json` does not have yet.
 #[derive(Debug)]
 pub(super) struct Sketch {
     pub(super) file: ContextFile,
@@ -23,10 +24,11 @@ pub(super) struct Sketch {
 /// The reply of a journal.
 #[derive(Debug)]
 pub(super) struct Unfolded {
-    /// Its place in the session.
+    /// Its index in the session.
     pub(super) at: usize,
     pub(super) reply: SessionReply,
-    /// Whether it is still running, or its writer was killed; else it ended, and its writer was killed before the journal was removed.
+    /// Whether it is still running, or its writer was killed; otherwise it ended, and its writer
+    /// was killed before the journal was removed.
     pub(super) is_open: bool,
 }
 
@@ -42,9 +44,10 @@ struct OlderMetadata {
     extra: Map<String, Value>,
 }
 
-/// Reads the session of the context `id`; `None` where there is none yet.
+/// Reads the session of the context `id`; `None` if there is none yet.
 ///
-/// The journal is read before `context.json`: what leaves the journal meanwhile is then found in the file.
+/// The journal is read before `context.json`: events that leave the journal meanwhile are then in
+/// the file.
 pub(super) fn read(directory: &SessionDirectory, id: &str) -> Result<Option<SessionMetadata>, SessionError> {
     let journal = read_journal(directory)?;
     let metadata = read_metadata(directory)?;
@@ -70,7 +73,7 @@ pub(super) fn read(directory: &SessionDirectory, id: &str) -> Result<Option<Sess
 }
 
 impl Sketch {
-    /// The same without what `context.json` has of each reply.
+    /// Reads it without the replies' content in `context.json`.
     pub(super) fn read(directory: &SessionDirectory, id: &str) -> Result<Option<Self>, SessionError> {
         let journal = read_journal(directory)?;
         let file = read_file(directory)?;
@@ -92,7 +95,7 @@ impl Sketch {
         Ok(Some(Self { file, unfolded: Some(Unfolded { at, reply, is_open }) }))
     }
 
-    /// What it says in little.
+    /// Its outline.
     pub(super) fn outline(self) -> SessionOutline {
         let ContextFile { model, mut replies, .. } = self.file;
         if let Some(Unfolded { at, reply, .. }) = self.unfolded {
@@ -158,10 +161,12 @@ fn refuse_other_context(
     }
 }
 
-/// The journal's reply, with what the session of `replies` replies has at its place.
+/// The journal's reply, combined with the session's reply at its index, if any; the session has
+/// `replies` replies.
 ///
-/// It is the next one after a kill between the journal's first line and the file's refresh, else one that the file has: the same, or
-/// an older state of it, or, where a loss of power took the end of the journal, a newer one.
+/// It is the next one after a kill between the journal's first line and the file's refresh,
+/// otherwise one that the file has: the same, or an older state of it, or, if a loss of power took
+/// the end of the journal, a newer one.
 fn merged(known: Option<SessionReply>, replies: usize, journal: Journal) -> Result<SessionReply, String> {
     let Journal { header, events, missing, end } = journal;
     let next = || SessionReply {

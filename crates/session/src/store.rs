@@ -1,4 +1,4 @@
-//! The session store: what callers read of a session, and the way to its writer.
+//! The session store: reads a session for callers, and opens its writer.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -13,7 +13,8 @@ use super::writer::{ReplyWriter, SessionWriter};
 /// The folder of Claude Code's state.
 const CLAUDE: &str = "claude";
 
-/// Reads the session of an execution context from its directory, at any time, also while an execution runs.
+/// Reads the session of an execution context from its directory, at any time, also while an
+/// execution runs.
 ///
 /// Each call reads the files again.
 #[derive(Debug, Clone)]
@@ -24,12 +25,12 @@ pub struct SessionStore {
 }
 
 impl SessionStore {
-    /// The store in the directory `session_dir`, for the context `execution_context_id`. Makes the directory and its `claude/`, with mode
-    /// 0700, where they are missing.
+    /// The store in the directory `session_dir`, for the context `execution_context_id`. Creates
+    /// the directory and its `claude/` with mode 0700 if they are missing.
     ///
     /// # Errors
     ///
-    /// When they cannot be made, or `claude/` is a symbolic link.
+    /// If they cannot be created, or `claude/` is a symbolic link.
     pub fn open(
         session_dir: impl AsRef<Path>,
         execution_context_id: impl Into<String>,
@@ -37,11 +38,12 @@ impl SessionStore {
         Self::of_agent(session_dir, execution_context_id, CLAUDE, &[])
     }
 
-    /// The same for the agent `agent`, one of `agents`: its state is in a folder of that name.
+    /// The store for the agent `agent`, one of `agents`: its state is in a folder of that name.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`SessionError::OtherAgent`] where another of `agents` has its state there.
+    /// As [`open`](Self::open); [`SessionError::OtherAgent`] if another of `agents` has its state
+    /// there.
     pub fn of_agent(
         session_dir: impl AsRef<Path>,
         execution_context_id: impl Into<String>,
@@ -60,12 +62,13 @@ impl SessionStore {
         Ok(Self { path, execution_context_id, agent: agent.to_owned() })
     }
 
-    /// The session's history, with the events of a running reply so far; `None` before the first execution.
+    /// The session's history, with the events of a running reply so far; `None` before the first
+    /// execution.
     ///
     /// # Errors
     ///
-    /// When a file cannot be read, is damaged or belongs to another context. A damaged file is never taken for an absent one, and never
-    /// overwritten.
+    /// If a file cannot be read, is damaged or belongs to another context. A damaged file is never
+    /// mistaken for an absent one, and never overwritten.
     pub fn load(&self) -> Result<Option<SessionMetadata>, SessionError> {
         let Some(directory) = SessionDirectory::open(&self.path)? else {
             return Ok(None);
@@ -73,11 +76,11 @@ impl SessionStore {
         snapshot::read(&directory, &self.execution_context_id)
     }
 
-    /// The same without texts and events, in memory that does not grow with these.
+    /// The session without texts and events, in memory that does not grow with these.
     ///
     /// # Errors
     ///
-    /// As [`load`](Self::load), where it finds damage.
+    /// As [`load`](Self::load), if it finds damage.
     pub fn outline(&self) -> Result<Option<SessionOutline>, SessionError> {
         let Some(directory) = SessionDirectory::open(&self.path)? else {
             return Ok(None);
@@ -103,7 +106,7 @@ impl SessionStore {
         Ok(self.load()?.and_then(|session| session.last_successful_response().map(str::to_owned)))
     }
 
-    /// The model that the context uses, where it was chosen.
+    /// The model of the context, if one was chosen.
     ///
     /// # Errors
     ///
@@ -116,7 +119,8 @@ impl SessionStore {
     ///
     /// # Errors
     ///
-    /// As [`load`](Self::load); when the file cannot be written; [`SessionError::Busy`] while an execution runs.
+    /// As [`load`](Self::load); if the file cannot be written; [`SessionError::Busy`] while an
+    /// execution runs.
     pub fn set_model(&self, model: &str) -> Result<(), SessionError> {
         SessionWriter::open(&self.path, &self.execution_context_id)?.set_model(model)
     }
@@ -127,13 +131,16 @@ impl SessionStore {
         self.path.join(&self.agent)
     }
 
-    /// Begins a reply to `request_text`, now. Until the writer is dropped, no other process writes the session.
+    /// Begins a reply to `request_text`, now. Until the writer is dropped, no other process writes
+    /// the session.
     ///
-    /// A new execution is a new reply, also where a killed one had the same text: what that one did stays.
+    /// A new execution is a new reply, even if a killed one had the same text: that one's reply is
+    /// kept.
     ///
     /// # Errors
     ///
-    /// As [`load`](Self::load); [`SessionError::Busy`] while another execution runs; when the files cannot be written.
+    /// As [`load`](Self::load); [`SessionError::Busy`] while another execution runs; if the files
+    /// cannot be written.
     pub fn begin(&self, request_text: &str) -> Result<ReplyWriter, SessionError> {
         SessionWriter::open(&self.path, &self.execution_context_id)?.begin(request_text, SystemTime::now())
     }
@@ -169,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_session_has_nothing_and_reading_it_writes_nothing() {
+    fn fresh_session_is_empty_and_reading_it_writes_nothing() {
         let fixture = Fixture::new(&[]);
         assert_eq!(fixture.store.load().unwrap(), None);
         assert_eq!(fixture.store.session_id_for_resume().unwrap(), None);
@@ -191,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_is_kept_with_what_else_is_there() {
+    fn model_is_stored_and_other_fields_are_kept() {
         let fixture = Fixture::new(&[(
             "context.json",
             &json!({"execution_context_id": "c", "effort": "high", "replies": [{"session_id": "s", "mood": 1}]}),
@@ -210,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_session_is_carried_over_and_left_as_it_is() {
+    fn older_session_is_read_and_left_unchanged() {
         let older = json!({"task_id": "c", "model": "opus", "note": 1, "replies": [{"session_id": "s", "response_text": "x", "is_error": false}]});
         let fixture = Fixture::new(&[("session.json", &older)]);
         assert_eq!(fixture.store.session_id_for_resume().unwrap().as_deref(), Some("s"));
@@ -229,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_that_names_the_fix_and_nothing_is_overwritten() {
+    fn damage_is_an_error_with_a_fix_and_nothing_is_overwritten() {
         let good = r#"{"execution_context_id":"c","replies":[]}"#;
         let cases = [
             ("context.json", ""),
@@ -269,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_session_of_another_context_is_refused() {
+    fn session_of_another_context_is_refused() {
         for (name, key) in [("context.json", "execution_context_id"), ("session.json", "task_id")] {
             let fixture = Fixture::new(&[(name, &json!({key: "d", "replies": []}))]);
             assert!(

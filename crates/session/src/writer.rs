@@ -18,10 +18,10 @@ use super::metadata::SessionReply;
 use super::outline::ContextFile;
 use super::snapshot::{Sketch, Unfolded};
 
-/// The least growth that is worth a refresh of `context.json`, in bytes.
+/// The least growth in bytes that justifies a refresh of `context.json`.
 const LEAST_GROWTH: u64 = 16 * 1024;
 
-/// A session that is locked for this writer, between two replies.
+/// A session locked for this writer, between two replies.
 #[derive(Debug)]
 pub(super) struct SessionWriter {
     directory: SessionDirectory,
@@ -31,35 +31,36 @@ pub(super) struct SessionWriter {
 
 /// Writes one reply while its execution runs.
 ///
-/// Dropped without [`finish`](Self::finish), it leaves the reply as it is, and the next writer closes it as interrupted.
+/// Dropped without [`finish`](Self::finish), it leaves the reply as it is, and the next writer
+/// closes it as interrupted.
 #[derive(Debug)]
 pub struct ReplyWriter {
     directory: SessionDirectory,
     _lock: FileLock,
     journal: JournalFile,
-    /// Earlier replies are text of a file, which is only copied.
+    /// Earlier replies remain text in a file, which is only copied.
     session: ContextFile,
     reply: SessionReply,
     budget: Budget,
-    /// The count of missing events that is worth a line in the journal.
+    /// The count of missing events at which the next line is written to the journal.
     next_reported: u64,
-    /// How many of the reply's events are in the journal.
+    /// The number of the reply's events in the journal.
     journaled: usize,
-    /// Bytes that were appended since `context.json` was refreshed.
+    /// Bytes appended since the last refresh of `context.json`.
     appended: u64,
     /// Bytes of `context.json`.
     size: u64,
     has_result: bool,
-    /// Bytes that were written in all.
+    /// Bytes written in all.
     written: u64,
 }
 
-/// How a reply ended, beyond what its events say.
+/// The end of a reply, in addition to its events.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplyEnd {
     /// Whether the execution failed.
     pub is_error: bool,
-    /// How long it took: for a reply whose results do not say.
+    /// Its duration, for a reply whose results do not report one.
     pub measured: Duration,
 }
 
@@ -69,7 +70,7 @@ impl SessionWriter {
         let directory = SessionDirectory::create(path)?;
         let lock = directory.lock()?;
         let Some(Sketch { file, unfolded }) = Sketch::read(&directory, execution_context_id)? else {
-            // A journal without a first line is all that can be left.
+            // Only a journal without a first line can be left.
             directory.remove(JOURNAL)?;
             return Ok(Self { directory, lock, file: ContextFile::empty(execution_context_id) });
         };
@@ -94,7 +95,7 @@ impl SessionWriter {
         file.write(&directory, None).map(drop)
     }
 
-    /// Adds a reply that has only its question.
+    /// Adds a reply that has only its request.
     pub(super) fn begin(self, request_text: &str, began: SystemTime) -> Result<ReplyWriter, SessionError> {
         let Self { directory, lock, file } = self;
         let reply = SessionReply {
@@ -103,7 +104,7 @@ impl SessionWriter {
             ..SessionReply::default()
         };
         let header = Header::new(&file.execution_context_id, file.replies.len(), &reply);
-        // The journal comes first: while it is there, the reply is known not to have ended.
+        // The journal comes first: while it exists, the reply is known not to have ended.
         let journal = JournalFile::create(&directory, &header)?;
         let mut writer = ReplyWriter {
             directory,
@@ -125,24 +126,25 @@ impl SessionWriter {
 }
 
 impl ReplyWriter {
-    /// Puts a file with these bytes in the place of `name` in the folder of the state of `agent`: it is the only name there that the host
-    /// writes, and no link is followed.
+    /// Replaces `name` in the folder of the state of `agent` with a file of these bytes: it is the
+    /// only name there that the host writes, and no link is followed.
     ///
     /// # Errors
     ///
-    /// When it cannot be written, or a task put a folder in its place.
+    /// If it cannot be written, or a task replaced it with a folder.
     pub fn put_state(&self, agent: &str, name: &str, bytes: &[u8]) -> Result<(), SessionError> {
         self.directory.replace_in_state(agent, name, bytes)
     }
 
-    /// Adds an event, or counts it as missing where the reply has too much already. When this returns, the end of this process loses it
-    /// no more.
+    /// Adds an event, or counts it as missing if the reply has reached its limit. After this
+    /// returns, the end of this process no longer loses it.
     ///
-    /// After an error the event is still in [`events`](Self::events), and the next call tries to write it again.
+    /// After an error the event is still in [`events`](Self::events), and the next call tries to
+    /// write it again.
     ///
     /// # Errors
     ///
-    /// When the journal or `context.json` cannot be written.
+    /// If the journal or `context.json` cannot be written.
     pub fn add(&mut self, event: StreamEvent) -> Result<(), SessionError> {
         let length = json_length(&event).map_err(|source| json_error(&self.directory, source))?;
         if !self.budget.admit(&event, length) {
@@ -170,7 +172,7 @@ impl ReplyWriter {
     ///
     /// # Errors
     ///
-    /// When the journal or `context.json` cannot be written.
+    /// If the journal or `context.json` cannot be written.
     pub fn finish(mut self, end: ReplyEnd) -> Result<SessionReply, SessionError> {
         self.append_pending()?;
         self.reply.update_from_events();
@@ -189,7 +191,8 @@ impl ReplyWriter {
         Ok(self.reply)
     }
 
-    /// Counts an event that is not kept. The first one is written to the journal, and whenever there are twice as many.
+    /// Counts an event that is not kept. The count is written to the journal for the first one, and
+    /// whenever it has doubled.
     fn leave_out(&mut self, length: u64) -> Result<(), SessionError> {
         self.reply.missing.add(length);
         if self.reply.missing.events < self.next_reported {
@@ -213,7 +216,7 @@ impl ReplyWriter {
         Ok(())
     }
 
-    /// Writes `context.json` with the reply as it is.
+    /// Writes `context.json` with the reply in its present state.
     fn refresh(&mut self) -> Result<(), SessionError> {
         let running = (self.session.replies.len(), &self.reply);
         self.size = self.session.write(&self.directory, Some(running))?;
@@ -223,7 +226,7 @@ impl ReplyWriter {
     }
 }
 
-/// The bytes of the JSON of `value`, which is not built for it.
+/// The length in bytes of the JSON of `value`, without building it.
 fn json_length(value: &impl Serialize) -> serde_json::Result<u64> {
     struct Length(u64);
     impl io::Write for Length {

@@ -1,4 +1,5 @@
-//! What a start takes of memory in a session whose earlier replies are large. Alone in its program: the peak is that of a process.
+//! The memory that a start takes in a session with large earlier replies. It is alone in its
+//! program: the peak is measured per process.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -7,7 +8,7 @@ use sandbox_session::{ReplyEnd, SessionStore};
 
 const MIB: u64 = 1024 * 1024;
 
-/// The most memory that this process ever had, in bytes.
+/// The peak memory of this process, in bytes.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("our own status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
@@ -15,7 +16,7 @@ fn peak() -> u64 {
 }
 
 #[test]
-fn a_start_takes_no_memory_for_what_earlier_replies_said() {
+fn start_takes_no_memory_for_earlier_replies() {
     let folder = tempfile::tempdir().unwrap();
     let store = SessionStore::open(folder.path(), "c").unwrap();
     let path = folder.path().join("context.json");

@@ -1,45 +1,45 @@
-//! What can go wrong with keys.
+//! Errors about keys.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::Scope;
 
-/// Why keys could not be made, read or used. No message holds a secret.
+/// Keys could not be created, read or used. No message contains a secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SshError {
-    /// The name is none of a scope.
+    /// The name is not valid for a scope.
     #[error(
-        "`{}` is not the name of a scope: 1 to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit", name.escape_debug()
+        "`{}` is not a valid scope name: expected 1 to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit", name.escape_debug()
     )]
     InvalidScope {
-        /// Its beginning.
+        /// The beginning of the name.
         name: String,
     },
-    /// The comment is too long or holds a control character.
+    /// The comment is too long or contains a control character.
     #[error("a comment has at most 200 bytes and no control characters")]
     InvalidComment,
-    /// The passphrase is not to be had.
-    #[error("cannot unlock SSH keys: {reason}")]
+    /// The passphrase is not available.
+    #[error("failed to unlock SSH keys: {reason}")]
     Locked {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The passphrase is not the one that the keys were encrypted with.
+    /// The keys were encrypted with another passphrase.
     #[error("the passphrase does not open the SSH keys of `{scope}`")]
     WrongPassphrase {
-        /// Whose keys.
+        /// The scope of the keys.
         scope: Scope,
     },
-    /// There is nothing to sign with.
-    #[error("`{scope}` has no SSH key; make one with `sandbox ssh init {scope}`")]
+    /// The scope has no key to sign with.
+    #[error("`{scope}` has no SSH key; create one with `sandbox ssh init {scope}`")]
     NoKey {
-        /// Whose.
+        /// The scope.
         scope: Scope,
     },
-    /// A file is no key of ours.
-    #[error("`{}` is not a key that was made here", path.display())]
+    /// A file is not a key in our format.
+    #[error("`{}` is not a key that this program created", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -47,14 +47,14 @@ pub enum SshError {
     /// The file system refused.
     #[error("failed to {operation} `{}`", path.display())]
     Files {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
-        /// With what.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A key could not be made: the system has no random numbers, or encrypting it failed.
-    #[error("failed to make an SSH key: {0}")]
+    /// A key could not be created: the system has no random numbers, or encryption failed.
+    #[error("failed to create an SSH key: {0}")]
     Make(ssh_key::Error),
 }

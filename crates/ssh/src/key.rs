@@ -1,4 +1,4 @@
-//! One key: as a file, as what anybody may know of it, and as what signs.
+//! One key: its file, its public information, and its signatures.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use zeroize::Zeroizing;
 
 use crate::{Passphrase, Scope, SshError};
 
-/// Where the private part of a file ends.
+/// The end of a file's private part.
 const END: &str = "-----END OPENSSH PRIVATE KEY-----\n";
-/// Bytes of a comment.
+/// The maximum length of a comment in bytes.
 const MAX_COMMENT: usize = 200;
 
 /// The kind of a key.
@@ -24,7 +24,7 @@ pub enum KeyKind {
     Ed25519,
 }
 
-/// What anybody may know of a key.
+/// The public information about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyInfo {
@@ -32,9 +32,10 @@ pub struct KeyInfo {
     pub kind: KeyKind,
     /// `SHA256:` and base64, as `ssh-keygen -l` shows it.
     pub fingerprint: String,
-    /// What its maker said of it.
+    /// The comment that its creator gave it.
     pub comment: String,
-    /// As it stands in `authorized_keys`, and in what a service asks for: kind, key, comment.
+    /// The line for `authorized_keys`, and for services that ask for a public key: kind, key,
+    /// comment.
     pub public_line: String,
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn validate_comment(comment: &str) -> Result<(), SshError> {
     Ok(())
 }
 
-/// What a file of a key holds.
+/// The content of a key's file.
 pub(crate) struct KeyFile {
     pub(crate) info: KeyInfo,
     public: PublicKey,
@@ -68,7 +69,7 @@ pub(crate) struct KeyFile {
 }
 
 impl KeyFile {
-    /// Makes a key. Blocks: deriving a key from a passphrase is slow on purpose.
+    /// Creates a key. Blocks: deriving a key from a passphrase is slow on purpose.
     pub(crate) fn make(kind: KeyKind, comment: &str, passphrase: &Passphrase) -> Result<Self, SshError> {
         let mut random = rand::rngs::SysRng;
         let pair = match kind {
@@ -85,7 +86,7 @@ impl KeyFile {
         Ok(Self { info, public, encrypted })
     }
 
-    /// Reads what [`KeyFile::to_text`] wrote; `None` where it is not that.
+    /// Parses the output of [`KeyFile::to_text`]; `None` for other text.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (private, line) = text.split_at(text.find(END)?.checked_add(END.len())?);
         let encrypted = PrivateKey::from_openssh(private).ok()?;
@@ -96,13 +97,14 @@ impl KeyFile {
         Some(Self { info: KeyInfo::of(&public)?, public, encrypted })
     }
 
-    /// The private part, encrypted, and a line with the public one: its comment would be encrypted, too.
+    /// The private part, encrypted, and a line with the public one: the comment is encrypted in the
+    /// private part.
     pub(crate) fn to_text(&self) -> Result<String, SshError> {
         let private = self.encrypted.to_openssh(LineEnding::LF).map_err(SshError::Make)?;
         Ok(format!("{}\n{}\n", private.trim_end_matches('\n'), self.info.public_line))
     }
 
-    /// Decrypts it; `None` where the passphrase is another. Blocks, as [`KeyFile::make`].
+    /// Decrypts it; `None` if the passphrase is wrong. Blocks, as [`KeyFile::make`].
     pub(crate) fn open(self, passphrase: &Passphrase) -> Option<SigningKey> {
         let private = self.encrypted.decrypt(passphrase.as_bytes()).ok()?;
         let blob = self.public.to_bytes().ok()?;
@@ -113,7 +115,7 @@ impl KeyFile {
 /// A key that signs.
 pub(crate) struct SigningKey {
     pub(crate) info: KeyInfo,
-    /// The public key as messages have it.
+    /// The public key in the encoding of messages.
     pub(crate) blob: Vec<u8>,
     private: PrivateKey,
 }
@@ -126,14 +128,16 @@ impl SigningKey {
     }
 }
 
-/// The unlocked keys of a scope. They are overwritten when this is dropped, and `Debug` shows only what anybody may know.
+/// The unlocked keys of a scope. They are overwritten when this is dropped, and `Debug` shows only
+/// public information.
 pub struct SigningKeys {
     pub(crate) scope: Scope,
     pub(crate) keys: Vec<SigningKey>,
 }
 
 impl SigningKeys {
-    /// What anybody may know of them. Those that [`SshScope::init`](crate::SshScope::init) made without a comment come first.
+    /// Their public information. Those that [`SshScope::init`](crate::SshScope::init) created
+    /// without a comment come first.
     pub fn infos(&self) -> impl Iterator<Item = &KeyInfo> {
         self.keys.iter().map(|key| &key.info)
     }
@@ -151,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_holds_nothing_in_clear_and_only_its_passphrase_opens_it() {
+    fn key_file_is_encrypted_and_only_its_passphrase_opens_it() {
         let passphrase = Passphrase::new("right").unwrap();
         let made = KeyFile::make(KeyKind::Ed25519, "a comment", &passphrase).unwrap();
         let text = made.to_text().unwrap();
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn another_public_line_or_a_key_in_clear_is_no_file_of_ours() {
+    fn key_file_with_another_public_line_or_unencrypted_is_refused() {
         let passphrase = Passphrase::new("p").unwrap();
         let file = || KeyFile::make(KeyKind::Ed25519, "c", &passphrase).unwrap();
         let (one, two) = (file(), file());

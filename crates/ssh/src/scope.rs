@@ -1,11 +1,12 @@
-//! The name that keys belong to. It is also the name of their folder, so it is validated before anything is made.
+//! The name that keys belong to. It is also the name of their folder, so it is validated before
+//! anything is created.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::SshError;
 
-/// Who keys belong to: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, the first a letter or digit.
+/// The owner of keys: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, the first a letter or digit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope(Box<str>);
 
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_is_no_path_and_no_option() {
+    fn scope_that_is_a_path_or_an_option_is_refused() {
         for name in ["a", "My-Project_1.x", "0", &"x".repeat(64)] {
             assert_eq!(name.parse::<Scope>().unwrap().as_str(), name);
         }

@@ -1,4 +1,5 @@
-//! Where this machine keeps secrets outside of files: what a command prints, and keys of the kernel's keyring.
+//! Reads secrets that the host keeps outside files: the output of a command, and keys of the
+//! kernel's keyring.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,14 +11,15 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use zeroize::Zeroizing;
 
-/// How long a command may take: a person may have to confirm something.
+/// The time limit of a command: a person may have to confirm something.
 const COMMAND_DEADLINE: Duration = Duration::from_secs(30);
-/// Bytes that a command may print, on either stream; what is more is not looked at.
+/// The maximum output of a command in bytes, on either stream; the rest is ignored.
 const COMMAND_OUTPUT: usize = 64 << 10;
-/// Characters of a command's stderr that an error shows, the last ones.
+/// The last characters of a command's stderr that an error shows.
 const SHOWN: usize = 1000;
 
-/// A program of this machine and its arguments, run in `/` without a shell. It has 30 seconds, no stdin, and the caller's environment.
+/// A host program and its arguments, run in `/` without a shell. It has 30 seconds, no stdin, and
+/// the caller's environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCommand {
     argv: Vec<String>,
@@ -30,7 +32,7 @@ impl HostCommand {
         Self { argv: argv.into_iter().map(Into::into).collect(), search_path: None }
     }
 
-    /// What `PATH` is for it. Default: the caller's.
+    /// Sets its `PATH`. Default: the caller's.
     #[must_use]
     pub fn search_path(mut self, folders: impl Into<OsString>) -> Self {
         self.search_path = Some(folders.into());
@@ -38,30 +40,31 @@ impl HostCommand {
     }
 }
 
-/// Where a secret is kept on this machine.
+/// The place of a secret on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SecretSource {
-    /// What a command prints.
+    /// The output of a command.
     Command(HostCommand),
-    /// The key of type `user` with this name in the kernel's keyring of the user, as `keyctl padd user NAME @u` puts it there. It is gone
-    /// when the machine restarts, or when the user has logged out everywhere.
+    /// The key of type `user` with this name in the kernel's keyring of the user, as `keyctl padd
+    /// user NAME @u` puts it there. It is gone when the machine restarts, or when the user has
+    /// logged out everywhere.
     Keyring(String),
 }
 
-/// Why a secret could not be read. No message holds what a command printed on stdout, nor a key.
+/// A secret could not be read. No message contains a command's stdout or a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretSourceError {
     /// The command has no program.
     #[error("the command is empty")]
     NoProgram,
-    /// The program could not be run, or its output not be read.
+    /// The program could not be run, or its output could not be read.
     #[error("`{}`: {source}", program.escape_debug())]
     Run {
         /// The program.
         program: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// The program took too long, and was killed.
@@ -75,9 +78,9 @@ pub enum SecretSourceError {
     Failed {
         /// The program.
         program: String,
-        /// Its exit code or signal, for people.
+        /// Its exit code or signal in readable form.
         status: String,
-        /// The end of what it wrote to stderr, on one line with a colon before it; empty where it wrote nothing.
+        /// The end of its stderr, on one line after a colon; empty if it wrote nothing.
         stderr: String,
     },
     /// The program printed more than a secret.
@@ -86,7 +89,7 @@ pub enum SecretSourceError {
         /// The program.
         program: String,
     },
-    /// The kernel does not give the key.
+    /// The kernel refused access to the key.
     #[error(
         "the key `{name}` of the kernel's keyring cannot be read ({reason}); `keyctl padd user {name} @u` puts it there",
         name = name.escape_debug()
@@ -104,7 +107,8 @@ impl SecretSource {
     ///
     /// # Errors
     ///
-    /// When a command cannot be run, fails, prints 64 KiB or more, or takes longer than 30 seconds, and when there is no such key.
+    /// If a command cannot be run, fails, prints 64 KiB or more, or takes longer than 30 seconds,
+    /// or if the key does not exist.
     pub async fn read(&self) -> Result<Zeroizing<Vec<u8>>, SecretSourceError> {
         match self {
             Self::Command(command) => of_command(command, Stdio::piped()).await,
@@ -113,7 +117,7 @@ impl SecretSource {
     }
 }
 
-/// What `command` prints. Where `stderr` is no pipe, errors show nothing of it.
+/// The output of `command`. If `stderr` is not a pipe, errors do not show any of it.
 pub(crate) async fn of_command(
     command: &HostCommand,
     stderr: Stdio,
@@ -127,7 +131,7 @@ pub(crate) async fn of_command(
     #[expect(clippy::disallowed_methods, reason = "the user's own program; it drives no engine")]
     let mut command = Command::new(program());
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).kill_on_drop(true);
-    // A relative path must not lead to what a task wrote.
+    // A relative path must not lead to a task's file.
     command.current_dir("/");
     if let Some(folders) = search_path {
         command.env("PATH", folders);
@@ -154,7 +158,7 @@ pub(crate) async fn of_command(
 
 /// The first [`COMMAND_OUTPUT`] bytes of a stream, which is read to its end.
 async fn beginning(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Zeroizing<Vec<u8>>> {
-    // One allocation, so that no copy of it is left behind when a buffer grows.
+    // One allocation, so that no copy of it is left in memory when a buffer grows.
     let mut read = Zeroizing::new(Vec::with_capacity(COMMAND_OUTPUT));
     let Some(stream) = stream else {
         return Ok(read);
@@ -167,7 +171,7 @@ async fn beginning(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Zeroizi
     Ok(read)
 }
 
-/// The end of `stderr` on one line, without what was printed on stdout.
+/// The end of `stderr` on one line, without any text of stdout.
 fn shown(stderr: &[u8], stdout: &[u8]) -> String {
     let text = Zeroizing::new(String::from_utf8_lossy(stderr).into_owned());
     let printed = Zeroizing::new(String::from_utf8_lossy(stdout).trim().to_owned());
@@ -186,7 +190,8 @@ pub(crate) fn of_keyring(name: &str) -> Result<Zeroizing<Vec<u8>>, SecretSourceE
     let key = KeyRing::from_special_id(KeyRingIdentifier::User, false)
         .and_then(|ring| ring.search(name))
         .map_err(failed)?;
-    // A session without a link to the user's keyring possesses none of its keys, and only who possesses one may read it.
+    // A session without a link to the user's keyring possesses none of its keys, and a key is
+    // readable only for its possessor.
     let own = KeyRing::from_special_id(KeyRingIdentifier::Process, true).map_err(failed)?;
     own.link_key(key).map_err(failed)?;
     let bytes = key.read_to_vec().map(Zeroizing::new);
@@ -203,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_gives_what_it_prints_or_says_on_stderr_why_not() {
+    async fn command_gives_its_output_or_the_reason_on_stderr() {
         assert_eq!(command("pwd; printf 'a \\n\\n'; echo noise >&2").await.unwrap().as_slice(), b"/\na \n\n");
         assert!(command("").await.unwrap().is_empty());
         for (script, expected) in [
@@ -216,7 +221,7 @@ mod tests {
             ("false", "failed with exit status: 1"),
             ("kill -9 $$", "signal: 9"),
             ("head -c 70000 /dev/zero; echo x >&2", "64 KiB"),
-            // What is read no further does not hold the program up.
+            // Output that is no longer read does not block the program.
             ("head -c 999999 /dev/zero >&2; echo last >&2; exit 4", "exit status: 4"),
         ] {
             let error = command(script).await.unwrap_err();
@@ -231,17 +236,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_command_that_does_not_end_is_given_up() {
+    async fn command_that_does_not_end_is_abandoned() {
         let error = command("exec sleep 1000").await.unwrap_err();
         assert!(error.to_string().contains("30 seconds"), "{error}");
     }
 
     #[tokio::test]
-    async fn the_kernels_keyring_holds_it() {
+    async fn secret_is_read_from_the_kernels_keyring() {
         let name = format!("sandbox-test-{}", std::process::id());
         let source = SecretSource::Keyring(name.clone());
         let Ok(ring) = KeyRing::from_special_id(KeyRingIdentifier::User, true) else {
-            // A kernel or a filter of system calls without keyrings: then there is an error that says so.
+            // If the kernel, or a filter of system calls, has no keyrings, there is an error that
+            // states this.
             return assert!(source.read().await.is_err());
         };
         let error = source.read().await.unwrap_err();

@@ -1,4 +1,5 @@
-//! The keys of a scope on disk: a folder for each scope (0700), a file for each key (0600), named after its fingerprint.
+//! The keys of a scope on disk: a folder for each scope (0700), a file for each key (0600), named
+//! after its fingerprint.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -10,7 +11,7 @@ use sandbox_files::{FileLock, Replacement, or_absent};
 use crate::key::{KeyFile, SigningKeys, validate_comment};
 use crate::{KeyInfo, KeyKind, Passphrase, Scope, SshError, Unlock};
 
-/// What the name of a key's file ends with.
+/// The suffix of a key's file.
 const ENDING: &str = ".key";
 
 /// The keys of one scope.
@@ -22,7 +23,8 @@ pub struct SshScope {
 }
 
 impl SshScope {
-    /// The keys of `scope` below the folder `dir`, which belongs to this user alone. Nothing is read, made or unlocked yet.
+    /// The keys of `scope` below the folder `dir`, which belongs to this user alone. Does not read,
+    /// create or unlock anything yet.
     #[must_use]
     pub fn open(dir: &Path, scope: Scope, unlock: Unlock) -> Self {
         Self { folder: dir.join(scope.as_str()), scope, unlock }
@@ -34,12 +36,14 @@ impl SshScope {
         &self.scope
     }
 
-    /// Makes a key. Without a comment there is one for each scope and kind: the second call returns what the first made. With a comment (at most
-    /// 200 bytes, no control characters, possibly empty) each call makes another.
+    /// Creates a key. Without a comment there is one for each scope and kind: the second call
+    /// returns the first one's key. With a comment (at most 200 bytes, no control characters,
+    /// possibly empty) each call creates another.
     ///
     /// # Errors
     ///
-    /// When the comment cannot be used, the passphrase is not to be had or not that of the scope's other keys, or the file system refuses.
+    /// If the comment is not valid, the passphrase is not available or differs from that of the
+    /// scope's other keys, or the file system refuses.
     pub async fn init(&self, kind: KeyKind, comment: Option<&str>) -> Result<KeyInfo, SshError> {
         if let Some(comment) = comment {
             validate_comment(comment)?;
@@ -56,11 +60,12 @@ impl SshScope {
         self.add(kind, comment, passphrase, there).await
     }
 
-    /// Makes a new key in the place of all others of the scope. They are removed only once it is on the disk.
+    /// Creates a new key that replaces all others of the scope. They are removed only once it is on
+    /// the disk.
     ///
     /// # Errors
     ///
-    /// As [`SshScope::init`]; with another passphrase than that of the others it is no error.
+    /// As [`SshScope::init`]; a passphrase other than that of the old keys is not an error.
     pub async fn rotate(&self, kind: KeyKind) -> Result<KeyInfo, SshError> {
         let _lock = self.lock().await?;
         let old = self.paths()?;
@@ -70,11 +75,12 @@ impl SshScope {
         Ok(info)
     }
 
-    /// Removes all keys of the scope; how many there were. Neither passphrase nor content of their files matters.
+    /// Removes all keys of the scope, and returns their number. It needs neither the passphrase nor
+    /// valid files.
     ///
     /// # Errors
     ///
-    /// When the file system refuses.
+    /// If the file system refuses.
     pub async fn remove(&self) -> Result<usize, SshError> {
         let _lock = self.lock().await?;
         let old = self.paths()?;
@@ -82,11 +88,12 @@ impl SshScope {
         Ok(old.len())
     }
 
-    /// What anybody may know of the keys, those first that were made without a comment. Needs no passphrase.
+    /// The public information about the keys, those created without a comment first. Needs no
+    /// passphrase.
     ///
     /// # Errors
     ///
-    /// When the file system refuses, or a file is no key.
+    /// If the file system refuses, or a file is not a key.
     pub fn list(&self) -> Result<Vec<KeyInfo>, SshError> {
         Ok(self.files()?.into_iter().map(|(_, file)| file.info).collect())
     }
@@ -95,7 +102,8 @@ impl SshScope {
     ///
     /// # Errors
     ///
-    /// When there are none, the passphrase is not to be had or another, the file system refuses, or a file is no key.
+    /// If there are none, the passphrase is wrong or not available, the file system refuses, or a
+    /// file is not a key.
     pub async fn keys(&self) -> Result<SigningKeys, SshError> {
         let files = self.files()?;
         if files.is_empty() {
@@ -109,7 +117,7 @@ impl SshScope {
         Ok(SigningKeys { scope: self.scope.clone(), keys })
     }
 
-    /// `there` are keys that the same passphrase must open: a scope has one.
+    /// `there` are keys that the same passphrase must open: a scope has only one.
     async fn add(
         &self,
         kind: KeyKind,
@@ -150,13 +158,13 @@ impl SshScope {
             move |source| SshError::Files { operation, path, source }
         };
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
-        // The umask, or who made the folder before, may have said something else.
+        // The umask, or the creator of an existing folder, may have set other permissions.
         made.and_then(|()| fs::set_permissions(&self.folder, Permissions::from_mode(0o700)))
             .map_err(failed("create"))?;
         FileLock::exclusive(&self.folder.join(".lock")).await.map_err(failed("lock"))
     }
 
-    /// The files of keys, in the order of their names.
+    /// The files of keys, sorted by name.
     fn paths(&self) -> Result<Vec<PathBuf>, SshError> {
         let failed = |source| SshError::Files { operation: "read", path: self.folder.clone(), source };
         let entries = match fs::read_dir(&self.folder) {
@@ -173,7 +181,7 @@ impl SshScope {
         Ok(paths)
     }
 
-    /// The keys, those first that were made without a comment.
+    /// The keys, those created without a comment first.
     fn files(&self) -> Result<Vec<(PathBuf, KeyFile)>, SshError> {
         let mut files = Vec::new();
         for path in self.paths()? {
@@ -203,13 +211,13 @@ impl SshScope {
     }
 }
 
-/// The fingerprint is base64, whose `/` no file name can have.
+/// The fingerprint is base64, whose `/` is not possible in a file name.
 fn file_name(fingerprint: &str) -> String {
     let digest = fingerprint.strip_prefix("SHA256:").unwrap_or(fingerprint);
     format!("{}{ENDING}", digest.replace('/', "_"))
 }
 
-/// Runs what takes long on a thread of its own.
+/// Runs slow work on a thread of its own.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
@@ -237,14 +245,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_scope_has_one_key_until_more_are_asked_for() {
+    async fn scope_has_one_key_until_more_are_requested() {
         let dir = tempfile::tempdir().unwrap();
         let scope = scope(&dir.path().join("ssh"), "p");
         assert!(scope.list().unwrap().is_empty());
         assert!(matches!(scope.keys().await, Err(SshError::NoKey { .. })));
         let error = scope.init(KeyKind::Ed25519, Some("a\nb")).await.unwrap_err();
         assert!(matches!(error, SshError::InvalidComment));
-        assert!(!dir.path().join("ssh").exists(), "nothing is made before it was validated");
+        assert!(!dir.path().join("ssh").exists(), "nothing is created before the name was validated");
 
         let main = scope.init(KeyKind::Ed25519, None).await.unwrap();
         assert_eq!(main.comment, "sandbox:s");
@@ -270,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_scope_has_one_passphrase() {
+    async fn scope_has_one_passphrase() {
         let dir = tempfile::tempdir().unwrap();
         let (right, wrong) = (scope(dir.path(), "right"), scope(dir.path(), "wrong"));
         right.init(KeyKind::Ed25519, None).await.unwrap();
@@ -284,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_calls_at_the_same_time_gets_the_same_key() {
+    async fn concurrent_calls_get_the_same_key() {
         let dir = tempfile::tempdir().unwrap();
         let scope = scope(dir.path(), "p");
         let (one, two) = tokio::join!(scope.init(KeyKind::Ed25519, None), scope.init(KeyKind::Ed25519, None));
@@ -293,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_key_is_named_and_what_was_half_written_is_not_seen() {
+    async fn invalid_key_file_is_named_and_partial_one_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let scope = scope(dir.path(), "p");
         scope.init(KeyKind::Ed25519, None).await.unwrap();
@@ -307,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_files_are_keys_of_ssh_keygen() {
+    async fn files_are_keys_that_ssh_keygen_reads() {
         let dir = tempfile::tempdir().unwrap();
         let scope = scope(dir.path(), "a passphrase");
         let info = scope.init(KeyKind::Ed25519, None).await.unwrap();

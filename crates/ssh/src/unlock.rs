@@ -1,4 +1,4 @@
-//! Where the passphrase of keys comes from.
+//! Reads the passphrase of keys.
 
 use std::fmt;
 use std::process::Stdio;
@@ -16,11 +16,11 @@ const KEYRING_NAME: &str = "sandbox-ssh";
 pub struct Passphrase(Zeroizing<String>);
 
 impl Passphrase {
-    /// Takes over a passphrase.
+    /// Takes ownership of a passphrase.
     ///
     /// # Errors
     ///
-    /// When it is empty: it would encrypt nothing.
+    /// If it is empty: it would encrypt nothing.
     pub fn new(text: impl Into<String>) -> Result<Self, SshError> {
         let text = Zeroizing::new(text.into());
         if text.is_empty() {
@@ -33,7 +33,7 @@ impl Passphrase {
         self.0.as_bytes()
     }
 
-    /// The first line of `bytes`, without its end.
+    /// The first line of `bytes`, without its line ending.
     fn first_line(bytes: &[u8]) -> Result<Self, SshError> {
         let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -48,16 +48,17 @@ impl fmt::Debug for Passphrase {
     }
 }
 
-/// Where the passphrase comes from. It is asked for when a private key is made or used, not before.
+/// The source of the passphrase. It is read when a private key is created or used, not before.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Unlock {
-    /// This one.
+    /// This passphrase.
     Passphrase(Passphrase),
-    /// The first line that a command prints. Its stderr is the caller's.
+    /// The first line of a command's output. It shares the caller's stderr.
     Command(HostCommand),
-    /// The key of type `user` named `sandbox-ssh` in the kernel's keyring of the user, as
-    /// `keyctl padd user sandbox-ssh @u` puts it there. It is gone when the machine restarts, or when the user has logged out everywhere.
+    /// The key of type `user` named `sandbox-ssh` in the kernel's keyring of the user, as `keyctl
+    /// padd user sandbox-ssh @u` puts it there. It is gone when the machine restarts, or when the
+    /// user has logged out everywhere.
     Keyring,
 }
 
@@ -65,7 +66,7 @@ impl Unlock {
     pub(crate) async fn passphrase(&self) -> Result<Passphrase, SshError> {
         match self {
             Self::Passphrase(passphrase) => Ok(passphrase.clone()),
-            // What a program asks of a person comes on stderr.
+            // Programs prompt for input on stderr.
             Self::Command(command) => Self::first_line(of_command(command, Stdio::inherit()).await),
             Self::Keyring => Self::first_line(of_keyring(KEYRING_NAME)),
         }
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_gives_its_first_line_or_fails() {
+    async fn passphrase_command_gives_its_first_line_or_fails() {
         assert_eq!(command("printf 'a b \\r\\nmore\\n'").await.unwrap().as_bytes(), b"a b ");
         assert_eq!(command("printf last").await.unwrap().as_bytes(), b"last");
         for script in ["", "echo; echo late", "echo secret; exit 3", "printf '\\377'", "kill -9 $$"] {
@@ -103,13 +104,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_command_that_does_not_end_is_given_up() {
+    async fn command_that_does_not_end_is_abandoned() {
         let error = command("exec sleep 1000").await.unwrap_err();
         assert!(error.to_string().contains("30 seconds"), "{error}");
     }
 
     #[test]
-    fn an_empty_passphrase_is_refused_and_none_is_shown() {
+    fn empty_passphrase_is_refused_and_none_is_shown() {
         assert!(Passphrase::new("").is_err());
         let shown = format!("{:?}", Unlock::Passphrase(Passphrase::new("hunter2").unwrap()));
         assert!(!shown.contains("hunter2"), "{shown}");

@@ -1,4 +1,4 @@
-//! What can go wrong with a work tree.
+//! Errors about work trees.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,89 +10,91 @@ pub enum WorkspaceError {
     /// The file system refused.
     #[error("failed to {operation} `{}`", sanitized(path))]
     Io {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
-        /// On what.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A task, or another command, works with this copy just now.
+    /// A task or another command is using this copy.
     #[error("the copy of `{}` is in use; wait for the run to end", sanitized(tree))]
     Busy {
         /// The work tree.
         tree: PathBuf,
     },
-    /// The host changed what the task changed too. Nothing was applied.
+    /// The host changed some of the paths that the task changed. Nothing was applied.
     #[error("{} of the changed paths changed on the host too since the task began, so nothing was applied: {}", paths.len(), shown(paths))]
     Conflict {
         /// Relative to the work tree.
         paths: Vec<PathBuf>,
     },
-    /// What the engine's overlay wrote is not understood, or what was kept about it cannot be read. Nothing was applied.
+    /// The overlay's files or the copy's records cannot be interpreted. Nothing was applied.
     #[error("the copy in `{}` cannot be read: {problem}", sanitized(path))]
     Unreadable {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// What a task did in a repository cannot be imported. Nothing was applied.
+    /// A task's changes in a repository cannot be imported. Nothing was applied.
     #[error("failed to {operation} the repository `{}`", sanitized(path))]
     Repository {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
-        /// Its folder, most often relative to the work tree.
+        /// Its folder, usually relative to the work tree.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: Box<sandbox_host_git::Error>,
     },
-    /// What a task did in a repository is imported in part only. What is left of it, and all else, is in the copy: the next command goes on.
+    /// A task's changes in a repository were imported only in part. The rest, and all other
+    /// changes, are in the copy: the next command continues.
     #[error(
-        "failed to import all of what the task did in the repository `{}`; the next command goes on with it",
+        "failed to import all of the task's changes in the repository `{}`; the next command continues",
         sanitized(path)
     )]
     Unfinished {
         /// Its folder, relative to the work tree.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Box<sandbox_host_git::Error>,
     },
-    /// There are more repositories than a task can have views of, or read-only.
+    /// There are more repositories than a task can have as views or read-only mounts.
     #[error(
-        "`{}` has {count} git repositories, and a task can be given {most}: mount a folder of it that has fewer, or work on a copy",
+        "`{}` has {count} git repositories, and a task can have at most {most}: mount a folder of it that has fewer, or work on a copy",
         sanitized(tree)
     )]
     TooManyRepositories {
         /// The work tree.
         tree: PathBuf,
-        /// How many it has.
+        /// The number of its repositories.
         count: usize,
-        /// How many it may have.
+        /// The maximum number.
         most: usize,
     },
-    /// No task changed this setting of git, or it was taken before. Nothing was applied.
-    #[error("no setting `{}` waits", key.escape_debug())]
+    /// No task changed this setting of git, or it was applied before. Nothing was applied.
+    #[error("no setting `{}` is waiting", key.escape_debug())]
     NoSetting {
-        /// Its name, as the caller gave it.
+        /// Its name as the caller gave it.
         key: String,
     },
-    /// A step failed, and what was done before it was undone.
+    /// A step failed, and the steps before it were undone.
     #[error("failed to apply the change of `{}`; everything is as it was before", sanitized(path))]
     RolledBack {
         /// Relative to the work tree.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A step failed, and undoing what was done before it failed too, or it was changed since. What was replaced is kept.
+    /// A step failed, and undoing the steps before it failed too, or their paths changed meanwhile.
+    /// The replaced content is kept.
     #[error("failed to undo the change of `{}`{}", sanitized(path), whereabouts(kept.as_deref()))]
     HalfDone {
         /// Relative to the work tree.
         path: PathBuf,
-        /// Where the former content is; `None` where there was none.
+        /// The path of the former content; `None` if there was none.
         kept: Option<PathBuf>,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -112,7 +114,7 @@ impl WorkspaceError {
 }
 
 fn whereabouts(kept: Option<&Path>) -> String {
-    kept.map(|kept| format!("; what it replaced is in `{}`", sanitized(kept))).unwrap_or_default()
+    kept.map(|kept| format!("; the replaced entry is in `{}`", sanitized(kept))).unwrap_or_default()
 }
 
 fn shown(paths: &[PathBuf]) -> String {
@@ -121,7 +123,8 @@ fn shown(paths: &[PathBuf]) -> String {
     names.join(", ") + more
 }
 
-/// A path as a message may show it: names in a work tree are the task's, and forge neither lines nor what a terminal does.
+/// A path in a form that is safe to print: a task chooses names in a work tree, and must not forge
+/// lines or control the terminal.
 #[must_use]
 pub fn sanitized(path: &Path) -> String {
     path.to_string_lossy().escape_debug().to_string()
@@ -132,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_a_task_made_up_forges_nothing() {
+    fn name_chosen_by_a_task_forges_nothing() {
         let path = || PathBuf::from("a\nerror: \u{1b}[2Jb\u{202e}é");
         let source = || io::Error::from(io::ErrorKind::NotFound);
         let paths = vec![path()];

@@ -1,4 +1,5 @@
-//! Recognizes something under another name: a [`InodeStamp`](sandbox_files::tree::InodeStamp) does not outlive a rename.
+//! Identifies an entry under another name: an [`InodeStamp`](sandbox_files::tree::InodeStamp) does
+//! not survive a rename.
 
 use sandbox_files::tree::{Facts, Kind, Tree};
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,16 +10,17 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Over the names, numbers, owners, sizes, permissions and times of a file, or of a folder with all that is in it.
+/// A digest of the names, numbers, owners, sizes, permissions and times of a file, or of a folder
+/// with its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ContentFingerprint(String);
 
 impl ContentFingerprint {
-    /// The seal of `path`; `None` where nothing is, or where it cannot be looked through.
+    /// The fingerprint of `path`; `None` if there is no entry, or it cannot be read completely.
     pub(crate) fn of(tree: &Tree, path: &Path) -> Option<Self> {
         let mut hash = Sha256::new();
-        // The tree itself has no name in it.
+        // The name of the tree itself is not part of it.
         let facts = if path.as_os_str().is_empty() {
             Facts::of(tree.folder(path).ok()?).ok()?
         } else {
@@ -53,7 +55,7 @@ fn add(hash: &mut Sha256, inner: &Path, facts: &Facts) {
     hash.update(facts.gid.to_le_bytes());
     hash.update(facts.mode.to_le_bytes());
     hash.update([u8::from(facts.kind == Kind::Folder)]);
-    // What is in a folder is in the seal itself.
+    // A folder's content is part of the fingerprint itself.
     if facts.kind != Kind::Folder {
         hash.update(facts.size.to_le_bytes());
         hash.update(facts.modified.0.to_le_bytes());
@@ -69,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seal_outlives_a_rename_and_no_change() {
+    fn fingerprint_survives_a_rename_but_not_a_change() {
         let folder = tempfile::tempdir().unwrap();
         let tree = Tree::open(folder.path()).unwrap();
         let at = |path: &str| folder.path().join(path);

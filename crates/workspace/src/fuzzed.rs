@@ -1,4 +1,4 @@
-//! Any files of git, for the fuzzers: see `fuzzing`.
+//! Arbitrary git files, for the fuzzers: see `fuzzing`.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,21 +13,22 @@ use super::protection::Protection;
 use super::role::Role;
 use crate::fuzzing::{Bed, Script};
 
-/// What runs a program, in the plainest form: whatever is said before it, it is found. The last line before it may go on in the next one.
+/// A setting that runs a program, in its simplest form: it must be found after any text. The last
+/// line before it may continue in the next one.
 const PLANTED: &str = "\n\n[core]\n\thooksPath = planted-hooks\n";
-/// The same by way of another file.
+/// The same in an included file.
 const INCLUDED: &str = "\n\n[include]\n\tpath = planted-include\n";
-/// So many paths are followed at most.
+/// The maximum number of paths followed.
 const MOST_FOLLOWED: usize = 1000;
 /// Separates the configuration from the files.
 const SEPARATOR: u8 = 0x1e;
 
-/// `data` is the configuration of a repository; behind a separator follow the files of the tree.
+/// `data` is the configuration of a repository; the files of the tree follow after a separator.
 ///
 /// # Panics
 ///
-/// When something outside of the tree is touched, when a setting or an include that is written plainly is not found or is called
-/// harmless, or when looking a second time at the same files finds others.
+/// If something outside the tree is touched, if a setting or an include in its simplest form is
+/// missed or reported as harmless, or if a second look at the same files finds others.
 pub fn git_files(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == SEPARATOR);
     let (configuration, files) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -68,7 +69,7 @@ pub fn git_files(data: &[u8]) {
     bed.check_outside();
 }
 
-/// A repository with this configuration; an error where the files of the tree are in its way.
+/// A repository with this configuration; an error if the files of the tree prevent that.
 fn repository(tree: &Path, configuration: &[u8]) -> io::Result<()> {
     fs::create_dir(tree.join(".git"))?;
     for folder in ["objects", "refs"] {
@@ -86,7 +87,7 @@ fn repository(tree: &Path, configuration: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What the text alone says.
+/// Checks the functions that read only the text.
 fn check_text(text: &[u8]) {
     let all = |text: &[u8]| git_config::settings(text);
     let planted = [text, PLANTED.as_bytes()].concat();
@@ -98,10 +99,13 @@ fn check_text(text: &[u8]) {
         assert!(after.last().is_some_and(is_planted), "a setting is not found");
     }
     for planted in [planted, [text, INCLUDED.as_bytes()].concat()] {
-        assert!(!git_config::is_harmless(&planted, |_| true), "what runs programs is called harmless");
+        assert!(
+            !git_config::is_harmless(&planted, |_| true),
+            "a setting that runs programs is reported as harmless"
+        );
         assert!(
             !git_config::are_plain_modules(&planted),
-            "what runs programs is called a list of submodules"
+            "a setting that runs programs is reported as a list of submodules"
         );
     }
 }

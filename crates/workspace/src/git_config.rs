@@ -1,9 +1,10 @@
-//! Whether a configuration of git can make git run a program or read another configuration.
+//! Decides whether a git configuration can make git run a program or read another configuration.
 
 pub(super) use sandbox_host_git::{Setting, settings as settings_up_to_nul};
 
-/// Whether git does nothing because of it but to store and show things: where a repository came from, and how it is kept.
-/// `is_work_tree` says whether `core.worktree` names a folder of the same tree that points back to this repository.
+/// Whether git uses the setting only to store and show data: the origin and the format of a
+/// repository. `is_work_tree` returns whether `core.worktree` names a folder of the same tree that
+/// points back to this repository.
 pub(super) fn is_descriptive(setting: &Setting, is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
     let value = setting.value.as_slice();
     match (setting.section.as_str(), setting.subsection.is_some(), setting.key.as_str()) {
@@ -21,7 +22,7 @@ pub(super) fn is_descriptive(setting: &Setting, is_work_tree: impl Fn(&[u8]) -> 
     }
 }
 
-/// What `git lfs install --local` writes.
+/// Whether `git lfs install --local` writes this setting.
 fn is_of_lfs(setting: &Setting, key: &str) -> bool {
     let expected: &[u8] = match key {
         "clean" => b"git-lfs clean -- %f",
@@ -75,14 +76,14 @@ fn is_plain_url(url: &[u8]) -> bool {
         && url.iter().all(|byte| !byte.is_ascii_control())
 }
 
-/// Whether `text` holds nothing but settings that are descriptive. What cannot be read is not harmless.
+/// Whether `text` contains only descriptive settings. Unreadable text is not harmless.
 pub(super) fn is_harmless(text: &[u8], is_work_tree: impl Fn(&[u8]) -> bool) -> bool {
     settings(text)
         .is_some_and(|settings| settings.iter().all(|setting| is_descriptive(setting, &is_work_tree)))
 }
 
-/// Whether `.gitmodules` says nothing but what submodules there are. Git obeys no command in it, other than in its configuration;
-/// what asks for one is an attack on another program, or on an older git.
+/// Whether `.gitmodules` only describes submodules. Unlike its configuration, git obeys no command
+/// in it; one that asks for a command attacks another program, or an older git.
 pub(super) fn are_plain_modules(text: &[u8]) -> bool {
     let is_plain = |setting: &Setting| match setting.key.as_str() {
         "path" | "branch" | "shallow" | "ignore" | "fetchrecursesubmodules" => {
@@ -101,7 +102,8 @@ pub(super) fn are_plain_modules(text: &[u8]) -> bool {
     })
 }
 
-/// The settings of `text`; `None` where git would refuse it, and where a value holds a NUL, of which git's own parts make different things.
+/// The settings of `text`; `None` if git would refuse it, or if a value contains a NUL, which git's
+/// programs interpret differently.
 pub(super) fn settings(text: &[u8]) -> Option<Vec<Setting>> {
     if text.contains(&0) {
         return None;
@@ -122,14 +124,14 @@ mod tests {
                           origin\n\tmerge = refs/heads/main\n";
 
     #[test]
-    fn what_git_itself_writes_is_harmless() {
+    fn settings_written_by_git_are_harmless() {
         assert!(is_harmless(CLONED));
         assert!(is_harmless("") && is_harmless("# nothing\n; at all\n"));
         assert!(is_harmless("[user]\n name = \"A B\"\n email = a@b.c"));
     }
 
     #[test]
-    fn what_runs_a_program_is_not() {
+    fn settings_that_run_a_program_are_not_harmless() {
         for text in [
             "[core]\n fsmonitor = /tmp/x",
             "[core]\n\tsshCommand = sh -c x",
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_may_say_where_they_come_from_and_no_more() {
+    fn modules_may_only_name_their_origin() {
         assert!(are_plain_modules(b"[submodule \"a/b\"]\n path = a/b\n url = ../b.git\n branch = main\n"));
         for text in [
             "[submodule \"a\"]\n update = !sh",

@@ -1,5 +1,5 @@
-//! What git of the host follows in a tree because of its configuration, the user's own included, and the pointer files between
-//! repositories and their work trees.
+//! Paths in a tree that the host's git follows because of its configuration, including the user's
+//! own, and of the pointer files between repositories and their work trees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -15,11 +15,11 @@ use super::git_config::{self, Setting};
 use super::links::{follow, within};
 use super::role::{LONGEST_TEXT, Role, text};
 
-/// Configurations that include others are read up to here.
+/// The maximum number of configurations read through includes.
 const MOST_INCLUDES: usize = 64;
-/// Paths that configurations name in a tree.
+/// The maximum number of paths that configurations name in a tree.
 const MOST_FOLLOWED: usize = 1000;
-/// Settings whose files git reads as data, or does not read at all: everyday work changes them.
+/// Settings whose files git reads as data, or not at all: everyday work changes them.
 const DATA: [(&str, &str); 6] = [
     ("blame", "ignorerevsfile"),
     ("core", "excludesfile"),
@@ -29,11 +29,12 @@ const DATA: [(&str, &str); 6] = [
     ("safe", "directory"),
 ];
 
-/// Where a configuration is. Their order is that in which they are followed, until there are too many.
+/// The location of a configuration, in the order in which they are followed until a limit is
+/// reached.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
     Repository(Pointer),
-    /// The user's own and the machine's, which hold in every work tree: a task may have made many.
+    /// The user's and the machine's, which apply in every work tree: a task may have created many.
     User,
 }
 
@@ -42,11 +43,11 @@ enum Source {
 struct Rule {
     role: Role,
     path: PathBuf,
-    /// Whether it is only meant where there is such a file: it may be the name of something else.
+    /// Whether it counts only if such a file exists: it may be the name of something else.
     if_file: bool,
 }
 
-/// What configurations say is to be followed.
+/// The paths that configurations make git follow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Rules {
     of: BTreeMap<Source, Vec<Rule>>,
@@ -54,16 +55,16 @@ pub(super) struct Rules {
     included: BTreeSet<PathBuf>,
 }
 
-/// What `.git` of a work tree says is its repository.
+/// The repository that a work tree's `.git` names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pointer {
     /// A folder of the tree.
     Inside(PathBuf),
-    /// A folder elsewhere, which need not be there.
+    /// A folder elsewhere, which need not exist.
     Outside(PathBuf),
 }
 
-/// Reads what `text`, which git reads from a file in `folder`, names. `prefix` is what it has to begin with.
+/// Reads the path in `text`, from a file in `folder`. The text must begin with `prefix`.
 pub(super) fn pointer(tree: &Tree, folder: &Path, text: &[u8], prefix: &[u8]) -> Option<Pointer> {
     let named = trimmed(text.strip_prefix(prefix)?);
     if named.is_empty() || named.contains(&0) {
@@ -76,7 +77,7 @@ pub(super) fn pointer(tree: &Tree, folder: &Path, text: &[u8], prefix: &[u8]) ->
     })
 }
 
-/// Without the ends of lines that git ignores in pointers.
+/// The text without line endings that git ignores in pointers.
 pub(super) fn trimmed(text: &[u8]) -> &[u8] {
     let mut text = text;
     while let [rest @ .., b'\n' | b'\r'] = text {
@@ -85,7 +86,7 @@ pub(super) fn trimmed(text: &[u8]) -> &[u8] {
     text
 }
 
-/// `path` without `.` and `..`; `None` where it is not absolute.
+/// `path` without `.` and `..`; `None` if it is not absolute.
 pub(super) fn plain(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -98,7 +99,7 @@ pub(super) fn plain(path: &Path) -> Option<PathBuf> {
     plain.is_absolute().then_some(plain)
 }
 
-/// Where the `.git` of the folder `work_tree` leads.
+/// The repository that the `.git` of the folder `work_tree` leads to.
 pub(super) fn repository_of(tree: &Tree, work_tree: &Path) -> Option<Pointer> {
     let git = work_tree.join(".git");
     match tree.facts(&git).ok()??.kind {
@@ -109,15 +110,16 @@ pub(super) fn repository_of(tree: &Tree, work_tree: &Path) -> Option<Pointer> {
     }
 }
 
-/// Whether `core.worktree` of the repository `git_dir` names a folder of the tree that is a work tree of it.
+/// Whether `core.worktree` of the repository `git_dir` names a folder of the tree that is one of
+/// its work trees.
 pub(super) fn is_work_tree(tree: &Tree, git_dir: &Path, named: &[u8]) -> bool {
     let named = Path::new(OsStr::from_bytes(named));
     within(tree.path(), git_dir, named)
         .is_some_and(|folder| repository_of(tree, &folder) == Some(Pointer::Inside(git_dir.to_owned())))
 }
 
-/// What git follows in `tree`, whose repositories are `repositories` and whose other `.git` are `links`, by `known` rules, else by what
-/// the configurations say. The rules and the paths.
+/// The rules and paths that git follows in `tree`, whose repositories are `repositories` and whose
+/// other `.git` entries are `links`: by the `known` rules, else by those in the configurations.
 pub(super) fn followed(
     tree: &Tree,
     repositories: &BTreeSet<PathBuf>,
@@ -151,7 +153,8 @@ pub(super) fn followed(
     (rules, followed)
 }
 
-/// The folders that paths of each configuration are relative to: the work trees of its repository, and the repository itself.
+/// The folders that paths in each configuration are relative to: the work trees of its repository,
+/// and the repository itself.
 fn bases(
     tree: &Tree,
     repositories: &BTreeSet<PathBuf>,
@@ -175,7 +178,7 @@ fn bases(
     for repository in repositories {
         add(Source::Repository(Pointer::Inside(repository.clone())), root.join(repository));
     }
-    // The repository that the tree is a part of.
+    // The repository that the tree belongs to.
     let above = root.ancestors().skip(1).find(|folder| folder.join(".git").symlink_metadata().is_ok());
     if let Some(above) = above {
         add(Source::User, above.to_owned());
@@ -203,13 +206,13 @@ fn sources(tree: &Tree, repository: Option<Pointer>) -> impl Iterator<Item = Sou
     common.into_iter().chain(repository).map(Source::Repository)
 }
 
-/// A pointer in a file that lies outside of the tree.
+/// A pointer in a file outside the tree.
 fn outside_pointer(folder: &Path, text: &[u8], prefix: &[u8]) -> Option<Pointer> {
     let named = trimmed(text.strip_prefix(prefix)?);
     Some(Pointer::Outside(folder.join(Path::new(OsStr::from_bytes(named)))))
 }
 
-/// A file of the host outside of the tree.
+/// The text of a host file outside the tree.
 pub(super) fn outside_text(path: &Path) -> Option<Vec<u8>> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
     let file =
@@ -243,6 +246,7 @@ impl Rules {
         let mut seen = BTreeSet::new();
         let mut rules = Vec::new();
         while let Some(file) = pending.pop() {
+            // Configurations may include each other, and a task's any number of others.
             if seen.len() >= MOST_INCLUDES || !seen.insert(file.clone()) {
                 continue;
             }
@@ -285,11 +289,12 @@ impl Rule {
 fn in_tree(tree: &Tree, path: &Path) -> Option<PathBuf> {
     let plain = plain(path)?;
     let inner = plain.strip_prefix(tree.path()).map(Path::to_owned).ok();
-    // By another name of the tree, as through a link above it.
+    // The path may use another name of the tree, such as a link above it.
     inner.or_else(|| path.canonicalize().ok()?.strip_prefix(tree.path()).map(Path::to_owned).ok())
 }
 
-/// The configuration that `setting` of `file` includes. Conditions may hold at another time.
+/// The configuration that `setting` of `file` includes. Conditions are ignored, since they may be
+/// met at another time.
 fn included(setting: &Setting, file: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let includes = setting.is("include", "path") || (setting.section == "includeif" && setting.key == "path");
     (includes && !setting.value.is_empty())
@@ -312,7 +317,7 @@ fn rules_of(setting: &Setting, home: Option<&Path>) -> Vec<Rule> {
         .collect()
 }
 
-/// What may be a path in a command line.
+/// The words of a command line that may be paths.
 fn words(command: &[u8]) -> impl Iterator<Item = &[u8]> {
     command
         .split(|byte| byte.is_ascii_whitespace() || b"\"'`;&|()<>{}=$!,".contains(byte))
@@ -328,7 +333,7 @@ pub(super) fn expanded(path: &[u8], home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Git's own way to the user's configuration.
+/// The home folder in which git looks for the user's configuration.
 fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| home.is_absolute())
 }
@@ -364,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_configurations_name_in_the_tree_is_followed() {
+    fn paths_named_by_configurations_in_the_tree_are_followed() {
         let bed = Bed::new();
         let root = bed.root().display().to_string();
         bed.write("tools/watch", "x");
@@ -400,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_that_is_odd_and_that_git_reads_is_followed() {
+    fn odd_configuration_that_git_reads_is_followed() {
         for odd in ["# \0\n[core]\n hooksPath = h", "x = y\n[.z]\n[core]\n hooksPath = h\\"] {
             let bed = Bed::new();
             bed.write(".git/config", odd);
@@ -410,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn every_work_tree_of_a_repository_counts_and_so_do_repositories_elsewhere() {
+    fn work_trees_of_a_repository_and_repositories_elsewhere_are_followed() {
         let bed = Bed::new();
         bed.write(".git/config", "[core]\n hooksPath = h\n");
         bed.write(".git/worktrees/w/commondir", "../..\n");

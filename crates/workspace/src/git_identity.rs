@@ -1,4 +1,4 @@
-//! The name and e-mail that the user's own configuration of git gives to commits.
+//! The name and e-mail of commits from the user's own git configuration.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::git_config::{self, Setting};
 use super::git_follow::{expanded, outside_text};
 
-/// Far more than anybody has.
+/// Far more than any user has.
 const MOST_FILES: usize = 64;
 
-/// Who commits, as far as the user's configuration says so.
+/// The identity of the committer, as far as the user's configuration has one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitIdentity {
     /// `user.name`.
@@ -20,8 +20,9 @@ pub struct GitIdentity {
 }
 
 impl GitIdentity {
-    /// By the configurations `files`, of which later ones win, for the work tree `tree`. Includes are followed, of those with conditions
-    /// the ones for a folder (`gitdir:~/work/`). What a repository says itself git in the task reads there.
+    /// Reads the configurations `files`, of which later ones override earlier ones, for the work
+    /// tree `tree`. It follows includes; of the conditional ones, those for a folder
+    /// (`gitdir:~/work/`). Git in the task reads the repository's own configuration itself.
     #[must_use]
     pub fn of(files: &[PathBuf], home: Option<&Path>, tree: &Path) -> Self {
         let mut reader = Reader {
@@ -37,7 +38,7 @@ impl GitIdentity {
         reader.identity
     }
 
-    /// Whether nothing is known.
+    /// Whether neither name nor e-mail is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.name.is_none() && self.email.is_none()
@@ -48,9 +49,9 @@ struct Reader<'a> {
     identity: GitIdentity,
     home: Option<&'a Path>,
     git: PathBuf,
-    /// Files that may still be read.
+    /// The number of files that may still be read.
     left: usize,
-    /// Files that are being read, which may include themselves.
+    /// Files being read, which may include themselves.
     open: Vec<PathBuf>,
 }
 
@@ -97,7 +98,8 @@ impl Reader<'_> {
     }
 }
 
-/// The files of the user's configuration and the machine's, of which later ones win. `global` takes the place of the user's.
+/// The user's and the machine's configuration files; later ones override earlier ones. `global`
+/// replaces the user's.
 #[must_use]
 pub fn git_configurations(
     home: Option<&Path>,
@@ -120,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_word_counts_and_conditions_are_for_folders() {
+    fn last_value_wins_and_only_folder_conditions_are_evaluated() {
         let home = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(home.path().join(name), text).unwrap();
         write(

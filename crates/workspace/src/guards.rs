@@ -1,4 +1,5 @@
-//! What is mounted over a protected mount when a task starts: views of its repositories, and read-only mounts over the rest.
+//! Mounts over a protected mount when a task starts: views of its repositories, and read-only
+//! mounts over the rest.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,23 +20,25 @@ use super::mount::Mount;
 use super::protection::Protection;
 use super::role::Role;
 
-/// An engine mounts each one by one; what is beyond is compared after the run.
+/// An engine mounts each separately; further paths are compared after the run.
 const MOST_GUARDS: usize = 100;
-/// Views of repositories: a task makes as many as it likes for the next one. What is beyond is mounted read-only.
+/// Views of repositories: a task can create any number for the next one. Further repositories are
+/// mounted read-only.
 const MOST_VIEWS: usize = 50;
 /// Repositories in one tree. With more of them, a task could write in some.
 const MOST_REPOSITORIES: usize = 500;
-/// What is mounted over a socket, to which connecting then fails, and where git only asks whether something is there.
+/// The source of mounts over sockets, where connecting then fails, and over paths whose existence
+/// git checks.
 const NOTHING: &str = "/dev/null";
 
-/// Something that is mounted read-only over itself.
+/// A path that is mounted read-only over itself.
 #[derive(Debug)]
 pub(super) struct Guard {
     pub(super) path: PathBuf,
     identity: Identity,
     /// Whether another writable mount of the task leads there too.
     has_other_way: bool,
-    /// Open, so that nothing else gets its number.
+    /// Kept open so that its inode number is not reused.
     _held: OwnedFd,
 }
 
@@ -43,7 +46,7 @@ pub(super) struct Guard {
 #[derive(Debug)]
 pub(super) struct Over {
     pub(super) mount: Mount,
-    /// What of the host it hides there.
+    /// The host path that it hides.
     pub(super) hides: PathBuf,
 }
 
@@ -66,12 +69,12 @@ impl OtherMount {
     }
 }
 
-/// What is mounted over a protected mount at `container_path`: `views` of repositories, and guards, one of each also where one of `others`
-/// leads to the same place.
+/// Mounts over a protected mount at `container_path`: `views` of repositories, and guards, each
+/// also at the places in `others` that lead to the same path.
 ///
 /// # Errors
 ///
-/// When a guard is at a path that the engine cannot be given, or there are too many repositories.
+/// If the engine cannot be given the path of a guard, or there are too many repositories.
 pub(super) fn guard(
     tree: &Tree,
     before: &Inventory,
@@ -93,10 +96,11 @@ pub(super) fn guard(
     if let Some((first, _)) = repositories.get(MOST_VIEWS) {
         tracing::warn!(
             first = %tree.path().join(first).display().to_string().escape_debug(),
-            "the task can write nothing in {} of {} repositories: it has views of the {MOST_VIEWS} nearest to the top",
+            "the task cannot write to {} of {} repositories: it has views of the {MOST_VIEWS} nearest to the top",
             repositories.len() - MOST_VIEWS, repositories.len()
         );
     }
+    // Only now: another execution that created one of these has announced its trees before.
     views.look_around();
     for (path, found) in repositories {
         let target = target(tree, container_path, &path)?;
@@ -115,6 +119,8 @@ pub(super) fn guard(
         guard.elsewhere(tree, others, &mut mounts);
         guards.push(guard);
     }
+    // Repositories come first, since one without a guard would be writable as a whole. Paths inside
+    // them need no guard of their own.
     let viewed: Vec<PathBuf> = guards.iter().map(|guard| guard.path.clone()).collect();
     for path in by_importance(before, protection) {
         if viewed.iter().any(|view| path.starts_with(view)) {
@@ -143,7 +149,8 @@ pub(super) fn guard(
     Ok((guards, mounts))
 }
 
-/// The folders of repositories that a task gets views of, those near the top first, and the repositories in each with their work trees.
+/// The repository folders that a task gets views of, those near the top first, and the repositories
+/// in each with their work trees.
 fn repositories(tree: &Tree, before: &Inventory) -> Vec<(PathBuf, Vec<Found>)> {
     let is_there = |path: &Path| matches!(tree.facts(path), Ok(Some(_)));
     let heads = before.repositories.iter().map(|folder| folder.join("HEAD")).filter(|head| is_there(head));
@@ -159,11 +166,11 @@ fn repositories(tree: &Tree, before: &Inventory) -> Vec<(PathBuf, Vec<Found>)> {
     all.into_iter().map(|((_, top), found)| (top, found)).collect()
 }
 
-/// What covers the Unix sockets of a mount, whose other end is a program of the host.
+/// Covers the Unix sockets of a mount, whose other ends are host programs.
 ///
 /// # Errors
 ///
-/// When one is at a path that the engine cannot be given.
+/// If the engine cannot be given the path of one.
 pub(super) fn cover<'a>(
     tree: &Tree,
     container_path: &str,
@@ -185,7 +192,7 @@ pub(super) fn cover<'a>(
     Ok(covers)
 }
 
-/// Where `path` of `tree` is in the container. The engine is given paths in JSON, which has no other bytes than UTF-8.
+/// The container path of `path` in `tree`. The engine takes paths as JSON, which must be UTF-8.
 fn target(tree: &Tree, container_path: &str, path: &Path) -> Result<String, WorkspaceError> {
     inside(container_path, path).ok_or_else(|| {
         let problem = "its name is not UTF-8, so the engine cannot mount anything over it; rename it, or work on a copy";
@@ -197,7 +204,8 @@ fn inside(container_path: &str, path: &Path) -> Option<String> {
     path.to_str().map(|text| format!("{}/{text}", container_path.trim_end_matches('/')))
 }
 
-/// What can be guarded. What the caller named comes first, so that nothing a task makes uses up its place.
+/// The paths to guard. Those that the caller named come first, so that a task's files cannot take
+/// their places.
 fn by_importance<'a>(before: &'a Inventory, protection: &Protection) -> Vec<&'a PathBuf> {
     let mut paths: Vec<(u8, &PathBuf)> = before
         .tops
@@ -210,7 +218,8 @@ fn by_importance<'a>(before: &'a Inventory, protection: &Protection) -> Vec<&'a 
     paths.into_iter().map(|(_, path)| path).collect()
 }
 
-/// What lies deep in a tree is often made and removed as a whole, by package managers for one, and a mount would keep it there.
+/// Deep paths are often created and removed with a whole folder, for example by package managers,
+/// and a mount would prevent that.
 fn importance(before: &Inventory, protection: &Protection, path: &Path, role: Role) -> Option<u8> {
     let is_at_the_top = path.components().nth(1).is_none();
     let is_rules = path.file_name().is_some_and(|name| name == ".sandbox" || name == ".airut");
@@ -230,7 +239,8 @@ fn importance(before: &Inventory, protection: &Protection, path: &Path, role: Ro
     }
 }
 
-/// Where else in the container `path` of `tree` can be written: `None` for a mount of something in it, whose place cannot be guarded.
+/// Other container paths at which `path` of `tree` is writable: `None` for a mount of something in
+/// it, whose place cannot be guarded.
 fn other_places(tree: &Tree, path: &Path, others: &[OtherMount]) -> Vec<Option<(PathBuf, String)>> {
     let full = tree.path().join(path);
     let mut places = Vec::new();
@@ -256,7 +266,7 @@ fn other_places(tree: &Tree, path: &Path, others: &[OtherMount]) -> Vec<Option<(
     places
 }
 
-/// What is mounted at `target` so that nothing can be done there.
+/// A mount at `target` that makes it unusable.
 pub(super) fn nothing_at(target: &str) -> Option<Mount> {
     Some(Mount::read_only_at(NOTHING, target).of(identity(Path::new(NOTHING))?))
 }
@@ -272,7 +282,7 @@ impl Guard {
         Ok(Self { path: path.to_owned(), identity: Identity::of(&held)?, has_other_way: false, _held: held })
     }
 
-    /// Adds what is mounted where `others` lead to it too.
+    /// Adds mounts at the places in `others` that lead to the same path.
     fn elsewhere(&mut self, tree: &Tree, others: &[OtherMount], mounts: &mut Vec<Over>) {
         let full = tree.path().join(&self.path);
         for place in other_places(tree, &self.path, others) {
@@ -284,8 +294,8 @@ impl Guard {
         }
     }
 
-    /// Whether nothing but a program of the host can have changed it: it is still where it was, and there is no other way to it. A
-    /// program of the host that replaced it took the mount away with it.
+    /// Whether only a host program can have changed it: it is still in its place, and there is no
+    /// other way to it. A host program that replaced it removed the mount with it.
     pub(super) fn is_proof(&self, tree: &Tree) -> bool {
         let now = tree.held(&self.path).and_then(Identity::of);
         !self.has_other_way && now.is_ok_and(|now| now == self.identity)

@@ -1,4 +1,5 @@
-//! What programs of the host follow in a tree whose names are known: in a copy of it, that is held back.
+//! Paths that host programs follow in a tree whose names are known: in a copy of it, changes to
+//! them are withheld.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,21 +13,21 @@ use super::links::follow;
 use super::names::Names;
 use super::protection::Protection;
 
-/// What configurations of git and links at protected paths lead to in a tree.
+/// Paths in a tree that git configurations and links at protected paths lead to.
 #[derive(Debug, Default)]
 pub(super) struct HostFollows {
     paths: BTreeSet<PathBuf>,
 }
 
 impl HostFollows {
-    /// Looks for them by the names that `tree` has.
+    /// Finds them by the names in `tree`.
     pub(super) fn find(tree: &Tree, protection: &Protection, names: &Names) -> Self {
         let mut repositories = BTreeSet::new();
         let mut pointers = Vec::new();
         let mut links: Vec<PathBuf> = Vec::new();
         let kind = |path: &Path| tree.facts(path).ok().flatten().map(|facts| facts.kind);
         for path in names.iter() {
-            // Not by the components of a path: there may be a hundred thousand.
+            // Splitting every path into components would be too slow for a hundred thousand.
             let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
             let folder = path.get(..path.len() - name.len()).unwrap_or_default();
             let folder = folder.strip_suffix(b"/").unwrap_or(folder);
@@ -61,12 +62,12 @@ impl HostFollows {
         found
     }
 
-    /// Whether `path` is followed, or lies in something that is.
+    /// Whether `path` is followed, or is inside a followed path.
     pub(super) fn covers(&self, path: &Path) -> bool {
         !self.paths.is_empty() && path.ancestors().any(|part| self.paths.contains(part))
     }
 
-    /// Whether something that is followed lies in the folder `path`.
+    /// Whether a followed path is inside the folder `path`.
     pub(super) fn has_within(&self, path: &Path) -> bool {
         self.paths.range(path.to_owned()..).next().is_some_and(|found| found.starts_with(path))
     }

@@ -1,6 +1,6 @@
-//! What is wrong with a specification.
+//! Errors in a specification.
 
-/// A value that cannot be used, where it is and how to fix it.
+/// An invalid value, with its field and a fix.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct InvalidSpec {
@@ -9,18 +9,18 @@ pub struct InvalidSpec {
 }
 
 impl InvalidSpec {
-    /// The value `field` is refused because of `problem`, which says what to write instead.
+    /// Refuses the value of `field` because of `problem`, which also names valid values.
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { field: field.into(), problem: problem.into() }
     }
 
-    /// The field that is wrong, as it is called in `sandbox.yaml`.
+    /// The invalid field, by its name in `sandbox.yaml`.
     #[must_use]
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// What is wrong with it and how to fix it.
+    /// The problem and how to fix it.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem

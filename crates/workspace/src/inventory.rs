@@ -1,4 +1,4 @@
-//! What lies at the protected paths of a tree.
+//! The entries at the protected paths of a tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -13,13 +13,14 @@ use super::links::follow;
 use super::protection::Protection;
 use super::role::{Role, text};
 
-/// Package managers unpack here what others wrote, editors' settings included; users do not open or enter it. Repositories still count.
+/// Package managers unpack third-party files here, including editor settings; users do not open or
+/// enter these folders. Repositories in them still count.
 const PACKAGES: [&str; 4] = ["node_modules", "site-packages", "target", "vendor"];
-/// Where a repository has most of its files. Git makes their names.
+/// The folders with most of a repository's files. Git chooses their names.
 const STORES: [&str; 4] = ["lfs", "logs", "objects", "refs"];
-/// What its owner needs to list a folder, and to open what is in it.
+/// The permissions that the owner needs to list a folder and to open its entries.
 const LIST_AND_ENTER: u32 = 0o500;
-/// Bytes of protected files that are kept to be restored.
+/// Bytes of protected files that are kept for restoring.
 const MOST_KEPT: u64 = 32 * 1024 * 1024;
 /// Set-user-id and set-group-id.
 pub(super) const PRIVILEGES: u32 = 0o6000;
@@ -32,39 +33,39 @@ pub(super) struct Top {
     pub(super) kind: Kind,
 }
 
-/// What a file holds or a link names.
+/// A file's content or a link's target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Content {
     File(Vec<u8>),
     Link(PathBuf),
 }
 
-/// Something at or below a protected path that is not a folder.
+/// An entry at or below a protected path that is not a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Leaf {
     pub(super) role: Role,
     pub(super) facts: Facts,
-    /// Before a run: to compare and restore it. `None` for what is large.
+    /// The content before a run, to compare and restore it. `None` for large files.
     pub(super) content: Option<Content>,
 }
 
-/// A file that a program reads on its own, and that everyday work changes.
+/// A file that a program reads implicitly, and that everyday work changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Input {
     pub(super) tool: &'static str,
     pub(super) facts: Facts,
-    /// Before a run: to compare it.
+    /// The content before a run, to compare it.
     pub(super) content: Option<Content>,
 }
 
-/// What could not be looked into. Two are the same when it is the same thing, closed in the same way.
+/// A path that is not accessible. Two are equal if they are the same entry, closed in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Closed {
     /// Device and number.
     identity: Option<((u32, u32), u64)>,
-    /// Whether programs of this user may open what is in it all the same, when they know its name.
+    /// Whether this user's programs can still open entries in it by name.
     pub(super) is_reachable: bool,
-    /// Why it could not be looked into.
+    /// The reason why it is not accessible.
     pub(super) problem: String,
 }
 
@@ -79,31 +80,32 @@ impl Closed {
     }
 }
 
-/// What lies at the protected paths of a tree. Paths are relative to it.
+/// The entries at the protected paths of a tree. Paths are relative to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Inventory {
     pub(super) tops: BTreeMap<PathBuf, Top>,
     pub(super) leaves: BTreeMap<PathBuf, Leaf>,
     pub(super) repositories: BTreeSet<PathBuf>,
     pub(super) closed: BTreeMap<PathBuf, Closed>,
-    /// What configurations and links lead to, which need not exist.
+    /// Paths that configurations and links lead to, which need not exist.
     pub(super) followed: BTreeMap<PathBuf, Role>,
     pub(super) inputs: BTreeMap<PathBuf, Input>,
     pub(super) sockets: BTreeMap<PathBuf, InodeStamp>,
-    /// Folders whose new files belong to their group; after a run, files with such rights too.
+    /// Folders whose new files inherit their group; after a run, also files with such permissions.
     pub(super) privileged: BTreeMap<PathBuf, Facts>,
     rules: Rules,
 }
 
 impl Inventory {
-    /// Looks through all of `tree`.
+    /// Searches all of `tree`.
     pub(super) fn take(tree: &Tree, protection: &Protection) -> Self {
         Survey::new(tree, protection, None).finish()
     }
 
-    /// Looks through all of `tree` once more. A folder that was closed since is opened for its owner: only who may list it finds what
-    /// is in it, but whoever may enter it opens a file whose name is known. What repositories store in the folders `untouched`, which no
-    /// task could write in, is left out.
+    /// Searches all of `tree` again. It opens folders that were closed meanwhile for their owner:
+    /// only a user who may list such a folder finds its entries, but any user who may enter it
+    /// opens a file by a known name. It skips the stored data of repositories in the folders
+    /// `untouched`, where no task could write.
     pub(super) fn take_again(&self, tree: &Tree, protection: &Protection, untouched: &[&Path]) -> Self {
         Survey { untouched, ..Survey::new(tree, protection, Some(self)) }.finish()
     }
@@ -120,12 +122,12 @@ impl Inventory {
     }
 }
 
-/// An inventory that is being taken.
+/// An inventory in progress.
 struct Survey<'a> {
     tree: &'a Tree,
     protection: &'a Protection,
     before: Option<&'a Inventory>,
-    /// Folders of which the task has views, or which are read-only to it.
+    /// Folders that the task has views of, or as read-only mounts.
     untouched: &'a [&'a Path],
     found: Inventory,
     /// Bytes that may still be kept.
@@ -182,12 +184,12 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Notes what is to be reported of an entry that is not a folder.
+    /// Records an entry that is not a folder, if it must be reported.
     fn look_at(&mut self, listing: &Listing, path: &Path, kind: Kind, known: Option<&KnownFile>) {
         if !self.protection.has_defaults() {
             return;
         }
-        // Before a run, the rights of files do not matter.
+        // Before a run, the permissions of files do not matter.
         let has_rights = kind == Kind::File && self.before.is_some();
         if known.is_none() && kind != Kind::Special && !has_rights {
             return;
@@ -209,7 +211,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Adds a protected path with all that is in it.
+    /// Adds a protected path with its content.
     fn add(&mut self, path: &Path, role: Role, kind: Kind) {
         let mut pending = vec![(path.to_owned(), kind)];
         self.found.tops.insert(path.to_owned(), Top { role, kind });
@@ -238,7 +240,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// What is kept of a file before a run.
+    /// The content of a file that is kept before a run.
     fn kept(&mut self, path: &Path, facts: &Facts) -> Option<Content> {
         if self.before.is_some() || facts.size > self.room {
             return None;
@@ -248,7 +250,7 @@ impl<'a> Survey<'a> {
         Some(content)
     }
 
-    /// Adds what git follows because of its configuration.
+    /// Adds the paths that git follows because of its configuration.
     fn follow_git(&mut self) {
         let found = &self.found;
         let links: Vec<PathBuf> =
@@ -262,7 +264,8 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Adds where links at protected paths lead. After a run, a link that is not what it was is moved away, wherever it leads.
+    /// Adds the targets of links at protected paths. After a run, a changed link is moved away,
+    /// wherever it leads.
     fn follow_links(&mut self) {
         if self.before.is_some() {
             return;
@@ -305,7 +308,7 @@ impl<'a> Survey<'a> {
         self.found.followed.insert(path, role);
     }
 
-    /// What `folder` holds. Where that cannot be determined, `None`, and it is noted.
+    /// The entries of `folder`; `None` if they cannot be determined, which is recorded.
     fn listing(&mut self, folder: &Path) -> Option<Listing> {
         let error = match self.tree.listing(folder) {
             Ok(listing) => return Some(listing),
@@ -319,24 +322,24 @@ impl<'a> Survey<'a> {
         {
             return Some(listing);
         }
-        tracing::debug!(folder = ?folder, %error, "cannot be looked into");
+        tracing::debug!(folder = ?folder, %error, "failed to search a folder");
         self.found.closed.insert(folder.to_owned(), closed);
         None
     }
 }
 
-/// What is protected of the entries of a folder.
+/// The protected entries of a folder.
 pub(super) struct Protected {
     pub(super) is_repository: bool,
     pub(super) roles: BTreeMap<OsString, Role>,
 }
 
-/// Judges the entries of `folder`.
+/// Classifies the entries of `folder`.
 pub(super) fn protected(protection: &Protection, folder: &Path, entries: &[(OsString, Kind)]) -> Protected {
     let is_repository = protection.has_defaults() && looks_like_repository(folder, entries);
     let is_gits_own = is_repository || (protection.has_defaults() && is_in_git(folder));
     let role = |name: &OsStr, kind: Kind| {
-        // Not what every repository may have there, but what the caller knows is there.
+        // This covers paths that the caller named, not those that every repository may have.
         let by_its_path = protection.is_path(&folder.join(name)).then_some(Role::Listed);
         let of_repository = || is_repository.then(|| role_in_repository(name)).flatten();
         by_its_path
@@ -353,7 +356,7 @@ pub(super) fn protected(protection: &Protection, folder: &Path, entries: &[(OsSt
     }
 }
 
-/// Whether a path is among packages, where only what Python runs by itself counts.
+/// Whether a path is among packages, where only files that Python runs implicitly count.
 pub(super) fn is_in_packages(folder: &Path, name: &OsStr) -> bool {
     let runs_by_itself = || {
         Path::new(name).extension().is_some_and(|extension| extension == "pth")
@@ -365,17 +368,17 @@ pub(super) fn is_in_packages(folder: &Path, name: &OsStr) -> bool {
     is_in(&PACKAGES) && !(folder.file_name() == Some(OsStr::new("site-packages")) && runs_by_itself())
 }
 
-/// Whether `path` is a `.git`, or lies in one.
+/// Whether `path` is a `.git`, or is inside one.
 pub(super) fn is_in_git(path: &Path) -> bool {
     path.iter().any(|part| part == ".git")
 }
 
-/// Whether `name` is one by which git takes a folder for a repository.
+/// Whether `name` is one of those by which git recognises a repository.
 pub(super) fn makes_repository(name: &OsStr) -> bool {
     ["HEAD", "objects", "refs", "commondir"].iter().any(|known| name == *known)
 }
 
-/// As git looks for one: a folder `.git`, or a bare repository under any name.
+/// Recognises a repository as git does: a folder `.git`, or a bare repository under any name.
 fn looks_like_repository(folder: &Path, entries: &[(OsString, Kind)]) -> bool {
     let has = |name: &str| entries.iter().any(|(entry, _)| entry == name);
     folder.file_name() == Some(OsStr::new(".git"))
@@ -387,27 +390,28 @@ fn role_in_repository(name: &OsStr) -> Option<Role> {
         "hooks" => Some(Role::Hooks),
         "config" | "config.worktree" => Some(Role::Configuration),
         "commondir" => Some(Role::Pointer),
-        // Where git looked for remotes before it had configurations, and still does.
+        // Git looked for remotes here before it had configurations, and still does.
         "remotes" | "branches" => Some(Role::Listed),
         _ => None,
     }
 }
 
-/// Of what lies in a `.git` at any depth.
+/// The role of an entry inside a `.git`, at any depth.
 fn role_in_git(folder: &Path, name: &OsStr, kind: Kind) -> Option<Role> {
     let around = |above: &str| folder.file_name() == Some(OsStr::new(above));
     let is_worktree = folder.parent().and_then(Path::file_name) == Some(OsStr::new("worktrees"));
     match (kind, name.to_str()) {
-        // Without a `HEAD` beside them too, which a later run may add.
+        // Even without a `HEAD` next to them, which a later run may add.
         (Kind::File, Some("gitdir" | "commondir")) if is_worktree => Some(Role::Pointer),
         (Kind::File, Some("git-rebase-todo" | "strategy")) if around("rebase-merge") => Some(Role::GitFile),
         (Kind::File, Some("todo")) if around("sequencer") => Some(Role::GitFile),
-        // The host's git finds objects of any repository there, and an import would be taken for one that has them.
+        // The host's git finds objects of any repository there, and an import would treat them as
+        // present.
         (Kind::File, Some("alternates" | "http-alternates")) if folder.ends_with("objects/info") => {
             Some(Role::Pointer)
         }
         (Kind::Link, _) => Some(Role::GitFile),
-        // git's own watcher listens here.
+        // Git's own watcher listens here.
         (Kind::Special, name) if name != Some("fsmonitor--daemon.ipc") => Some(Role::GitFile),
         _ => None,
     }
@@ -421,7 +425,7 @@ fn role_in_work_tree(name: &OsStr, kind: Kind) -> Option<Role> {
     }
 }
 
-/// A short file, or where a link leads.
+/// The content of a short file, or the target of a link.
 pub(super) fn content(tree: &Tree, path: &Path, facts: &Facts) -> Option<Content> {
     match facts.kind {
         Kind::File => text(tree, path).map(Content::File),
@@ -444,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_what_is_protected_and_nothing_else() {
+    fn inventory_has_exactly_the_protected_entries() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         for path in [

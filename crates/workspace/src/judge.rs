@@ -1,4 +1,5 @@
-//! Whether what a task wrote at a path that git of the host follows is what every repository has.
+//! Decides whether a task's file at a path that the host's git follows is one that every repository
+//! has.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,7 +11,8 @@ use super::git_follow::is_work_tree;
 use super::inventory::{Inventory, Leaf};
 use super::role::{Role, text as read};
 
-/// Judges `leaf` at `path` of `tree`. `before` and `now` are what was there before the run, and what is.
+/// Judges `leaf` at `path` of `tree`. `before` and `now` are the inventories before and after the
+/// run.
 pub(super) fn is_harmless(
     tree: &Tree,
     before: &Inventory,
@@ -25,7 +27,7 @@ pub(super) fn is_harmless(
     let is_of_new_repository = || now.repositories.contains(folder) && !before.repositories.contains(folder);
     match leaf.role {
         Role::Hooks => is_sample(path),
-        // What the host has already obeys nothing that a task set.
+        // An existing repository of the host must not obey a task's settings.
         Role::Configuration => {
             is_of_new_repository()
                 && read(tree, path).is_some_and(|text| {
@@ -34,17 +36,18 @@ pub(super) fn is_harmless(
         }
         Role::Modules => read(tree, path).is_some_and(|text| git_config::are_plain_modules(&text)),
         Role::GitFile => read(tree, path).is_some_and(|text| are_harmless_steps(path, &text)),
-        // Wherever a pointer leads: in the folder that has it, the host's git runs what lies at the paths that a configuration names.
+        // The target of a pointer does not matter: in the folder that contains it, the host's git
+        // runs the programs at the paths that a configuration names.
         Role::Pointer | Role::Program | Role::Listed => false,
     }
 }
 
-/// Whether git takes it for the sample of a hook, which it never runs.
+/// Whether git treats it as a sample hook, which it never runs.
 pub(super) fn is_sample(hook: &Path) -> bool {
     hook.extension() == Some(OsStr::new("sample"))
 }
 
-/// Judges what git keeps at `path` of a rebase that goes on later.
+/// Judges git's record at `path` of a rebase that continues later.
 fn are_harmless_steps(path: &Path, text: &[u8]) -> bool {
     if path.file_name() == Some(OsStr::new("strategy")) {
         return text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'\n'));
@@ -60,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rebase_that_runs_something_is_not_harmless() {
+    fn rebase_that_runs_a_command_is_not_harmless() {
         for (name, text, expected) in [
             ("git-rebase-todo", "pick 1 x\n# exec no\nfixup 2 y\n", true),
             ("git-rebase-todo", "pick 1 x\n \tx ./evil\n", false),

@@ -1,14 +1,16 @@
-//! Files that programs of the host read on their own when a user merely enters, opens, builds or commits in a folder.
+//! Files that host programs read implicitly when a user merely enters, opens, builds or commits in
+//! a folder.
 //!
-//! One row a program. `Guarded`: what is there is mounted read-only, and what appears is moved away. `Reported`: everyday work changes
-//! it, so it is left in place and named at the end of the run.
+//! One row per program. `Guarded`: existing files are mounted read-only, and new ones are moved
+//! away. `Reported`: everyday work changes the file, so it remains in place and the result lists
+//! it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// What happens to a known file that a task wrote.
+/// The treatment of a known file that a task wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Treatment {
     Guarded,
@@ -20,13 +22,14 @@ pub(super) enum Treatment {
 pub(super) struct KnownFile {
     pub(super) tool: &'static str,
     pub(super) treatment: Treatment,
-    /// At any depth. `folder/name` needs that folder around it; `*` matches the rest, or the beginning, of a name.
+    /// Names at any depth. `folder/name` requires that folder around it; `*` matches the rest, or
+    /// the beginning, of a name.
     names: &'static [&'static str],
-    /// Where it is documented that the program reads them.
+    /// Where the program's documentation states that it reads them.
     source: &'static str,
 }
 
-/// The known file that `name` in `folder` is. Guarded ones come first.
+/// The row that matches `name` in `folder`. Guarded rows come first.
 pub(super) fn known_file(folder: &Path, name: &OsStr) -> Option<&'static KnownFile> {
     let name = name.to_str()?;
     let exact = INDEX.exact.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -59,12 +62,13 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     index
 });
 
-/// A name, and the folders that it must lie in. Taken apart once: it is compared with every name of a tree.
+/// A name, and the folders that must contain it. It is parsed once, since it is compared with every
+/// name in a tree.
 struct Pattern {
     /// The innermost first.
     folders: Vec<&'static str>,
     start: &'static str,
-    /// What the name ends with, after anything; `None` where `start` is the whole name.
+    /// The end of the name, after any text; `None` if `start` is the whole name.
     end: Option<&'static str>,
 }
 
@@ -159,7 +163,7 @@ const KNOWN: &[KnownFile] = &[
     ),
     guarded("sapling", &[".sl/config"], "https://sapling-scm.com/docs/introduction/"),
     guarded("jujutsu", &[".jj/repo/config.toml"], "https://docs.jj-vcs.dev/latest/config/"),
-    // What shells run when a user enters a folder.
+    // Files that shells run when a user enters a folder.
     guarded("direnv", &[".envrc"], "https://direnv.net/man/direnv.1.html"),
     guarded("autoenv", &[".autoenv", ".autoenv.zsh"], "https://github.com/hyperupcall/autoenv"),
     guarded(
@@ -242,8 +246,7 @@ const KNOWN: &[KnownFile] = &[
         ],
         "https://agents.md/",
     ),
-    // Toolchains.
-    // An editor's language server starts both as soon as it opens the folder.
+    // Toolchains. An editor's language server starts both as soon as it opens the folder.
     guarded(
         "cargo",
         &[".cargo/config.toml", ".cargo/config"],
@@ -321,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_known_by_name_and_by_the_folder_around_them() {
+    fn files_are_recognised_by_name_and_parent_folder() {
         let treatment = |path: &str| {
             let path = Path::new(path);
             known_file(path.parent().unwrap(), path.file_name().unwrap()).map(|row| row.treatment)
@@ -349,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_has_its_source_and_no_name_is_there_twice() {
+    fn every_row_has_a_source_and_every_name_is_unique() {
         let mut names = std::collections::BTreeSet::new();
         for row in KNOWN {
             assert!(row.source.starts_with("https://") || row.source == "README.md", "{}", row.tool);

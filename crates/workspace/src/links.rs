@@ -1,23 +1,23 @@
-//! Where symbolic links of a tree lead, as far as that is in the tree.
+//! Resolves symbolic links within a tree.
 
 use sandbox_files::tree::{Kind, Tree};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// As many as the kernel follows.
+/// The kernel's own limit.
 const MOST_LINKS: usize = 40;
 
-/// What a path goes through.
+/// The links and the end of a path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Way {
-    /// The links on it, in the tree.
+    /// The links on the way, in the tree.
     pub(super) links: Vec<PathBuf>,
-    /// Where it ends, which need not exist; `None` outside of the tree.
+    /// The final path, which need not exist; `None` outside the tree.
     pub(super) end: Option<PathBuf>,
 }
 
-/// Goes along `path`, relative to `tree`, as programs of the host do.
+/// Resolves `path`, relative to `tree`, as host programs do.
 pub(super) fn follow(tree: &Tree, path: &Path) -> Way {
     let mut way = Way::default();
     let mut rest = parts(path);
@@ -66,8 +66,8 @@ fn parts(path: &Path) -> VecDeque<OsString> {
         .collect()
 }
 
-/// `path`, relative to the folder `from` of a tree at `root` or absolute, as a path in that tree. `None` where it leads out, or where
-/// what is above a name counts, which may be a link.
+/// `path`, relative to the folder `from` of a tree at `root` or absolute, as a path in that tree.
+/// `None` if it leads out, or depends on the parent of a name, which may be a link.
 pub(super) fn within(root: &Path, from: &Path, path: &Path) -> Option<PathBuf> {
     let mut at = from.to_owned();
     let path = if path.is_absolute() {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_has_every_link_and_ends_in_the_tree_or_nowhere() {
+    fn followed_path_has_every_link_and_ends_in_the_tree_or_nowhere() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("a/b")).unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_in_the_tree_or_none() {
+    fn path_outside_the_tree_is_none() {
         for (from, path, expected) in [
             ("m", "../.git/modules/m", Some(".git/modules/m")),
             ("m", "/root/x", Some("x")),

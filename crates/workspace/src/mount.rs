@@ -1,4 +1,4 @@
-//! Folders and files of the host that the container sees.
+//! Host folders and files that the container sees.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -26,9 +26,10 @@ pub struct Mount {
     read_only: bool,
     protection: Option<Protection>,
     copy_dir: Option<PathBuf>,
-    /// Of a view of a repository: what of it belongs to the work tree alone.
+    /// In a view of a repository: the part that belongs to the work tree alone.
     own_part: Option<PathBuf>,
-    /// What is mounted, once its path was resolved: the kernel's mount table is compared with it.
+    /// The identity of the mounted file or folder once its path was resolved; the kernel's mount
+    /// table is compared with it.
     identity: Option<Identity>,
 }
 
@@ -46,15 +47,16 @@ impl Mount {
         }
     }
 
-    /// Mounts `host_path` at `container_path`; writing fails.
+    /// Mounts `host_path` at `container_path`; writes fail.
     pub fn read_only_at(host_path: impl Into<PathBuf>, container_path: impl Into<String>) -> Self {
         Self { read_only: true, ..Self::read_write(host_path, container_path) }
     }
 
-    /// Mounts a copy-on-write view of the folder `host_path`: what the task writes is kept in `copy_dir`, and `host_path` stays as it
-    /// is. [`WorkspaceCopy`](crate::WorkspaceCopy) lists what changed, applies it, or discards it; until then, further tasks with the
-    /// same `copy_dir` go on with it, one at a time. The engine must see `copy_dir` at the same path, on a file system that can hold
-    /// the upper layer of an overlay (no overlay itself).
+    /// Mounts a copy-on-write view of the folder `host_path`: the task's changes are stored in
+    /// `copy_dir`, and `host_path` remains unchanged. [`WorkspaceCopy`](crate::WorkspaceCopy)
+    /// lists, applies or discards the changes; until then, further tasks with the same `copy_dir`
+    /// continue with it, one at a time. The engine must see `copy_dir` at the same path, on a file
+    /// system that supports the upper layer of an overlay (which an overlay itself does not).
     pub fn copy_on_write(
         host_path: impl Into<PathBuf>,
         container_path: impl Into<String>,
@@ -63,86 +65,88 @@ impl Mount {
         Self { copy_dir: Some(copy_dir.into()), ..Self::read_write(host_path, container_path) }
     }
 
-    /// Keeps the host safe from what a task plants in it. Default: nothing does. On a mount that is read-only or a copy it does
-    /// nothing.
+    /// Protects the host from a task's changes in it. Default: no protection. Has no effect on a
+    /// mount that is read-only or a copy.
     #[must_use]
     pub fn protected(mut self, protection: Protection) -> Self {
         self.protection = Some(protection);
         self
     }
 
-    /// The folder or file of the host.
+    /// The host folder or file.
     #[must_use]
     pub fn host_path(&self) -> &Path {
         &self.host_path
     }
 
-    /// Where the container sees it.
+    /// Its path in the container.
     #[must_use]
     pub fn container_path(&self) -> &str {
         &self.container_path
     }
 
-    /// Whether writing fails.
+    /// Whether writes fail.
     #[must_use]
     pub fn read_only(&self) -> bool {
         self.read_only
     }
 
-    /// What is protected in it.
+    /// The protected paths.
     #[must_use]
     pub fn protection(&self) -> Option<&Protection> {
         self.protection.as_ref()
     }
 
-    /// Where what a task writes is kept, for a mount that is a copy.
+    /// The folder that stores a task's changes if the mount is a copy.
     #[must_use]
     pub fn copy_dir(&self) -> Option<&Path> {
         self.copy_dir.as_deref()
     }
 
-    /// The same mount of a repository, of which the folder `own` belongs to the work tree that another mount has a copy of.
+    /// Makes the mount that of a repository whose folder `own` belongs to the work tree that
+    /// another mount has a copy of.
     #[must_use]
     pub(super) fn of_repository(self, own: PathBuf) -> Self {
         Self { own_part: Some(own), ..self }
     }
 
-    /// Of a view of a repository: what of it belongs to the work tree alone.
+    /// In a view of a repository: the part that belongs to the work tree alone.
     #[must_use]
     pub(super) fn own_part(&self) -> Option<&Path> {
         self.own_part.as_deref()
     }
 
-    /// Whether the host sees what a task makes in it.
+    /// Whether the host sees the task's changes in it.
     #[must_use]
     pub fn is_writable_folder(&self) -> bool {
         !self.read_only && self.copy_dir.is_none() && self.host_path.is_dir()
     }
 
-    /// Whether something is held for the host while a container has it, and done when that has ended.
+    /// Whether the host holds resources for it while a container has it, and has work to do when
+    /// that has ended.
     #[must_use]
     pub fn is_guarded(&self) -> bool {
         let is_protected = self.protection.as_ref().is_some_and(|protection| !protection.is_none());
         self.copy_dir.is_some() || (is_protected && self.is_writable_folder())
     }
 
-    /// What is mounted, where its path was resolved.
+    /// The identity of the mounted file or folder, if its path was resolved.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
         self.identity
     }
 
-    /// The same mount, of which the kernel has to show this very file or folder.
+    /// Requires that the kernel shows exactly this file or folder.
     #[must_use]
     pub fn of(self, identity: Identity) -> Self {
         Self { identity: Some(identity), ..self }
     }
 
-    /// What its path leads to by `resolver`, which follows no link that a task can have made.
+    /// Resolves its path with `resolver`, which follows no link that a task can have made.
     ///
     /// # Errors
     ///
-    /// When the path leads nowhere, or through a link that a task can have made.
+    /// If the path does not exist, or leads through a link that a task can have made.
     pub fn found_by(&self, resolver: &Resolver) -> Result<Found, InvalidSpec> {
         resolver.find(&self.host_path).map_err(|error| {
             let path = self.host_path.display();
@@ -151,13 +155,13 @@ impl Mount {
         })
     }
 
-    /// The same mount of another path of the host.
+    /// This mount with another host path.
     #[must_use]
     pub fn with_host_path(&self, host_path: PathBuf) -> Self {
         Self { host_path, ..self.clone() }
     }
 
-    /// The same mount of what its host path leads to now, by `resolver`.
+    /// This mount with the resolved host path, by `resolver`.
     ///
     /// # Errors
     ///
@@ -167,11 +171,11 @@ impl Mount {
         Ok(self.with_host_path(found.path().to_owned()).of(found.identity()))
     }
 
-    /// The folder of the host, opened: the one that was judged, where it was.
+    /// Opens the host folder that was checked.
     ///
     /// # Errors
     ///
-    /// When it cannot be opened, or another folder is there than the one that was checked.
+    /// If it cannot be opened, or another folder has replaced the one that was checked.
     pub fn tree(&self) -> io::Result<Tree> {
         let Some(judged) = self.identity else {
             return Tree::open(&self.host_path.canonicalize()?);
@@ -188,7 +192,7 @@ impl Mount {
     ///
     /// # Errors
     ///
-    /// When it was.
+    /// If it does.
     pub fn refuse_moved(&self) -> Result<(), InvalidSpec> {
         if self.real_host_path()? == self.host_path {
             return Ok(());
@@ -205,7 +209,7 @@ impl Mount {
         })
     }
 
-    /// The same mount with a relative host path taken from `folder`.
+    /// This mount with a relative host path resolved against `folder`.
     #[must_use]
     pub fn relative_to(mut self, folder: &Path) -> Self {
         if self.host_path.is_relative() {
@@ -214,12 +218,12 @@ impl Mount {
         self
     }
 
-    /// Checks what can be checked without the engine.
+    /// Checks everything that does not need the engine.
     ///
     /// # Errors
     ///
-    /// When the host path is not absolute or nothing is there, the container path is not absolute or holds `..`, or protected paths or the
-    /// folder of a copy cannot be used.
+    /// If the host path is not absolute or does not exist, the container path is not absolute or
+    /// contains `..`, or protected paths or the folder of a copy are invalid.
     pub fn validate(&self) -> Result<(), InvalidSpec> {
         let invalid = |problem: String| Err(InvalidSpec::new("mounts", problem));
         if !is_plain_absolute(Path::new(&self.container_path)) || self.container_path.contains(['\0', ':']) {
@@ -243,7 +247,8 @@ impl Mount {
         self.copy_dir.as_deref().map_or(Ok(()), |dir| self.validate_copy(dir))
     }
 
-    /// Both paths become options of an overlay, whose grammar has no quotes that every engine passes on.
+    /// Both paths become options of an overlay, whose grammar has no quotes that every engine
+    /// passes on.
     fn validate_copy(&self, dir: &Path) -> Result<(), InvalidSpec> {
         let invalid = |problem: String| Err(InvalidSpec::new("mounts", problem));
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -252,20 +257,20 @@ impl Mount {
             let plain = path.to_str().is_some_and(|path| !path.contains([':', ',', '\\', '"', '\n']));
             if !plain || !path.is_absolute() {
                 return invalid(format!(
-                    "`{}` cannot be used for a copy: its path must be absolute, and hold no `:`, `,`, `\\` and `\"`",
+                    "`{}` cannot be used for a copy: its path must be absolute, and contain no `:`, `,`, `\\` and `\"`",
                     path.display()
                 ));
             }
         }
         if !self.host_path.is_dir() {
             return invalid(format!(
-                "`{}` is not a folder, so no copy can be made of it",
+                "`{}` is not a folder, so it cannot be copied",
                 self.host_path.display()
             ));
         }
         if source.starts_with(&target) || target.starts_with(&source) {
             return invalid(format!(
-                "the copy of `{}` cannot be kept in `{}`: keep them apart",
+                "the copy of `{}` cannot be stored in `{}`: neither may contain the other",
                 self.host_path.display(),
                 dir.display()
             ));
@@ -321,13 +326,13 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_source_is_an_error_because_the_engine_would_create_it() {
+    fn missing_source_is_an_error() {
         let error = Mount::read_write("/no/such/folder", "/data").validate().unwrap_err().to_string();
         assert!(error.contains("/no/such/folder") && error.contains("create it"), "{error}");
     }
 
     #[test]
-    fn a_copy_is_kept_apart_from_what_it_is_a_copy_of() {
+    fn copy_folder_inside_its_own_tree_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path().join("tree");
         std::fs::create_dir(&tree).unwrap();
@@ -341,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_climbs_is_refused() {
+    fn target_that_climbs_is_refused() {
         assert!(Mount::read_write("/tmp", "/a/../etc").validate().is_err());
         assert!(Mount::read_write("/tmp", "/").validate().is_err());
     }

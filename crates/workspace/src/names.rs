@@ -1,4 +1,5 @@
-//! The names of everything that a work tree held when a copy began: what is missing later was removed on the host.
+//! The names of all entries in a work tree when a copy began: names that are missing later were
+//! removed on the host.
 
 use std::cmp::Ordering;
 use std::ffi::OsStr;
@@ -14,18 +15,19 @@ use super::error::WorkspaceError;
 
 const NAME: &str = "names";
 
-/// Paths relative to the work tree, in the order of [`Path`], a zero byte after each. Nothing is indexed: that would cost more than the rest
-/// of a small apply.
+/// Paths relative to the work tree, in the order of [`Path`], each followed by a zero byte. They
+/// have no index: building one would cost more than the rest of a small apply.
 #[derive(Debug, Default)]
 pub(crate) struct Names(Vec<u8>);
 
 impl Names {
-    /// Lists `tree`, and keeps the names in `folder`.
+    /// Lists `tree`, and stores the names in `folder`.
     pub(crate) fn write(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
         let failed = |source| WorkspaceError::new("list", tree, source);
         let host = Tree::open(tree).map_err(failed)?;
         let text = listed(&host).map_err(failed)?;
-        // A start does not wait for the disk: what a failure of the machine leaves here is refused, or seen as a conflict.
+        // A start does not wait for the disk: a file that a machine failure damages is refused, or
+        // leads to a conflict.
         let path = Self::path(folder);
         Replacement::private()
             .write(&path, &text)
@@ -38,7 +40,7 @@ impl Names {
         Ok(Self(text))
     }
 
-    /// Where they are kept.
+    /// The path of the stored names.
     pub(crate) fn path(folder: &Path) -> PathBuf {
         folder.join(NAME)
     }
@@ -67,7 +69,8 @@ impl Names {
     }
 }
 
-/// All paths in `host`, as [`Names`] keeps them: a folder before what is in it, and its entries in order.
+/// All paths in `host` in the order of [`Names`]: a folder before its content, and its entries
+/// sorted.
 fn listed(host: &Tree) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     let mut folders = vec![(PathBuf::new(), host.list(Path::new(""))?.into_iter())];
@@ -88,8 +91,8 @@ fn listed(host: &Tree) -> io::Result<Vec<u8>> {
         let Some(path) = path else { continue };
         match host.list(&path) {
             Ok(entries) => folders.push((path, entries.into_iter())),
-            // The task cannot read it either, or it went away just now.
-            Err(error) => tracing::debug!(folder = %path.display(), %error, "cannot be listed"),
+            // The task cannot read it either, or it has just been removed.
+            Err(error) => tracing::debug!(folder = %path.display(), %error, "failed to list a folder"),
         }
     }
     Ok(text)
@@ -100,10 +103,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_found_and_no_other() {
+    fn exactly_the_listed_names_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path().join("tree");
-        // `/` does not sort before `-` and `.` as a byte.
+        // As a byte, `/` does not sort before `-` and `.`.
         let folders = ["a", "a-b", "a.b/a", "a/b/c", "ab", "empty", "b/a/a/a"];
         for path in folders {
             fs::create_dir_all(tree.join(path)).unwrap();

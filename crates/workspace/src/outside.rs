@@ -1,4 +1,4 @@
-//! The repository of a work tree that is kept outside of it: that of a linked work tree.
+//! A work tree's repository that is stored outside it: that of a linked work tree.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,10 +15,11 @@ use super::mount::Mount;
 use super::protection::Protection;
 use super::role::text;
 
-/// What all work trees of a repository share, where it lies outside of the one that a task works on.
+/// The part of a repository that all its work trees share, if it is outside the one that a task
+/// works on.
 ///
-/// `git worktree add` makes such a work tree: its `.git` is a file that names `worktrees/NAME` in the `.git` folder of the repository's
-/// main work tree.
+/// `git worktree add` creates such a work tree: its `.git` is a file that names `worktrees/NAME` in
+/// the `.git` folder of the repository's main work tree.
 ///
 /// ```no_run
 /// use sandbox_files::host_path::Resolver;
@@ -37,13 +38,13 @@ use super::role::text;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutsideRepository {
     folder: PathBuf,
-    /// Where git in the container looks for it.
+    /// The path at which git in the container looks for it.
     container_path: String,
-    /// What of it belongs to this work tree alone.
+    /// The part that belongs to this work tree alone.
     own: PathBuf,
 }
 
-/// Why a task does not get the repository that the `.git` of its work tree names.
+/// The reason why a task does not get the repository that the `.git` of its work tree names.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` names `{}` as its repository, {problem}", git_file.display(), named.display().to_string().escape_debug())]
 pub struct OutsideRepositoryError {
@@ -54,14 +55,14 @@ pub struct OutsideRepositoryError {
 }
 
 impl OutsideRepositoryError {
-    /// What can be done about it.
+    /// A fix for the user.
     #[must_use]
     pub fn hint(&self) -> &str {
         &self.hint
     }
 }
 
-/// What `.git` of a work tree says.
+/// The content of a work tree's `.git`.
 struct Named<'a> {
     git_file: PathBuf,
     path: PathBuf,
@@ -69,14 +70,16 @@ struct Named<'a> {
 }
 
 impl OutsideRepository {
-    /// That of the work tree `tree`, which the container sees at `container_path`; `None` where git needs nothing outside of `tree`, or finds nothing there on this host either.
+    /// The repository of the work tree `tree`, which the container sees at `container_path`; `None`
+    /// if git needs nothing outside `tree`, or finds nothing there on this host either.
     ///
-    /// The `.git` file may have been written by a task, so what it names counts only when it names this work tree too, as git has it
-    /// for each work tree of a repository, belongs to the same user, and is reached through no link that a task can have made.
+    /// A task may have written the `.git` file. So the repository that it names counts only if that
+    /// names this work tree too, as git does for each work tree of a repository, belongs to the
+    /// same user, and is reached through no link that a task can have made.
     ///
     /// # Errors
     ///
-    /// When it names something else, or the repository of a submodule.
+    /// If it names something else, or the repository of a submodule.
     pub fn of(
         tree: &Path,
         container_path: &str,
@@ -94,20 +97,22 @@ impl OutsideRepository {
                 return Err(named.refused(problem, MOUNT_IT));
             }
         };
-        // As by another name of the tree.
+        // It may be another name of the tree.
         if own.path().starts_with(tree) {
             return Ok(None);
         }
         named.check(tree, container_path, &own).map(Some)
     }
 
-    /// Where git in the container looks for the part of a repository that the `.git` of `tree` names, where that lies outside of `tree`.
+    /// The path at which git in the container looks for the part of a repository that the `.git` of
+    /// `tree` names, if that is outside `tree`.
     #[must_use]
     pub fn place(tree: &Path, container_path: &str) -> Option<PathBuf> {
         place(tree, container_path, &named_outside(tree)?)
     }
 
-    /// A view of it at the same place in the container, whatever is said of the work tree: it is also that of others.
+    /// A view of it at the same path in the container, regardless of the mount of the work tree:
+    /// other work trees share it.
     #[must_use]
     pub fn mount(&self) -> Mount {
         Mount::read_write(&self.folder, &self.container_path)
@@ -115,33 +120,33 @@ impl OutsideRepository {
             .of_repository(self.own.clone())
     }
 
-    /// The same, where nothing can be changed.
+    /// A read-only mount of it.
     #[must_use]
     pub fn mount_read_only(&self) -> Mount {
         Mount::read_only_at(&self.folder, &self.container_path).protected(Protection::default())
     }
 
-    /// A view of it, kept in `copy_dir` with the copy of its work tree.
+    /// A view of it, stored in `copy_dir` with the copy of its work tree.
     #[must_use]
     pub fn copied(&self, copy_dir: &Path) -> Mount {
         let folder = super::copy::git_folder(copy_dir);
         Mount::copy_on_write(&self.folder, &self.container_path, folder).of_repository(self.own.clone())
     }
 
-    /// Where it is on the host.
+    /// Its path on the host.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Where the container sees it.
+    /// Its path in the container.
     #[must_use]
     pub fn container_path(&self) -> &str {
         &self.container_path
     }
 }
 
-const MOUNT_IT: &str = "mount what git needs yourself, with `--mount`, where its `.git` says";
+const MOUNT_IT: &str = "mount the repository yourself, with `--mount`, at the path in its `.git`";
 const REPAIR: &str = "`git worktree repair` in the main work tree corrects it; where this folder is a copy of a work tree, remove `.git`";
 
 impl Named<'_> {
@@ -160,11 +165,11 @@ impl Named<'_> {
             |error: &dyn std::fmt::Display| self.refused(format!("which cannot be read: {error}"), MOUNT_IT);
         let own_tree = Tree::open(own.path()).map_err(|error| unreadable(&error))?;
         if own_tree.identity().map_err(|error| unreadable(&error))? != own.identity() {
-            return Err(unreadable(&"another folder has taken its place"));
+            return Err(unreadable(&"another folder has replaced it"));
         }
         let Some(common) = text(&own_tree, Path::new("commondir")) else {
             return Err(self.refused(
-                "which is no linked work tree's",
+                "which is not that of a linked work tree",
                 "of a submodule: run in the repository that it is a part of; else: ".to_owned() + MOUNT_IT,
             ));
         };
@@ -176,6 +181,7 @@ impl Named<'_> {
         };
         let back = text(&own_tree, Path::new("gitdir")).unwrap_or_default();
         let back = own.path().join(OsStr::from_bytes(trimmed(&back)));
+        // A task may have written `.git`: any folder that it names could otherwise be mounted.
         let names_this = match (self.resolver.find(&back), self.resolver.find(&self.git_file)) {
             (Ok(back), Ok(file)) => back.identity() == file.identity(),
             _ => false,
@@ -189,7 +195,7 @@ impl Named<'_> {
             common.facts(Path::new(name)).is_ok_and(|facts| facts.is_some_and(|facts| facts.kind == kind))
         };
         if !(is("HEAD", Kind::File) && is("objects", Kind::Folder) && is("refs", Kind::Folder)) {
-            return Err(self.refused("which is in no repository", MOUNT_IT));
+            return Err(self.refused("which is not in a repository", MOUNT_IT));
         }
         self.check_owner(tree, &[&own_tree, &common])?;
         let place = place(tree, container_path, &self.path);
@@ -198,12 +204,13 @@ impl Named<'_> {
         let Some(place) = place.filter(|place| !place.contains([':', ',', '\0']) && place != "/") else {
             return Err(self.refused("a path that cannot be mounted", "rename it: no `:` and no `,`"));
         };
+        // One mount would hide the other.
         if Path::new(&place).starts_with(container_path) {
             let problem = format!("and the container has the work tree there, at `{container_path}`");
             return Err(self.refused(problem, "move the repository or the work tree to another folder"));
         }
         if tree.starts_with(folder) {
-            let problem = "which the work tree itself lies in, with all that is beside it";
+            let problem = "which contains the work tree itself, with all its neighbours";
             return Err(self.refused(problem, "`git worktree move` it out of the repository's folder"));
         }
         let own_part = own.path().strip_prefix(folder).unwrap_or(Path::new("")).to_owned();
@@ -227,8 +234,9 @@ impl Named<'_> {
     }
 }
 
-/// What lies in the container where the repositories of `mounts` say that the `.git` of their work tree is, if nothing else is there:
-/// `git worktree prune`, and `git gc` with it, forget a work tree that is not where it was, the task's own too.
+/// Stand-ins at the container paths that the repositories of `mounts` name as the `.git` of their
+/// work trees, if nothing else is there: `git worktree prune`, and with it `git gc`, forgets a work
+/// tree that is missing, including the task's own.
 pub(super) fn stand_ins(mounts: &[Mount]) -> Vec<Mount> {
     let places = mounts.iter().filter_map(|mount| {
         let own = mount.own_part()?;
@@ -245,7 +253,7 @@ pub(super) fn stand_ins(mounts: &[Mount]) -> Vec<Mount> {
     places.collect()
 }
 
-/// The repository that `.git` of `tree` names, where that is a file and names something outside of it.
+/// The repository that `.git` of `tree` names, if that is a file and names a path outside it.
 fn named_outside(tree: &Path) -> Option<PathBuf> {
     let tree = Tree::open(tree).ok()?;
     let git = Path::new(".git");
@@ -258,10 +266,10 @@ fn named_outside(tree: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Where `named`, by the `.git` of `tree`, is in the container.
+/// The container path of `named`, as named by the `.git` of `tree`.
 fn place(tree: &Path, container_path: &str, named: &Path) -> Option<PathBuf> {
     match named.strip_prefix(tree) {
-        // A relative path begins in the work tree there too.
+        // A relative path starts in the work tree there too.
         Ok(relative) => plain(&Path::new(container_path).join(relative)),
         Err(_) => plain(named),
     }
@@ -273,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    /// Work trees of a repository, as git makes them.
+    /// Work trees of a repository, as git creates them.
     struct Bed(tempfile::TempDir);
 
     impl Bed {
@@ -313,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_repository_of_a_linked_work_tree_is_mounted_where_git_looks_for_it() {
+    fn repository_of_a_linked_work_tree_is_mounted_where_git_looks() {
         let bed = Bed::new();
         let found = bed.of("w").unwrap().unwrap();
         let place = bed.at("m/.git").display().to_string();
@@ -326,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn work_tree_that_is_elsewhere_in_the_container_has_a_stand_in_where_its_repository_looks_for_it() {
+    fn moved_work_tree_has_a_stand_in_where_its_repository_looks() {
         let bed = Bed::new();
         let repository = bed.of("w").unwrap().unwrap();
         let places = |tree: Mount, repository: Mount| -> Vec<String> {
@@ -343,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn where_git_needs_nothing_outside_or_finds_nothing_there_is_none() {
+    fn outside_repository_is_none_if_git_needs_or_finds_nothing_there() {
         let bed = Bed::new();
         fs::create_dir_all(bed.at("plain/.git")).unwrap();
         fs::create_dir_all(bed.at("none")).unwrap();
@@ -356,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_could_have_written_leads_to_no_other_repository() {
+    fn pointer_that_a_task_could_have_written_leads_to_no_other_repository() {
         let bed = Bed::new();
         bed.linked("other/.git", "others");
         let own = |path: &str| format!("gitdir: {}\n", bed.at(path).display());
@@ -366,14 +374,14 @@ mod tests {
             assert!(error.to_string().contains(why) && !error.hint().is_empty(), "{what}: {error}");
         };
         refused("another's", &own("other/.git/worktrees/others"), "which belongs to");
-        refused("a main work tree's", &own("other/.git"), "which is no linked work tree's");
+        refused("a main work tree's", &own("other/.git"), "which is not that of a linked work tree");
         bed.write("m/.git/modules/s/config", "[core]\n worktree = ../../../s\n");
-        refused("a submodule's", &own("m/.git/modules/s"), "which is no linked work tree's");
-        // A repository that is none, in a folder that only looks like one.
+        refused("a submodule's", &own("m/.git/modules/s"), "which is not that of a linked work tree");
+        // A folder that only looks like a repository.
         for (path, text) in [("commondir", "../..\n".to_owned()), ("gitdir", own("w/.git")[8..].to_owned())] {
             bed.write(&format!("home/worktrees/w/{path}"), &text);
         }
-        refused("no repository", &own("home/worktrees/w"), "which is in no repository");
+        refused("no repository", &own("home/worktrees/w"), "which is not in a repository");
         bed.write("m/.git/worktrees/w/commondir", &bed.at("other/.git").display().to_string());
         refused("another's objects", &own("m/.git/worktrees/w"), "which is not `worktrees/NAME`");
         bed.write("m/.git/worktrees/w/commondir", "../..\n");
@@ -383,6 +391,6 @@ mod tests {
         assert!(bed.of("w").unwrap().is_some(), "the control");
         bed.linked("bare", "bare/inner");
         let error = bed.of("bare/inner").unwrap_err().to_string();
-        assert!(error.contains("which the work tree itself lies in"), "{error}");
+        assert!(error.contains("which contains the work tree itself"), "{error}");
     }
 }

@@ -1,4 +1,5 @@
-//! The folders of an engine's overlay: what a task writes is kept in one, and what lies below stays as it is.
+//! The folders of an engine's overlay: a task's changes go to the upper one, and the lower one
+//! remains unchanged.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -8,36 +9,37 @@ use super::error::WorkspaceError;
 
 /// The upper layer.
 pub(crate) const UPPER: &str = "upper";
-/// What the kernel needs beside it.
+/// The folder that the kernel needs next to it.
 pub(crate) const WORK: &str = "work";
-/// What `statfs` calls an overlay, on which no other can be stacked.
+/// The type that `statfs` reports for an overlay, on which no other can be stacked.
 const OVERLAYFS: u64 = 0x794c_7630;
 
-/// The folders that the engine's overlay writes in.
+/// The folders that the engine's overlay writes to.
 #[must_use]
 pub fn overlay_folders(folder: &Path) -> (PathBuf, PathBuf) {
     (folder.join(UPPER), folder.join(WORK))
 }
 
-/// Whether `path` can be an option of an overlay, whose grammar has no quotes that every engine passes on.
+/// Whether `path` can be an option of an overlay, whose grammar has no quotes that every engine
+/// passes on.
 pub(crate) fn can_name(path: &Path) -> bool {
     path.to_str().is_some_and(|path| !path.contains([':', ',', '\\', '"', '\n']))
 }
 
-/// Makes those of an overlay over `lower` in `folder`, where there are none.
+/// Creates the folders of an overlay over `lower` in `folder`, if they do not exist.
 pub(crate) fn make(lower: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     let failed = |source| WorkspaceError::new("prepare a copy in", folder, source);
     let kind = rustix::fs::statfs(folder).map_err(|error| failed(error.into()))?.f_type;
     if u64::try_from(kind) == Ok(OVERLAYFS) {
         return Err(WorkspaceError::unreadable(
             folder,
-            "it lies on an overlay, on which the kernel stacks no other; keep the state on another file system",
+            "it is on an overlay, on which the kernel stacks no other; keep the state on another file system",
         ));
     }
     let (upper, work) = overlay_folders(folder);
     fs::create_dir(&work).map_err(failed)?;
     fs::create_dir(&upper).map_err(failed)?;
-    // What the task sees at the top is what the upper folder is.
+    // The task sees the upper folder's metadata at the top.
     let top = fs::metadata(lower).map_err(failed)?;
     if rustix::process::geteuid().is_root() {
         chown(&upper, Some(top.uid()), Some(top.gid())).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Paths in files of ours: names need not be UTF-8.
+//! Paths in the crate's own files: names need not be UTF-8.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};

@@ -1,4 +1,4 @@
-//! Which paths of a mount programs of the host run, or take orders from, on their own.
+//! Paths of a mount that host programs execute or obey implicitly.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -6,26 +6,31 @@ use std::path::{Component, Path, PathBuf};
 use super::invalid::InvalidSpec;
 use super::known_files::{KnownFile, Treatment, known_file};
 
-/// Keeps the host safe from what a task plants in a writable mount.
+/// Protects the host from a task's changes in a writable mount.
 ///
-/// Of each repository, the task has a copy-on-write view: what it does there is imported when it has ended, as data of a closed list, and
-/// the rest stays behind. Where no view can be made, the repository is read-only.
+/// The task has a copy-on-write view of each repository: at its end, its changes there are imported
+/// as data of a closed list, and the rest is not. If no view can be created, the repository is
+/// read-only.
 ///
-/// What is at another protected path when the task starts is mounted read-only over the mount, so that writing, renaming and removing it
-/// fail. What appears at a protected path meanwhile, or could not be mounted, is compared after the run, moved out of the mount into
-/// the quarantine folder of the state directory, and reported as [`TamperedPath`](crate::TamperedPath). That is done when the container is gone, so
-/// the result comes after it; an execution that ends in an error has what it tampered with in the log. A task that is killed together with the
-/// sandbox leaves what it tampered with.
+/// An existing file or folder at another protected path is mounted read-only over the mount, so
+/// that writing, renaming and removing it fail. An entry that appears at a protected path
+/// meanwhile, or that could not be mounted, is compared after the run, moved out of the mount into
+/// the quarantine folder of the state directory, and reported as
+/// [`TamperedPath`](crate::TamperedPath). This happens once the container is gone, before the
+/// result is returned; an execution that ends in an error has its tampered paths in the log. If a
+/// task is killed together with the sandbox, the entries that it tampered with are not removed.
 ///
-/// A folder that the task closed to this user, who could still open what is in it by name, is opened for its owner and looked into; one that
-/// belongs to another user, and so stays closed, is reported itself. What was closed to this user before is not searched, nor are the
-/// objects, references and logs of a repository in which the task could write nothing.
+/// A folder that the task closed to this user, who could still open its entries by name, is opened
+/// for its owner and searched; one that belongs to another user, and so remains closed, is reported
+/// itself. Folders that were closed to this user before are not searched, nor are the objects,
+/// references and logs of a repository in which the task could not write.
 ///
-/// The default protects, at any depth, the hooks and configuration of git repositories (bare ones and submodules too),
-/// `.envrc`, `.claude/`, `.mcp.json`, `.vscode/`, `.idea/`, `.cursor/`, `.gemini/`, `.devcontainer/`, `.husky/`,
-/// `.pre-commit-config.yaml`, `lefthook.yml`, `.sandbox/` and `.airut/`; in `node_modules`, `site-packages`, `target` and `vendor` only
-/// repositories. New repositories whose configuration says nothing but where
-/// they came from, and whose hooks are git's samples, are left alone.
+/// The default protects, at any depth, the hooks and configuration of git repositories (bare ones
+/// and submodules too), `.envrc`, `.claude/`, `.mcp.json`, `.vscode/`, `.idea/`, `.cursor/`,
+/// `.gemini/`, `.devcontainer/`, `.husky/`, `.pre-commit-config.yaml`, `lefthook.yml`, `.sandbox/`
+/// and `.airut/`; in `node_modules`, `site-packages`, `target` and `vendor` only repositories. New
+/// repositories are left alone if their configuration states only their origin, and their hooks are
+/// git's samples.
 ///
 /// ```
 /// use sandbox_workspace::{Mount, Protection};
@@ -47,8 +52,8 @@ impl Protection {
         Self { defaults: false, names: Vec::new(), paths: Vec::new() }
     }
 
-    /// Protects these paths too. One without a slash means every file or folder of that name, at any depth; one with a slash is
-    /// relative to the mount.
+    /// Protects these paths too. A path without a slash means every file or folder of that name, at
+    /// any depth; one with a slash is relative to the mount.
     #[must_use]
     pub fn with(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
         for path in paths {
@@ -63,26 +68,26 @@ impl Protection {
         self
     }
 
-    /// Protects these very paths too, which are relative to the mount.
+    /// Protects exactly these paths too, relative to the mount.
     #[must_use]
     pub fn with_paths(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.paths.extend(paths);
         self
     }
 
-    /// Whether there is nothing to protect.
+    /// Whether nothing is protected.
     #[must_use]
     pub fn is_none(&self) -> bool {
         !self.defaults && self.names.is_empty() && self.paths.is_empty()
     }
 
-    /// Whether repositories are protected, and what other programs are known to read.
+    /// Whether repositories and the known files of other programs are protected.
     #[must_use]
     pub fn has_defaults(&self) -> bool {
         self.defaults
     }
 
-    /// Whether `name` in `folder`, relative to the mount, is protected with all that is in it.
+    /// Whether `name` in `folder`, relative to the mount, is protected with its content.
     pub(super) fn covers(&self, folder: &Path, name: &OsStr) -> bool {
         let is_guarded =
             || known_file(folder, name).is_some_and(|known| known.treatment == Treatment::Guarded);
@@ -90,24 +95,24 @@ impl Protection {
         (has_own && self.is_named(&folder.join(name))) || (self.defaults && is_guarded())
     }
 
-    /// The known file that `name` in `folder` is, where that is reported and no more.
+    /// The known file that matches `name` in `folder`, if it is only reported.
     pub(super) fn reports(&self, folder: &Path, name: &OsStr) -> Option<&'static KnownFile> {
         let known = known_file(folder, name)?;
         (self.defaults && known.treatment == Treatment::Reported).then_some(known)
     }
 
-    /// The same of a folder that `folder` is or lies in.
+    /// The known folder that is `folder` or contains it, if it is only reported.
     pub(super) fn reports_all_in(&self, folder: &Path) -> Option<&'static KnownFile> {
         folder.ancestors().find_map(|part| self.reports(part.parent()?, part.file_name()?))
     }
 
-    /// Whether the caller named this path, or all that are called so.
+    /// Whether the caller named this path, or all paths of this name.
     pub(super) fn is_named(&self, path: &Path) -> bool {
         let name = path.file_name();
         self.is_path(path) || self.names.iter().any(|known| name == Some(OsStr::new(known)))
     }
 
-    /// Whether the caller named this very path.
+    /// Whether the caller named exactly this path.
     pub(super) fn is_path(&self, path: &Path) -> bool {
         self.paths.iter().any(|known| known == path)
     }
@@ -138,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_protected_everywhere_and_a_path_in_its_place() {
+    fn name_is_protected_at_any_depth_and_path_only_in_its_place() {
         let protection = Protection::none().with([".envrc", "ci/deploy.sh", ".bazel/"]);
         for (folder, name, covered) in [
             ("", ".envrc", true),

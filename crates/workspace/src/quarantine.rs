@@ -1,4 +1,4 @@
-//! A folder outside of every mount for what must not stay where it is.
+//! A folder outside every mount for entries that must not remain in place.
 
 use std::cell::Cell;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -17,23 +17,24 @@ use sandbox_files::tree::{Kind, Tree};
 
 use super::inventory::{Content, Leaf};
 
-/// What is larger is renamed where it is when it cannot be moved without a copy.
+/// Larger files are renamed in place if they cannot be moved without a copy.
 const LARGEST_COPY: u64 = 64 * 1024 * 1024;
-/// The same of all copies: whoever waits for the end of a run does not wait for them longer than a few seconds.
+/// Bytes of all copies together: copying must not delay the end of a run by more than a few
+/// seconds.
 const MOST_COPIED: u64 = 512 * 1024 * 1024;
-/// What a name ends with that no program knows.
+/// The end of a name that no program knows.
 const INERT: &str = ".quarantined";
 
-/// What its owner needs to remove something from a folder.
+/// The permissions that the owner needs to remove an entry from a folder.
 const CHANGE: u32 = 0o700;
-/// What its owner needs to copy a file.
+/// The permission that the owner needs to copy a file.
 const READ: u32 = 0o400;
 
-/// The folder; it is made when something comes into it.
+/// The folder, created for the first entry.
 #[derive(Debug)]
 pub(super) struct Quarantine {
     folder: PathBuf,
-    /// The number of the next name. Lower ones are taken.
+    /// The number of the next name. Lower ones are used.
     next: Cell<u32>,
     /// Bytes that may still be copied into it.
     room: Cell<u64>,
@@ -44,12 +45,13 @@ impl Quarantine {
         Self { folder, next: Cell::new(0), room: Cell::new(MOST_COPIED) }
     }
 
-    /// Moves `path` out of `tree`, and returns where it is now. A folder, and what is too large to be copied, stays where it was under a name
-    /// that no program follows, if the quarantine is on another file system.
+    /// Moves `path` out of `tree`, and returns its new path. If the quarantine is on another file
+    /// system, a folder or a file too large to copy remains in its folder under a name that no
+    /// program follows.
     pub(super) fn take(&self, tree: &Tree, path: &Path) -> io::Result<PathBuf> {
         let to = self.place(path)?;
         let moved = match self.relocate(tree, path, &to) {
-            // Whoever wrote it may have closed its folder, or the file itself.
+            // The task may have closed its folder, or the file itself.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let folder = path.parent().unwrap_or(Path::new(""));
                 let _ = tree.grant(folder, CHANGE);
@@ -69,7 +71,7 @@ impl Quarantine {
         }
     }
 
-    /// A free place that shows where a thing came from, as far as names can that a task made up.
+    /// A free path that shows an entry's origin, as far as names that a task chose can.
     fn place(&self, path: &Path) -> io::Result<PathBuf> {
         if self.next.get() == 0 {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
@@ -90,7 +92,7 @@ impl Quarantine {
         }
     }
 
-    /// Moves `path` out of `tree` to `to`, where nothing is.
+    /// Moves `path` out of `tree` to the free path `to`.
     fn relocate(&self, tree: &Tree, path: &Path, to: &Path) -> io::Result<()> {
         let (folder, name) = tree.parent(path)?;
         match renameat(&folder, name, CWD, to) {
@@ -105,7 +107,7 @@ impl Quarantine {
         }
     }
 
-    /// A file or link on another file system.
+    /// Copies a file or link from another file system.
     fn copy(&self, tree: &Tree, path: &Path, to: &Path) -> io::Result<()> {
         let facts = tree.facts(path)?.ok_or(io::ErrorKind::NotFound)?;
         match facts.kind {
@@ -116,17 +118,18 @@ impl Quarantine {
                 io::copy(&mut original, &mut copy).map(drop)
             }
             Kind::Link => Ok(rustix::fs::symlink(tree.target(path)?, to)?),
-            // Of a pipe or a socket nothing is left to keep.
+            // A pipe or a socket has no content to keep.
             Kind::Special => File::create_new(to).map(drop),
             Kind::File | Kind::Folder => Err(Errno::XDEV.into()),
         }
     }
 }
 
-/// Gives `path` a name in its own folder that no program follows, and takes the permission to execute it away.
+/// Renames `path` within its folder to a name that no program follows, and removes its permission
+/// to be executed.
 fn rename_in_place(tree: &Tree, path: &Path) -> io::Result<PathBuf> {
     let (folder, name) = tree.parent(path)?;
-    // Whoever cannot take it away renames it all the same.
+    // Rename it even if its permissions cannot be removed.
     let _ = tree.revoke(path, 0o6111);
     for number in 0..1000 {
         let mut inert = name.to_owned();
@@ -140,17 +143,18 @@ fn rename_in_place(tree: &Tree, path: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Takes the permission to execute it away. What belongs to another user keeps it, and is moved away all the same.
+/// Removes the permission to be executed. Entries of another user keep it, and are moved away all
+/// the same.
 fn disarm(at: &Path) {
     let disarmed = fs::symlink_metadata(at).and_then(|found| {
         if found.is_file() { fs::set_permissions(at, Permissions::from_mode(0o600)) } else { Ok(()) }
     });
     if let Err(error) = disarmed {
-        tracing::warn!(path = %at.display(), %error, "what was moved away may still be executable");
+        tracing::warn!(path = %at.display(), %error, "an entry that was moved away may still be executable");
     }
 }
 
-/// Puts back what was at `path` before, where nothing is now.
+/// Restores the former entry at `path`, where nothing is now.
 pub(super) fn restore(tree: &Tree, path: &Path, before: &Leaf) -> io::Result<()> {
     let content = before.content.as_ref().ok_or_else(|| io::Error::other("it was too large to be kept"))?;
     make_folders(tree, path.parent().unwrap_or(Path::new("")))?;
@@ -171,7 +175,7 @@ pub(super) fn restore(tree: &Tree, path: &Path, before: &Leaf) -> io::Result<()>
     Ok(())
 }
 
-/// Makes the folder `folder` of `tree`, and those around it.
+/// Creates the folder `folder` of `tree`, and its parents.
 fn make_folders(tree: &Tree, folder: &Path) -> io::Result<()> {
     let mut missing: Vec<&Path> = folder
         .ancestors()
@@ -196,7 +200,7 @@ pub(super) fn remove_empty(tree: &Tree, top: &Path) {
     }
     for folder in folders.iter().rev() {
         if let Ok((parent, name)) = tree.parent(folder) {
-            // Fails for what is not empty.
+            // Fails if it is not empty.
             let removed = unlinkat(&parent, name, AtFlags::REMOVEDIR);
             if removed == Err(Errno::ACCESS)
                 && tree.grant(folder.parent().unwrap_or(Path::new("")), CHANGE).is_ok()

@@ -1,4 +1,5 @@
-//! What this program notes for itself or a later one: JSON in the sandbox's own state directory, which no task can write.
+//! Records of this program for itself or a later one: JSON in the sandbox's own state directory,
+//! which no task can write.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::WorkspaceError;
 
-/// What is noted at `path`; `None` where nothing is.
+/// The record at `path`; `None` if there is none.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, WorkspaceError> {
     let text = read_if_present(path).map_err(|source| WorkspaceError::new("read", path, source))?;
     text.map(|text| serde_json::from_slice(&text))
@@ -16,12 +17,13 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Worksp
         .map_err(|error| WorkspaceError::unreadable(path, error.to_string()))
 }
 
-/// Notes `what` at `path`. A start does not wait for the disk: what a failure of the machine leaves then is reported, or refused.
+/// Writes `what` to `path`. A start does not wait for the disk: a record that a machine failure
+/// damages is reported, or refused.
 pub(super) fn write<T: Serialize>(path: &Path, what: &T) -> Result<(), WorkspaceError> {
     replace(path, what, Replacement::private())
 }
 
-/// The same, on the disk before this returns.
+/// As [`write`], but it is on the disk before this returns.
 pub(super) fn write_durably<T: Serialize>(path: &Path, what: &T) -> Result<(), WorkspaceError> {
     replace(path, what, Replacement::private().durable())
 }

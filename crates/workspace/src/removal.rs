@@ -1,4 +1,4 @@
-//! Removing what a task left: folders of any depth, and such as it took every permission from.
+//! Removes a task's folders, of any depth and without any permissions.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -10,14 +10,15 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, chmod, fstat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-/// What the owner needs to empty a folder.
+/// The permissions that the owner needs to empty a folder.
 const OWNER: u32 = 0o700;
 
-/// Removes the folder `path` with all that tasks made in it, of any depth and with any permissions; what is gone is done. Follows no link. Blocks.
+/// Removes the folder `path` with all of its content, of any depth and with any permissions; a
+/// missing folder counts as removed. Follows no link. Blocks.
 ///
 /// # Errors
 ///
-/// When something in it cannot be removed, such as a file of another user's; the rest may be gone then.
+/// If an entry cannot be removed, such as another user's file; the rest may be gone then.
 pub fn remove_folder(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Errno::INVAL.into());
@@ -28,8 +29,9 @@ pub fn remove_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes `name` in `parent` with all that is in it; what is gone is done. Follows no link, and holds three folders open at most:
-/// a folder that is not empty is first moved up beside the one that it is in.
+/// Removes `name` in `parent` with all of its content; a missing entry counts as removed. Follows
+/// no link, and holds at most three folders open: a folder that is not empty is first moved up next
+/// to its parent.
 pub(crate) fn remove(parent: impl AsFd, name: &OsStr) -> io::Result<()> {
     let parent = parent.as_fd();
     if is_removed(parent, name)? {
@@ -49,7 +51,8 @@ pub(crate) fn remove(parent: impl AsFd, name: &OsStr) -> io::Result<()> {
                 continue;
             };
             for child in emptied(&inner)? {
-                // Its own entry for the folder above it is written too.
+                // Moving a folder writes its `..` entry, which needs the permissions that `opened`
+                // sets.
                 drop(opened(inner.as_fd(), &child)?);
                 move_up(&inner, &child, &top, &mut moved)?;
             }
@@ -60,7 +63,7 @@ pub(crate) fn remove(parent: impl AsFd, name: &OsStr) -> io::Result<()> {
     if is_removed(parent, name)? { Ok(()) } else { Err(Errno::NOTEMPTY.into()) }
 }
 
-/// Removes what is in `folder` but for folders that are not empty, and gives their names.
+/// Removes the entries of `folder` except for folders that are not empty, and returns their names.
 fn emptied(folder: &OwnedFd) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -93,7 +96,7 @@ fn is_removed(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<bool> {
     }
 }
 
-/// The folder `name`, with the permissions that its owner needs to empty it; `None` where it is gone.
+/// The folder `name`, with the permissions that its owner needs to empty it; `None` if it is gone.
 fn opened(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<OwnedFd>> {
     let held = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let held = match openat(folder, name, held, Mode::empty()) {
@@ -102,7 +105,8 @@ fn opened(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<OwnedFd>> {
     };
     let mode = fstat(&held)?.st_mode & 0o7777;
     if mode & OWNER != OWNER {
-        // A descriptor like this one can only be named. Where it fails, the next step reports it.
+        // Such a descriptor can only be used through its path. If this fails, the next step reports
+        // it.
         let named = format!("/proc/self/fd/{}", held.as_raw_fd());
         let _ = chmod(named, Mode::from_raw_mode(mode | OWNER));
     }
@@ -148,7 +152,7 @@ mod tests {
         }
         remove_folder(&folder.path().join("top")).unwrap();
         assert!(!folder.path().join("top").exists());
-        assert!(folder.path().join("up-0").exists(), "what is beside it stays");
+        assert!(folder.path().join("up-0").exists(), "its neighbour remains");
         remove_folder(&folder.path().join("top")).unwrap();
         remove_folder(&folder.path().join("no/top")).unwrap();
     }
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_without_rights_removes_what_cannot_be_opened() {
+    fn unprivileged_user_removes_closed_folders() {
         unprivileged(|| {
             let folder = tempfile::tempdir().unwrap();
             let build = |top: &str| {

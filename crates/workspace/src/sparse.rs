@@ -1,4 +1,4 @@
-//! Files with holes, which cost nothing to read past.
+//! Compares files with holes, which can be skipped without reading.
 
 use std::fs::File;
 use std::io;
@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-/// Bytes that are compared at a time.
+/// Bytes compared at a time.
 const STEP: usize = 64 * 1024;
 
-/// Whether two files hold the same. What is a hole in both is not read.
+/// Whether two files have the same content. Holes in both are not read.
 pub(super) fn same_content(one: &File, other: &File) -> io::Result<bool> {
     let size = one.metadata()?.len();
     if size != other.metadata()?.len() {
@@ -24,7 +24,7 @@ pub(super) fn same_content(one: &File, other: &File) -> io::Result<bool> {
             (Some(data), None) | (None, Some(data)) => data,
             (None, None) => return Ok(true),
         };
-        // What lies before it is zeros in both.
+        // Everything before it is zeros in both.
         at = data.max(at);
         let (left, right) = (fill(one, at, &mut left)?, fill(other, at, &mut right)?);
         if left != right {
@@ -38,18 +38,18 @@ pub(super) fn same_content(one: &File, other: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Where the next byte is that is on the disk; `None` for a hole to the end.
+/// The position of the next byte on the disk; `None` for a hole to the end.
 fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     match seek(file, SeekFrom::Data(at)) {
         Ok(data) => Ok(Some(data)),
         Err(Errno::NXIO) => Ok(None),
-        // A file system that keeps no account of holes.
+        // The file system does not support holes.
         Err(Errno::INVAL | Errno::NOTSUP) => Ok(Some(at)),
         Err(error) => Err(error.into()),
     }
 }
 
-/// As much as there is, up to the length of `buffer`.
+/// Reads as much as there is, up to the length of `buffer`.
 fn fill<'a>(file: &File, at: u64, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
     let mut length = 0;
     while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_zeros_and_cost_nothing() {
+    fn holes_are_zeros_and_are_not_read() {
         const LARGE: u64 = 1 << 40;
         let zeros = [0; 5000];
         let begun = Instant::now();

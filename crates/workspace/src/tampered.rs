@@ -1,47 +1,50 @@
-//! What a task tampered with.
+//! Paths that a task tampered with.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-/// Something that appeared, changed or went away at a protected path while a task ran, or that has to be known for another reason.
+/// An entry that appeared, changed or disappeared at a protected path while a task ran, or that
+/// must be reported for another reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TamperedPath {
-    /// Where it was, on the host.
+    /// Its original path on the host.
     #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
-    /// What it is.
+    /// The kind of finding.
     pub kind: TamperKind,
-    /// Where it is now, without permission to be executed where that could be taken away; `None` where it is still there, or gone.
+    /// Its present path, without permission to be executed if that could be removed; `None` if it
+    /// is still in place, or gone.
     #[serde(serialize_with = "some_path_text")]
     pub moved_to: Option<PathBuf>,
-    /// Whether what was there before the run is there again.
+    /// Whether the former entry has been restored.
     pub restored: bool,
-    /// Why it could not be dealt with, or why it could not be read.
+    /// The reason why it could not be handled or read.
     pub problem: Option<String>,
 }
 
-/// What a task left, and so what was done about it.
+/// A kind of finding, and its treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TamperKind {
-    /// It is new or changed where programs of the host follow it on their own: it was moved away.
+    /// It is new or changed where host programs follow it implicitly: it was moved away.
     Followed,
-    /// It was removed from a protected path: it was put back.
+    /// It was removed from a protected path: it was restored.
     Deleted,
-    /// It had set-user-id or set-group-id bits: they were taken away.
+    /// It had set-user-id or set-group-id bits: they were removed.
     Privileged,
     /// A folder that may hide something.
     Unseen,
-    /// A Unix socket, whose other end was a process of the task. It was left in place.
+    /// A Unix socket, whose other end was a process of the task. It remains in place.
     Socket,
-    /// Git recorded another version of it in the index, as when it checks out another branch, and could not write that: it stayed as it
-    /// was before the run.
+    /// Git recorded another version of it in the index, for example by checking out another branch,
+    /// and could not write that: it is unchanged since before the run.
     NotWritten,
-    /// A file that this program reads by itself, and that everyday work changes. It was left in place.
+    /// A file that this program reads implicitly, and that everyday work changes. It remains in
+    /// place.
     ToolInput(&'static str),
 }
 
@@ -69,7 +72,7 @@ impl TamperedPath {
         }
     }
 
-    /// Something that was left where it is.
+    /// A finding that remains in place.
     pub(super) fn left(path: PathBuf, kind: TamperKind) -> Self {
         Self { path, kind, moved_to: None, restored: false, problem: None }
     }
@@ -78,25 +81,26 @@ impl TamperedPath {
     #[must_use]
     pub fn unseen(path: PathBuf, problem: &str) -> Self {
         Self {
-            problem: Some(format!("it cannot be looked into: {problem}")),
+            problem: Some(format!("it cannot be searched: {problem}")),
             ..Self::left(path, TamperKind::Unseen)
         }
     }
 
-    /// Whether it is reported for information: nothing of it runs or is followed by itself.
+    /// Whether it is reported only for information: no program executes or follows it implicitly.
     #[must_use]
     pub fn is_left_in_place(&self) -> bool {
         matches!(self.kind, TamperKind::Socket | TamperKind::ToolInput(_) | TamperKind::NotWritten)
     }
 
-    /// Where it was, relative to `mount` where it lies in it.
+    /// Its path, relative to `mount` if it is inside that.
     #[must_use]
     pub fn path_in(&self, mount: &Path) -> &Path {
         self.path.strip_prefix(mount).unwrap_or(&self.path)
     }
 }
 
-/// A path as text: one that is none would keep the whole result from being written.
+/// Serializes a path as text: one that is not valid text would keep the whole result from being
+/// written.
 pub(crate) fn path_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }

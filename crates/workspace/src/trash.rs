@@ -1,7 +1,7 @@
-//! The end of a copy, and of a view of repositories.
+//! Removes copies and views of repositories.
 //!
-//! What a task wrote is first renamed, which is done or not, and then removed, which takes its time and may fail: no half of a copy is
-//! ever taken for a copy.
+//! A task's changes are first renamed, which is atomic, and then removed, which takes time and may
+//! fail: half a copy is never mistaken for a copy.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -14,15 +14,16 @@ use sandbox_files::or_absent;
 use super::error::WorkspaceError;
 use super::removal;
 
-/// What the names of folders begin with that only wait to be removed.
+/// The prefix of folders that are only waiting to be removed.
 const PREFIX: &str = "discarded-";
 
-/// A name for what only waits to be removed, or for what is not worth to be kept should nobody come to remove it.
+/// A name for a folder that is only waiting to be removed, or that need not be kept if nobody
+/// removes it.
 pub(crate) fn name() -> String {
     format!("{PREFIX}{:016x}", rand::rng().random::<u64>())
 }
 
-/// Puts those of `names` in `folder` away that are there.
+/// Renames the existing folders `names` in `folder` as trash.
 pub(crate) fn put(folder: &Path, names: &[&str]) -> Result<(), WorkspaceError> {
     for name in names {
         let path = folder.join(name);
@@ -33,7 +34,7 @@ pub(crate) fn put(folder: &Path, names: &[&str]) -> Result<(), WorkspaceError> {
     Ok(())
 }
 
-/// Removes what was put away in `folder`.
+/// Removes the trash in `folder`.
 pub(crate) fn empty(folder: &Path) -> Result<(), WorkspaceError> {
     let failed = |source| WorkspaceError::new("clean up in", folder, source);
     let opened = File::open(folder).map_err(failed)?;
@@ -55,7 +56,7 @@ fn waiting(folder: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Whether `name` is that of what only waits to be removed.
+/// Whether `name` belongs to a folder that is only waiting to be removed.
 pub(crate) fn is_trash(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
 }

@@ -1,11 +1,11 @@
-//! Tests as a user without rights.
+//! Runs tests as an unprivileged user.
 
 use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
 
-/// Who has no right of root.
+/// A user without root privileges.
 pub(crate) const USER: u32 = 65534;
 
-/// Runs `work` in a thread that has no right of root.
+/// Runs `work` in a thread without root privileges.
 pub(crate) fn unprivileged(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {

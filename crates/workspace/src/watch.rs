@@ -1,4 +1,5 @@
-//! Keeps a protected mount as it was: read-only mounts over what is there, and a comparison after the run.
+//! Protects a mount during a run: read-only mounts over existing entries, and a comparison after
+//! the run.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -22,10 +23,10 @@ use super::quarantine::{self, Quarantine};
 use super::role::Role;
 use super::tampered::{TamperKind, TamperedPath};
 
-/// The clock that files are stamped with lags behind by a tick of the kernel.
+/// The clock that stamps files lags behind by one tick of the kernel.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Bytes of a protected file that are compared with what git recorded of it.
+/// Bytes of a protected file that are compared with the version that git recorded.
 const MOST_READ: u64 = 32 << 20;
 
 /// All protected mounts of an execution.
@@ -41,17 +42,18 @@ struct WatchedMount {
     protection: Protection,
     before: Inventory,
     guards: Vec<Guard>,
-    /// The folder of git's index of this work tree, and what that said of what is guarded.
+    /// The folder of this work tree's git index, and the index's entries for guarded paths.
     index: Option<(View, Index)>,
-    /// When the inventory began: seconds and nanoseconds since 1970.
+    /// The start of the inventory: seconds and nanoseconds since 1970.
     begun: (i64, u32),
 }
 
-/// Something to report, and when it changed.
+/// A finding, and the time of its change.
 type Finding = ((i64, u32), TamperedPath);
 
 impl Watch {
-    /// Takes the inventory of every protected mount of `mounts`, and adds to them what guards it. Blocks.
+    /// Takes the inventory of every protected mount of `mounts`, and adds the mounts that guard it.
+    /// Blocks.
     pub(super) fn begin(
         mut mounts: Vec<Mount>,
         quarantine: PathBuf,
@@ -78,7 +80,7 @@ impl Watch {
                 .tree()
                 .map_err(|source| WorkspaceError::new("look through", mount.host_path(), source))?;
             if mount.read_only() {
-                // Nothing can be written there, but sockets are open to whoever sees them.
+                // It is not writable, but sockets accept connections from everyone who sees them.
                 let sockets = Inventory::sockets_of(&tree, protection);
                 over.extend(guards::cover(&tree, mount.container_path(), sockets.keys())?);
                 continue;
@@ -100,7 +102,7 @@ impl Watch {
             });
             watched.push(WatchedMount { tree, protection: protection.clone(), before, guards, index, begun });
         }
-        // Where the caller mounts something else, there is nothing to guard.
+        // A path where the caller mounts something else needs no guard.
         over.retain(|over| !mounts.iter().any(|mount| is_under(over, mount)));
         for over in over {
             // Two mounts may lead to the same place of the same tree.
@@ -122,14 +124,15 @@ impl Watch {
         self.mounts.iter().map(|mount| mount.tree.path())
     }
 
-    /// Compares, moves tampered paths away, and returns them, the newest first. `import` writes to repositories of the host meanwhile, when
-    /// their work trees hold nothing any more that git would follow. Blocks.
+    /// Compares, moves tampered paths away, and returns them, newest first. `import` writes to the
+    /// host's repositories at the point when their work trees contain no new file that git would
+    /// follow. Blocks.
     pub(super) fn end(self, import: impl FnOnce()) -> Vec<TamperedPath> {
         let quarantine = Quarantine::new(self.quarantine);
         let mut findings: Vec<Finding> =
             self.mounts.iter().flat_map(|mount| mount.clean(&quarantine)).collect();
         import();
-        // It reads an index that a task wrote, which must not keep anything from being cleaned.
+        // This reads an index that a task wrote, which must not prevent the clean-up.
         findings.extend(self.mounts.iter().flat_map(WatchedMount::not_written));
         findings.sort_by_key(|(changed, _)| Reverse(*changed));
         findings.into_iter().map(|(_, tampered)| tampered).collect()
@@ -142,7 +145,7 @@ fn now() -> (i64, u32) {
     (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
-/// Whether `mount` hides what `over`, of another mount, would be over.
+/// Whether `mount` hides the place that `over`, of another mount, would cover.
 fn is_under(over: &Over, mount: &Mount) -> bool {
     let (place, other) = (Path::new(over.mount.container_path()), Path::new(mount.container_path()));
     let own = over.hides.starts_with(mount.host_path());
@@ -156,7 +159,7 @@ impl WatchedMount {
             proofs.map(|guard| guard.path.as_path()).collect()
         };
         let now = self.before.take_again(&self.tree, &self.protection, &proofs());
-        // Once more: folders that the task closed are open now.
+        // Again: folders that the task closed are open now.
         let proofs = proofs();
         let is_guarded = |path: &Path| proofs.iter().any(|guard| path.starts_with(guard));
         let mut findings = self.changed(quarantine, &now, is_guarded);
@@ -176,7 +179,7 @@ impl WatchedMount {
         findings
     }
 
-    /// Moves away what is new or another at protected paths.
+    /// Moves away new and changed entries at protected paths.
     fn changed(
         &self,
         quarantine: &Quarantine,
@@ -187,7 +190,7 @@ impl WatchedMount {
         now.leaves
             .iter()
             .filter(|(path, leaf)| {
-                // Whoever has another name for it writes past its guard.
+                // A task with another name for the file writes past its guard.
                 let one_name = |leaf: &Leaf| leaf.facts.links <= 1;
                 let was_one = self.before.leaves.get(*path).is_none_or(one_name);
                 let is_the_hosts = is_guarded(path) && one_name(leaf) && was_one;
@@ -200,7 +203,7 @@ impl WatchedMount {
             .collect()
     }
 
-    /// Moves away the repositories that a task made in the place of what says where that of a folder is.
+    /// Moves away repositories that a task created in place of a pointer file.
     fn replaced(&self, quarantine: &Quarantine) -> Vec<Finding> {
         let pointers = self.before.leaves.keys().filter(|path| path.file_name() == Some(OsStr::new(".git")));
         pointers
@@ -220,7 +223,7 @@ impl WatchedMount {
         })
     }
 
-    /// Files that a work tree made from the same commit has too, by name.
+    /// Files, by name, that a work tree of the same commit has too.
     fn copies_of_known_files(&self) -> BTreeMap<&OsStr, Vec<&Leaf>> {
         let mut copies: BTreeMap<&OsStr, Vec<&Leaf>> = BTreeMap::new();
         for (path, leaf) in &self.before.leaves {
@@ -232,7 +235,7 @@ impl WatchedMount {
         copies
     }
 
-    /// Whether it is new, and the copy of something that was protected before.
+    /// Whether it is a new copy of an entry that was protected before.
     fn is_copy(&self, copies: &BTreeMap<&OsStr, Vec<&Leaf>>, path: &Path, leaf: &Leaf) -> bool {
         let known = path.file_name().and_then(|name| copies.get(name));
         let known = known.filter(|_| !self.before.leaves.contains_key(path) && leaf.facts.kind == Kind::File);
@@ -252,7 +255,8 @@ impl WatchedMount {
         TamperedPath::new(self.tree.path().join(path), moved, restored)
     }
 
-    /// Puts back what is gone from protected paths, unless the folder around it is gone with it: then it is part of usual work.
+    /// Restores entries removed from protected paths, unless their folder was removed too: then
+    /// that is ordinary work.
     fn deleted(&self, now: &Inventory, is_guarded: impl Fn(&Path) -> bool) -> Vec<Finding> {
         let is_missing = |path: &Path| matches!(self.tree.facts(path), Ok(None));
         let is_gone = |(path, leaf): &(&PathBuf, &Leaf)| {
@@ -274,19 +278,19 @@ impl WatchedMount {
         self.before.leaves.iter().filter(is_gone).map(restored).collect()
     }
 
-    /// Takes set-user-id and set-group-id away from what the task gave them to.
+    /// Removes set-user-id and set-group-id bits that the task set.
     fn privileged(&self, now: &Inventory) -> Vec<Finding> {
         let is_new = |(path, facts): &(&PathBuf, &Facts)| {
             if facts.kind == Kind::File {
                 return facts.stamp.changed >= self.begun;
             }
-            // What is made in a folder with set-group-id has it too.
+            // Entries created in a folder with set-group-id inherit it.
             let is_inherited = path.parent().is_some_and(|parent| now.privileged.contains_key(parent));
             !is_inherited && !self.before.privileged.values().any(|known| known.is_same_file(facts))
         };
         let revoke = |(path, facts): (&PathBuf, &Facts)| {
             let revoked = match self.tree.revoke(path, PRIVILEGES) {
-                // It was moved away just now, or belongs to the user, who works here too.
+                // It has just been moved away, or belongs to the user, who works here too.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
                 revoked => revoked,
             };
@@ -296,13 +300,13 @@ impl WatchedMount {
         now.privileged.iter().filter(is_new).filter_map(revoke).collect()
     }
 
-    /// What git would have changed if it were not mounted read-only.
+    /// Files that git would have changed if they were not mounted read-only.
     fn not_written(&self) -> Vec<Finding> {
         let Some((git_dir, before)) = &self.index else {
             return Vec::new();
         };
         let now = Index::of(git_dir, |path| is_below(&self.guards, path)).unwrap_or_default();
-        // Such as one that was only added.
+        // Such as an entry that is only intended to be added.
         let is_there = |path: &Path| {
             let mut content = Vec::new();
             let read = self.tree.file(path).and_then(|file| file.take(MOST_READ).read_to_end(&mut content));
@@ -313,7 +317,7 @@ impl WatchedMount {
         differing.map(|path| ((i64::MAX, 0), left(path))).collect()
     }
 
-    /// What is reported and no more.
+    /// Entries that are only reported.
     fn left_in_place(&self, now: &Inventory) -> Vec<Finding> {
         let sockets = now
             .sockets

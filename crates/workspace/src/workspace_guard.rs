@@ -1,4 +1,5 @@
-//! What an execution has of its mounts: a watch over those that are protected, and the copies that it works on.
+//! An execution's hold on its mounts: a watch over the protected ones, and the copies that it works
+//! on.
 
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use super::outside::stand_ins;
 use super::tampered::TamperedPath;
 use super::watch::Watch;
 
-/// The mounts of a running execution, as far as the host has to be kept safe from it.
+/// The mounts of a running execution, as far as the host must be protected from them.
 #[derive(Debug)]
 pub struct WorkspaceGuard {
     watch: Watch,
@@ -18,18 +19,18 @@ pub struct WorkspaceGuard {
     views: Views,
 }
 
-/// What an execution did in its mounts that the host has to know.
+/// An execution's changes in its mounts that the host must know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Findings {
-    /// What it tampered with, which is out of the way.
+    /// The paths that it tampered with, which have been handled.
     pub tampered: Vec<TamperedPath>,
-    /// What came of what it did in repositories of [protected](Mount::protected) mounts, and what did not.
+    /// The imported and rejected changes in repositories of [protected](Mount::protected) mounts.
     pub git: GitChanges,
 }
 
 impl Findings {
-    /// Whether there is nothing to say.
+    /// Whether there is nothing to report.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tampered.is_empty() && self.git.is_empty()
@@ -37,13 +38,14 @@ impl Findings {
 }
 
 impl WorkspaceGuard {
-    /// Prepares `mounts`; gives them with those that guard them. What is tampered with is moved to `quarantine`. The views of repositories
-    /// are kept in `views`, which is named after the execution and lies in a folder with those of others; without it, tasks write in no
+    /// Prepares `mounts`, and returns them with the mounts that guard them. Tampered paths will be
+    /// moved to `quarantine`. The views of repositories are stored in `views`, a folder named after
+    /// the execution, in one with those of other executions; without it, tasks cannot write in any
     /// repository of a protected mount.
     ///
     /// # Errors
     ///
-    /// When a mount cannot be read, or its copy cannot be made or is in use.
+    /// If a mount cannot be read, or its copy cannot be created or is in use.
     pub async fn take(
         mounts: Vec<Mount>,
         quarantine: PathBuf,
@@ -54,7 +56,7 @@ impl WorkspaceGuard {
                 let folder = mount.copy_dir()?;
                 let failed = |source| WorkspaceError::new("copy", mount.host_path(), source);
                 let tree = mount.tree().map_err(failed);
-                // After the copy that it belongs to, which locks both.
+                // This follows the copy that it belongs to, which locks both.
                 let taken = |_| match mount.own_part() {
                     Some(own) => take_outside(mount.host_path(), own, folder).map(|()| None),
                     None => WorkspaceCopy::take(mount.host_path(), folder).map(Some),
@@ -77,11 +79,12 @@ impl WorkspaceGuard {
         .await?
     }
 
-    /// To be called before anything of the execution begins: waits for what [`take`](Self::take) left to do meanwhile.
+    /// Waits for the preparation that [`take`](Self::take) continues in the background. Call it
+    /// before anything of the execution begins.
     ///
     /// # Errors
     ///
-    /// When a copy could not be prepared.
+    /// If a copy could not be prepared.
     pub async fn prepared(&mut self) -> Result<(), WorkspaceError> {
         let copies = std::mem::take(&mut self.copies);
         self.copies = blocking(move || {
@@ -92,14 +95,15 @@ impl WorkspaceGuard {
         Ok(())
     }
 
-    /// Whether the end of the execution means nothing to the host.
+    /// Whether the host has nothing to do when the execution ends.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.watch.is_empty() && self.copies.is_empty() && self.views.is_empty()
     }
 
-    /// To be called when the execution has ended: moves away what it tampered with, imports what it did in repositories, and returns both.
-    /// Its copies are free again; `is_gone` says whether the container was seen to go, before which nothing is imported.
+    /// Moves tampered paths away, imports the execution's changes in repositories, and returns
+    /// both. Call it when the execution has ended. Its copies are free again; `is_gone` states
+    /// whether the container was seen to end, before which nothing is imported.
     pub async fn release(self, is_gone: bool) -> Findings {
         let unseen = self.unseen("looking through it failed");
         let Self { watch, copies, views } = self;
@@ -120,7 +124,8 @@ impl WorkspaceGuard {
         }
     }
 
-    /// What is reported where no comparison was possible: anything in any of its mounts may have been tampered with.
+    /// The findings if no comparison was possible: anything in any of the mounts may have been
+    /// tampered with.
     #[must_use]
     pub fn unseen(&self, problem: &str) -> Findings {
         let roots = self.watch.roots();
@@ -128,18 +133,19 @@ impl WorkspaceGuard {
         Findings { tampered, git: self.views.unseen(problem) }
     }
 
-    /// Imports what executions did in repositories whose program was killed, from the folder that has the views of all: each once. To be
-    /// called when their containers are gone.
+    /// Imports the changes in repositories of executions whose program was killed, each once, from
+    /// the folder with the views of all executions. Call it when their containers are gone.
     ///
     /// # Errors
     ///
-    /// When that ends in its middle. What cannot be imported is no error: it is reported, and stays.
+    /// If the work is interrupted. Changes that cannot be imported are not an error: they are
+    /// reported, and kept.
     pub async fn recover(views: PathBuf, patience: Patience) -> Result<GitChanges, WorkspaceError> {
         blocking(move || recover(&views, patience)).await
     }
 }
 
-/// Runs `work`, which waits for disks, where it blocks no task.
+/// Runs `work`, which waits for disks, without blocking other tasks.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, WorkspaceError> {
     tokio::task::spawn_blocking(work)
         .await

@@ -1,9 +1,9 @@
-//! Why a path of the host was not opened.
+//! Errors about host paths.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A path of the host was not opened.
+/// A host path was not opened.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to open `{}`", path.display())]
 pub struct PathError {
@@ -11,29 +11,29 @@ pub struct PathError {
     source: PathProblem,
 }
 
-/// What is wrong with a path.
+/// The problem with a path.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathProblem {
-    /// A symbolic link lies in a folder that tasks can write, so a task may have made it.
-    #[error("`{}` is a symbolic link in a folder that tasks can write, so it is not followed; name what it leads to", link.display())]
+    /// A symbolic link is in a folder that tasks can write, so a task may have created it.
+    #[error("`{}` is a symbolic link in a folder that tasks can write, so it is not followed; name its target instead", link.display())]
     Link {
         /// The link.
         link: PathBuf,
     },
-    /// Something else than a regular file, such as a pipe or a device.
+    /// It is not a regular file, but, for example, a pipe or a device.
     #[error("it is not a regular file")]
     NotRegular,
-    /// A file that has a second name, in a folder that tasks can write.
+    /// The file has a second name, in a folder that tasks can write.
     #[error("it has a second name (a hard link) in a folder that tasks can write, so it is not written to")]
     HardLink,
-    /// The file is longer than what it is for can be.
+    /// The file is too large for its purpose.
     #[error("it is larger than {limit} bytes")]
     TooLarge {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The system refused, or nothing is there.
+    /// The system refused, or the path does not exist.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -43,19 +43,19 @@ impl PathError {
         Self { path: path.to_owned(), source: problem.into() }
     }
 
-    /// The path that was named.
+    /// The path as the caller named it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is wrong with it.
+    /// The problem.
     #[must_use]
     pub fn problem(&self) -> &PathProblem {
         &self.source
     }
 
-    /// Whether nothing is there.
+    /// Whether the path does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(&self.source, PathProblem::Io(error) if error.kind() == io::ErrorKind::NotFound)

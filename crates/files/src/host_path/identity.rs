@@ -1,11 +1,12 @@
-//! What a file or folder is, whatever it is called.
+//! The identity of a file or folder, independent of its name.
 
 use std::io;
 use std::os::fd::AsFd;
 
 use rustix::fs::{AtFlags, Statx, StatxFlags, statx};
 
-/// Device and inode of a file or folder: the same under every name, through every bind mount and after a rename.
+/// Device and inode of a file or folder: the same under every name, through every bind mount and
+/// after a rename.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     device: (u32, u32),
@@ -13,11 +14,11 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of what is open, in whatever mode.
+    /// The identity of an open file, in any mode.
     ///
     /// # Errors
     ///
-    /// When the file system does not answer.
+    /// If the file system does not answer.
     pub fn of(open: impl AsFd) -> io::Result<Self> {
         let found = statx(open, "", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
         Ok(Self::from(&found))

@@ -1,4 +1,5 @@
-//! The one way to open what configuration and flags name on the host: no link is followed that a task could have made.
+//! The only way to open host paths from configuration and flags: it follows no link that a task
+//! could have created.
 
 mod error;
 mod history;

@@ -1,7 +1,9 @@
-//! Walks a path from open folder to open folder, and decides at each link whether a task could have made it.
+//! Walks a path from open folder to open folder, and decides at each link whether a task could have
+//! created it.
 //!
-//! Above the folders that tasks can write, links are the machine's own and are followed. Below them nothing is: not in the
-//! middle of a path, not at its end. What the walk arrives at is held open, so nothing that happens to names later changes it.
+//! Above the folders that tasks can write, links are the machine's own and are followed. Below them
+//! no link is followed, neither in the middle of a path nor at its end. The result is held open, so
+//! later changes of names do not affect it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -20,12 +22,12 @@ use rustix::io::Errno;
 use super::error::{PathError, PathProblem};
 use super::identity::Identity;
 
-/// As many links as the kernel follows in one path.
+/// The kernel's limit of links in one path.
 const MOST_LINKS: usize = 40;
-/// As many names as a path can have.
+/// The maximum number of names in a path.
 const MOST_NAMES: usize = 4096;
 
-/// Opens what paths of the host name.
+/// Opens host paths.
 ///
 /// ```
 /// use sandbox_files::host_path::Resolver;
@@ -48,12 +50,12 @@ pub struct Resolver {
     writable: BTreeSet<Identity>,
 }
 
-/// What a path led to, held open.
+/// The file or folder that a path led to, held open.
 #[derive(Debug)]
 pub struct Found {
-    /// Open without any right but to exist.
+    /// Opened without any access right (`O_PATH`).
     held: OwnedFd,
-    /// The folder that it lies in, where it is none itself.
+    /// Its parent folder, unless it is a folder itself.
     folder: Option<OwnedFd>,
     named: PathBuf,
     path: PathBuf,
@@ -70,15 +72,15 @@ struct Step {
     untrusted: bool,
 }
 
-/// What the walk came to: what is there, or the open folder in which it is missing.
+/// The result of a walk: an entry, or the open folder in which it is missing.
 enum Walked {
     Found(Found),
     Missing { parent: Step, name: OsString },
 }
 
 impl Resolver {
-    /// For a machine on which tasks can write these folders and files, and all below them. What is missing is left out: no task can
-    /// have written to it.
+    /// A resolver for a machine on which tasks can write these folders and files, and everything
+    /// below them. Missing ones are ignored: no task can have written to them.
     pub fn new<P: AsRef<Path>>(writable: impl IntoIterator<Item = P>) -> Self {
         let mut resolver = Self::default();
         for path in writable {
@@ -87,7 +89,7 @@ impl Resolver {
         resolver
     }
 
-    /// Tasks can write this too.
+    /// Adds a path that tasks can write.
     pub fn add(&mut self, path: &Path) {
         let held = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         if let Some(identity) = held.ok().and_then(|held| Identity::of(held).ok()) {
@@ -95,11 +97,12 @@ impl Resolver {
         }
     }
 
-    /// Finds what is at `path`; one that is relative begins in the current folder.
+    /// Finds `path`; a relative one starts in the current folder.
     ///
     /// # Errors
     ///
-    /// When nothing is there, a part of the path cannot be entered, or a link lies in a folder that tasks can write.
+    /// If it does not exist, a part of the path cannot be entered, or a link is in a folder that
+    /// tasks can write.
     pub fn find(&self, path: &Path) -> Result<Found, PathError> {
         match self.walk(path)? {
             Walked::Found(found) => Ok(found),
@@ -107,11 +110,11 @@ impl Resolver {
         }
     }
 
-    /// Reads the regular file at `path`, of at most `limit` bytes; `None` when nothing is there.
+    /// Reads the regular file at `path`, of at most `limit` bytes; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// As [`find`](Self::find), and when it is not a regular file, is larger, or cannot be read.
+    /// As [`find`](Self::find), and if it is not a regular file, is larger, or cannot be read.
     pub fn read(&self, path: &Path, limit: u64) -> Result<Option<(Found, Vec<u8>)>, PathError> {
         match self.find(path) {
             Ok(found) => {
@@ -123,13 +126,13 @@ impl Resolver {
         }
     }
 
-    /// Opens the regular file at `path` for appending, and makes it with the permissions `mode` where nothing is. Never waits for the
-    /// other end of a pipe.
+    /// Opens the regular file at `path` for appending; creates a missing one with the permissions
+    /// `mode`. Never waits for the other end of a pipe.
     ///
     /// # Errors
     ///
-    /// As [`find`](Self::find), and when something else than a regular file is there, or a second name for it in a folder that tasks
-    /// can write.
+    /// As [`find`](Self::find), and if it is not a regular file, or has a second name in a folder
+    /// that tasks can write.
     pub fn append(&self, path: &Path, mode: u32) -> Result<File, PathError> {
         let flags = OFlags::WRONLY | OFlags::APPEND;
         match self.walk(path)? {
@@ -146,11 +149,11 @@ impl Resolver {
         }
     }
 
-    /// Finds the folder at `path`, and makes it and those above it where they are missing.
+    /// Finds the folder at `path`; creates it and its parents if they are missing.
     ///
     /// # Errors
     ///
-    /// As [`find`](Self::find), and when a folder cannot be made.
+    /// As [`find`](Self::find), and if a folder cannot be created.
     pub fn make_folder(&self, path: &Path) -> Result<Found, PathError> {
         let missing: Vec<&Path> = path
             .ancestors()
@@ -185,10 +188,10 @@ impl Resolver {
     }
 }
 
-/// Makes a file that nothing else can have made meanwhile.
+/// Creates a file, and fails if the name exists.
 const NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A walk on its way.
+/// A walk in progress.
 struct Walk<'a> {
     resolver: &'a Resolver,
     named: &'a Path,
@@ -258,7 +261,7 @@ impl Walk<'_> {
         self.ask_for(Path::new(OsStr::from_bytes(target.to_bytes())))
     }
 
-    /// The parts of `path` come before what is pending.
+    /// Puts the parts of `path` before the pending ones.
     fn ask_for(&mut self, path: &Path) -> Result<(), PathError> {
         for part in path.components().rev() {
             match part {
@@ -278,7 +281,7 @@ impl Walk<'_> {
         self.steps.last().unwrap_or(&self.root)
     }
 
-    /// Where the walk is, without links.
+    /// The present path of the walk, without links.
     fn path(&self) -> PathBuf {
         let names = self.steps.iter().map(|step| step.name.as_os_str());
         std::iter::once(OsStr::new("/")).chain(names).collect()
@@ -293,11 +296,11 @@ impl Walk<'_> {
     }
 }
 
-/// Open without any right but to exist; a link is opened itself.
+/// Opens without any access right; a link is opened itself.
 const HELD: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Found {
-    /// Where it is, without links.
+    /// Its path, without links.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -309,7 +312,7 @@ impl Found {
         self.identity
     }
 
-    /// Whether a task can have written it, or put it where it is.
+    /// Whether a task can have written it, or put it in its place.
     #[must_use]
     pub fn is_untrusted(&self) -> bool {
         self.untrusted
@@ -333,11 +336,11 @@ impl Found {
         self.kind == FileType::Symlink
     }
 
-    /// The names in it, in their order.
+    /// The names in it, sorted.
     ///
     /// # Errors
     ///
-    /// When it is not a folder, or may not be read.
+    /// If it is not a folder, or is not readable.
     pub fn names(&self) -> Result<Vec<OsString>, PathError> {
         let failed = |error: Errno| PathError::new(&self.path, io::Error::from(error));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -354,11 +357,11 @@ impl Found {
         Ok(names)
     }
 
-    /// What has the name `name` in this folder; a link is found itself, and is as untrusted as the folder.
+    /// The entry `name` in this folder; a link is found itself, and is as untrusted as the folder.
     ///
     /// # Errors
     ///
-    /// When it is not a folder, or nothing has that name.
+    /// If it is not a folder, or has no such entry.
     pub fn child(&self, name: &OsStr) -> Result<Self, PathError> {
         let path = self.path.join(name);
         let failed = |error: io::Error| PathError::new(&path, error);
@@ -381,31 +384,31 @@ impl Found {
         })
     }
 
-    /// Makes the file `name` in this folder, where nothing is yet.
+    /// Creates the file `name` in this folder.
     ///
     /// # Errors
     ///
-    /// When it is not a folder, or something has that name.
+    /// If it is not a folder, or the name exists.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> Result<File, PathError> {
         let new = openat(&self.held, name, OFlags::RDWR | NEW, Mode::from_raw_mode(mode));
         new.map(File::from).map_err(|error| PathError::new(&self.path.join(name), io::Error::from(error)))
     }
 
-    /// Gives the file `from` in this folder the name `to`, in the place of what has that name.
+    /// Renames the file `from` in this folder to `to`, and replaces an existing entry.
     ///
     /// # Errors
     ///
-    /// When it is not a folder, or the system refuses.
+    /// If it is not a folder, or the system refuses.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> Result<(), PathError> {
         let renamed = renameat(&self.held, from, &self.held, to);
         renamed.map_err(|error| PathError::new(&self.path.join(to), io::Error::from(error)))
     }
 
-    /// Removes the file `name` from this folder. One that is not there is removed.
+    /// Removes the file `name` from this folder; a missing one counts as removed.
     ///
     /// # Errors
     ///
-    /// When it is a folder, or the system refuses.
+    /// If it is a folder, or the system refuses.
     pub fn remove(&self, name: &OsStr) -> Result<(), PathError> {
         match unlinkat(&self.held, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -413,16 +416,16 @@ impl Found {
         }
     }
 
-    /// Whether `other` is this, or lies in it, under whatever name.
+    /// Whether `other` is this folder or is inside it, under any name.
     ///
     /// # Errors
     ///
-    /// When a folder above `other` cannot be entered.
+    /// If a folder above `other` cannot be entered.
     pub fn contains(&self, other: &Self) -> Result<bool, PathError> {
         Ok(other.lineage()?.contains(&self.identity))
     }
 
-    /// Device and inode of it and of each folder above it, the nearest first.
+    /// Device and inode of it and of its parents, nearest first.
     fn lineage(&self) -> Result<Vec<Identity>, PathError> {
         let failed = |error: io::Error| PathError::new(&self.named, error);
         let mut lineage = vec![self.identity];
@@ -444,7 +447,7 @@ impl Found {
     ///
     /// # Errors
     ///
-    /// When it is not a regular file, is larger, or cannot be read.
+    /// If it is not a regular file, is larger, or cannot be read.
     pub fn read(&self, limit: u64) -> Result<Vec<u8>, PathError> {
         let mut bytes = Vec::new();
         let file = self.open(OFlags::RDONLY)?;
@@ -457,21 +460,21 @@ impl Found {
         }
     }
 
-    /// The regular file that it is, for reading.
+    /// Opens this regular file for reading.
     ///
     /// # Errors
     ///
-    /// When it is something else, or may not be read.
+    /// If it is not a regular file, or is not readable.
     pub fn file(&self) -> Result<File, PathError> {
         self.open(OFlags::RDONLY)
     }
 
-    /// The regular file that it is: the very one that was found, whatever has its name now.
+    /// Opens this regular file: exactly the one that was found, whichever file has its name now.
     fn open(&self, flags: OFlags) -> Result<File, PathError> {
         if self.kind != FileType::RegularFile {
             return Err(PathError::new(&self.named, PathProblem::NotRegular));
         }
-        // What is open without any right can be opened for more under this name alone.
+        // A descriptor without access rights can only be reopened through this path.
         let name = format!("/proc/self/fd/{}", self.held.as_raw_fd());
         let opened = openat(CWD, name, flags | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
         opened.map(File::from).map_err(|error| PathError::new(&self.named, io::Error::from(error)))

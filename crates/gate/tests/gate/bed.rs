@@ -1,4 +1,4 @@
-//! A gate in a folder of its own, a server for it on loopback, and git.
+//! A gate in its own folder, a server for it on loopback, and git.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -23,7 +23,7 @@ impl Bed {
         self.folder.path().join(name)
     }
 
-    /// Runs a script of the shell in the bed's folder; its output.
+    /// Runs a shell script in the bed's folder; returns its output.
     pub(crate) async fn sh(&self, script: &str) -> Output {
         let mut shell = Command::new("sh");
         shell.args(["-c", script]).current_dir(self.folder.path());
@@ -34,14 +34,14 @@ impl Bed {
         shell.output().await.unwrap()
     }
 
-    /// The same of a script that succeeds; what it printed.
+    /// Runs a script that must succeed; returns its stdout.
     pub(crate) async fn must(&self, script: &str) -> String {
         let output = self.sh(script).await;
         assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Serves `repositories`; the address for git, without the name of a repository.
+    /// Serves `repositories`; returns the address for git, without the name of a repository.
     pub(crate) async fn serve(&self, repositories: &[&Repository]) -> String {
         let token = GateToken::mint();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -56,7 +56,7 @@ impl Bed {
     }
 }
 
-/// The refs of a repository and what they name, shortened; those of ours are left out unless `hidden`.
+/// The refs of a repository with shortened values; our own are omitted unless `hidden`.
 pub(crate) async fn refs(bed: &Bed, path: &Path, hidden: bool) -> Vec<String> {
     let script =
         format!("git --git-dir '{}' for-each-ref --format='%(refname) %(contents:subject)'", path.display());

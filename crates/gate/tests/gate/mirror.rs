@@ -10,7 +10,8 @@ struct Mirror {
 }
 
 impl Mirror {
-    /// Of an upstream with the branches `main` and `side`, whose work tree is the folder `up`.
+    /// A mirror of an upstream with the branches `main` and `side`, whose work tree is the folder
+    /// `up`.
     async fn new() -> Self {
         let bed = Bed::new();
         bed.must("git init -q -b trunk up && cd up && git commit -qm one --allow-empty && git branch side && git tag v1").await;
@@ -23,7 +24,7 @@ impl Mirror {
         self.bed.must(&format!("cd up && {script}")).await;
     }
 
-    /// What a client pushes: `script` is run in a clone.
+    /// Runs `script`, which pushes, in a client's clone.
     async fn client(&self, script: &str) {
         let path = self.repository.path().display();
         self.bed
@@ -53,7 +54,7 @@ fn texts(texts: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_added_upstream_is_taken_over() {
+async fn upstream_additions_are_applied() {
     let mirror = Mirror::new().await;
     let created = ["created refs/heads/side", "created refs/heads/trunk", "created refs/tags/v1"];
     assert_eq!(mirror.sync(Rewrites::Keep).await, (texts(&created), vec![]));
@@ -66,7 +67,7 @@ async fn what_is_added_upstream_is_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_rewritten_or_deleted_upstream_waits_and_is_backed_up() {
+async fn upstream_rewrites_and_deletions_wait_and_are_backed_up() {
     let mirror = Mirror::new().await;
     mirror.sync(Rewrites::Keep).await;
     mirror
@@ -84,7 +85,7 @@ async fn what_is_rewritten_or_deleted_upstream_waits_and_is_backed_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upstream_that_is_set_back_waits_and_is_followed_then() {
+async fn reset_upstream_waits_and_is_applied_on_request() {
     let mirror = Mirror::new().await;
     mirror.upstream("git commit -qm two --allow-empty").await;
     mirror.sync(Rewrites::Keep).await;
@@ -103,14 +104,14 @@ async fn an_upstream_that_is_set_back_waits_and_is_followed_then() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_clients_pushed_is_never_lost() {
+async fn commits_pushed_by_clients_are_never_lost() {
     let mirror = Mirror::new().await;
     mirror.sync(Rewrites::Keep).await;
     mirror
         .client("git commit -qm agent --allow-empty && git push -q origin HEAD:agent/x HEAD:trunk HEAD:side")
         .await;
     assert_eq!(mirror.sync(Rewrites::Apply).await, (vec![], vec![]), "it is only ahead");
-    // The upstream goes another way, and has a branch that a client's is in the way of.
+    // The upstream diverges, and has a branch that a client's branch blocks.
     mirror.upstream("git commit -qm two --allow-empty && git branch agent").await;
     let pending = ["created refs/heads/agent", "rewritten refs/heads/trunk"];
     assert_eq!(mirror.sync(Rewrites::Keep).await, (vec![], texts(&pending)));
@@ -134,7 +135,7 @@ async fn what_clients_pushed_is_never_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_branch_becomes_a_folder_of_branches() {
+async fn branch_becomes_a_folder_of_branches() {
     let mirror = Mirror::new().await;
     mirror.sync(Rewrites::Keep).await;
     mirror.upstream("git branch -m side side/a").await;
@@ -147,7 +148,7 @@ async fn a_branch_becomes_a_folder_of_branches() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upstream_that_cannot_be_reached_changes_nothing() {
+async fn unreachable_upstream_changes_nothing() {
     let mirror = Mirror::new().await;
     mirror.sync(Rewrites::Keep).await;
     let before = mirror.refs().await;
@@ -160,9 +161,9 @@ async fn an_upstream_that_cannot_be_reached_changes_nothing() {
     assert_eq!(ChangeKind::Advanced.to_string(), "advanced");
 }
 
-/// What a client deletes and the upstream renames blocks no other branch.
+/// A branch deleted by a client and renamed upstream blocks no other branch.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_branch_that_both_removed_leaves_room_for_another() {
+async fn branch_removed_on_both_sides_leaves_room_for_another() {
     let mirror = Mirror::new().await;
     mirror.sync(Rewrites::Keep).await;
     mirror.client("git push -q origin :side").await;
@@ -171,7 +172,7 @@ async fn a_branch_that_both_removed_leaves_room_for_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_branch_that_clients_added_to_is_theirs_when_the_upstream_deletes_it() {
+async fn branch_with_commits_of_clients_survives_its_upstream_deletion() {
     let mirror = Mirror::new().await;
     mirror.sync(Rewrites::Keep).await;
     mirror.client("git commit -qm agent --allow-empty && git push -q origin HEAD:side").await;
@@ -181,7 +182,7 @@ async fn a_branch_that_clients_added_to_is_theirs_when_the_upstream_deletes_it()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_branch_that_is_no_commit_holds_up_no_other() {
+async fn branch_that_is_not_a_commit_blocks_no_other() {
     let mirror = Mirror::new().await;
     mirror
         .upstream(

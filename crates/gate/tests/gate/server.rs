@@ -10,11 +10,11 @@ use super::bed::{Bed, refs};
 const WORK: &str = "git init -q -b main work && cd work && echo one > a && git add . && git commit -qm one";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_pushed_is_fetched_again() {
+async fn pushed_commits_are_fetched_again() {
     let bed = Bed::new();
     let repository = bed.gate.init("project", None).await.unwrap();
     let url = bed.serve(&[&repository]).await;
-    // More than git sends at once, so it does not say how much follows.
+    // More than git sends at once, so the request has no length.
     let big = "head -c 8000000 /dev/urandom > big && git add . && git commit -qm big";
     bed.must(&format!("{WORK} && {big} && git push -q {url}/project.git main && git tag -am note v1 && git push -q {url}/project v1")).await;
     for protocol in 0..=2 {
@@ -36,7 +36,7 @@ async fn what_is_pushed_is_fetched_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_push_removes_stays_as_a_backup_that_no_client_sees_or_changes() {
+async fn values_removed_by_a_push_are_backed_up_out_of_clients_reach() {
     let bed = Bed::new();
     let repository = bed.gate.init("project", None).await.unwrap();
     let url = format!("{}/project.git", bed.serve(&[&repository]).await);
@@ -63,7 +63,7 @@ async fn what_a_push_removes_stays_as_a_backup_that_no_client_sees_or_changes() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_that_does_not_say_what_it_deletes_is_refused() {
+async fn deletion_without_an_old_value_is_refused() {
     let bed = Bed::new();
     let repository = bed.gate.init("project", None).await.unwrap();
     let url = format!("{}/project.git", bed.serve(&[&repository]).await);
@@ -84,7 +84,7 @@ async fn a_deletion_that_does_not_say_what_it_deletes_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_hook_and_no_setting_of_the_user_is_obeyed() {
+async fn hooks_and_user_settings_are_ignored() {
     let bed = Bed::new();
     let repository = bed.gate.init("project", None).await.unwrap();
     let url = format!("{}/project.git", bed.serve(&[&repository]).await);
@@ -100,7 +100,7 @@ async fn no_hook_and_no_setting_of_the_user_is_obeyed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_token_opens_and_only_what_is_served() {
+async fn only_the_token_gives_access_and_only_to_served_repositories() {
     let bed = Bed::new();
     let [served, other] =
         [bed.gate.init("served", None).await.unwrap(), bed.gate.init("other", None).await.unwrap()];
@@ -132,7 +132,7 @@ async fn only_the_token_opens_and_only_what_is_served() {
     }
 }
 
-/// What is no push of git's: nothing of it arrives, and the server goes on.
+/// Requests that are not git pushes change nothing, and the server continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_and_odd_pushes_change_nothing() {
     let bed = Bed::new();
@@ -146,7 +146,7 @@ async fn half_and_odd_pushes_change_nothing() {
     let line = format!("{zero} {id} refs/heads/x\0 report-status");
     let command = format!("{:04x}{line}0000", line.len() + 4);
     for (headers, body) in [
-        // More is announced than comes.
+        // The header announces more bytes than follow.
         ("Content-Length: 100000", command.as_str()),
         ("Transfer-Encoding: chunked", "10\r\n0094"),
         ("Content-Length: 4", "PACK"),
@@ -167,16 +167,17 @@ async fn half_and_odd_pushes_change_nothing() {
     bed.must(&format!("git clone -q {url}/project.git again")).await;
 }
 
-/// What git holds whole is bounded; the controls are a smaller one, and one of which only as much comes as it announces.
+/// The data that git holds in memory is bounded; the controls are a smaller push, and one that is
+/// as short as it announces.
 #[tokio::test(flavor = "multi_thread")]
-async fn push_that_git_cannot_hold_is_refused() {
+async fn push_that_exceeds_gits_memory_is_refused() {
     let bed = Bed::new();
     let repository = bed.gate.init("project", None).await.unwrap();
     let url = format!("{}/project.git", bed.serve(&[&repository]).await);
     bed.must(&format!("{WORK} && git push -q {url} main")).await;
     let smaller = "cd work && id=$({ git cat-file commit HEAD; head -c 10000000 /dev/zero | tr '\\0' x; } | git hash-object -t commit -w --stdin)";
     bed.must(&format!("{smaller} && git push -q {url} $id:refs/heads/smaller")).await;
-    // git makes room for what an object announces before it reads the object.
+    // Git allocates the announced size of an object before it reads the object.
     let (zero, id) = ("0".repeat(40), bed.must("git -C work rev-parse HEAD").await);
     let line = format!("{zero} {id} refs/heads/larger\0 report-status side-band-64k");
     for (bytes, is_held) in [(1_000_000_u32, true), (560_000_000, false)] {
@@ -194,7 +195,8 @@ async fn push_that_git_cannot_hold_is_refused() {
     assert_eq!(refs(&bed, repository.path(), false).await.len(), 2, "the server goes on");
 }
 
-/// One push must not take away the backup of another. Of two in one second, the second deletes what the first leaves as it is.
+/// One push must not remove the backup of another. Of two in one second, the second deletes the ref
+/// that the first leaves unchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_push_has_backups_of_its_own() {
     let bed = Bed::new();
@@ -213,14 +215,14 @@ async fn each_push_has_backups_of_its_own() {
     bed.must(&format!("for i in 1 2 3 4 5; do {touch} & done; git -C work push -q {url} :side; wait")).await;
     let backups = refs(&bed, repository.path(), true).await;
     assert!(backups.len() == 1 && backups[0].contains("/heads/side/"), "{backups:?}");
-    // A tag that is replaced is kept, though its commit is there.
+    // A replaced tag is kept, though its commit still exists.
     bed.must(&format!("git -C work tag -fam two v1 && git -C work push -qf {url} v1")).await;
     let backups = refs(&bed, repository.path(), true).await;
     assert!(
         backups.iter().any(|backup| backup.contains("/tags/v1/") && backup.ends_with(" one")),
         "{backups:?}"
     );
-    // What a ref is not is no reason for a backup.
+    // A wrong old value does not lead to a backup.
     let zero = "0".repeat(40);
     let stale = format!("{id} {zero} refs/heads/other\\0 report-status");
     let length = stale.len() - 1 + 4;
@@ -231,9 +233,9 @@ async fn each_push_has_backups_of_its_own() {
     assert_eq!(refs(&bed, repository.path(), true).await, backups);
 }
 
-/// The programs that git starts itself end too.
+/// The programs that git itself starts end too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_leaves_leaves_nothing_running() {
+async fn disconnected_client_leaves_nothing_running() {
     let bed = Bed::new();
     let repository = bed.gate.init("project", None).await.unwrap();
     let url = format!("{}/project.git", bed.serve(&[&repository]).await);
@@ -249,7 +251,7 @@ async fn a_client_that_leaves_leaves_nothing_running() {
     for _ in 0..3 {
         assert!(!bed.sh(&clone).await.status.success(), "it was cut off");
     }
-    // What works on this repository has its folder as working directory.
+    // A process that works on this repository has its folder as working directory.
     let path = repository.path().display();
     let running = format!(
         "for p in /proc/[0-9]*; do test \"$(readlink $p/cwd)\" = '{path}' && cat $p/comm; done; true"

@@ -1,4 +1,4 @@
-//! Stashes, and what git set aside by itself.
+//! Stashes, and changes that git set aside by itself.
 
 use super::{Loss, MOVED, Next, Planner, short};
 use crate::object_id::ObjectId;
@@ -10,7 +10,7 @@ impl Planner<'_> {
     pub(super) fn stashes(&mut self) {
         let (start, host, task) = (&self.it.start.stash, &self.it.host.stash, &self.it.task.stash);
         let ids = |stashes: &[Stash]| stashes.iter().map(|stash| stash.id.clone()).collect::<Vec<_>>();
-        // An import that was killed before it wrote the list of them has the newest one only.
+        // An import that was killed before it wrote their list has only the newest stash.
         let is_listed = host.first().is_none_or(|first| *first != Stash::bare(first.id.clone()));
         if ids(task) == ids(start) || (ids(task) == ids(host) && is_listed) {
             return;
@@ -19,12 +19,12 @@ impl Planner<'_> {
         let own = || task.iter().filter(|stash| !ids(start).contains(&stash.id));
         let is_odd = || own().any(|stash| self.it.odd_stashes.contains(&stash.id));
         let bad = task.iter().find_map(|stash| self.check(&stash.id, Space::Stash).err());
-        let bad = bad.or_else(|| is_odd().then(|| "it has a commit that is no stash".to_owned()));
+        let bad = bad.or_else(|| is_odd().then(|| "it has a commit that is not a stash".to_owned()));
         if let Some(why) = bad {
             return self.record(&name, RefOutcome::Stayed { why });
         }
         if !self.it.host.has_all_stashes || !self.it.task.has_all_stashes {
-            // What is written would be without the others.
+            // Writing the list would drop the others.
             let why = format!("there are more stashes than the {} that are imported", stash::MOST);
             let outcome = match task.first().filter(|stash| !ids(host).contains(&stash.id)) {
                 Some(Stash { id, .. }) => self.keep(&name.with(&format!("/{}", short(id))), id, &why),
@@ -34,7 +34,7 @@ impl Planner<'_> {
         }
         let (old, new) =
             (host.first().map(|stash| stash.id.clone()), task.first().map(|stash| stash.id.clone()));
-        // Where both have the same stash on top, this is an import that goes on.
+        // If both have the same stash on top, this is the continuation of an import.
         if ids(host) == ids(start) || (old.is_some() && old == new) {
             let gone: Vec<ObjectId> = ids(host).into_iter().filter(|id| !ids(task).contains(id)).collect();
             if old != new {
@@ -48,7 +48,7 @@ impl Planner<'_> {
             });
             self.plan.losses.extend(losses);
             self.plan.report.stashes = Some(task.len());
-            // Of what the host had, the task does not say when it was and what it is called.
+            // The task cannot change the time and the message of the host's own stashes.
             let known = |stash: &Stash| start.iter().find(|known| known.id == stash.id);
             let stashes = task.iter().map(|stash| known(stash).unwrap_or(stash).clone());
             self.plan.stashes = Some(stashes.collect());
@@ -62,7 +62,7 @@ impl Planner<'_> {
         self.record(&name, outcome);
     }
 
-    /// Changes of files that git took away for a merge or a rebase, which is not over.
+    /// Changes of files that git removed for a merge or a rebase that has not ended.
     pub(super) fn set_aside(&mut self) {
         for id in &self.it.task.set_aside {
             let Some(name) = RefName::parse(format!("refs/stash/{}", short(id)).as_bytes()) else { continue };
@@ -87,7 +87,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Git on the host would bring it back once more, with its next commit.
+    /// Git on the host would restore them a second time with its next commit.
     pub(super) fn take_back(&mut self) {
         let Some(id) = self.it.task.taken_back.clone().filter(|_| matches!(self.plan.operation, Next::Ends))
         else {

@@ -1,5 +1,5 @@
-//! A repository of the host, and a task with a copy of it.
-#![expect(clippy::disallowed_methods, reason = "the tests are about what git does")]
+//! A host repository, and a task with a copy of it.
+#![expect(clippy::disallowed_methods, reason = "the tests run git")]
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,14 +17,14 @@ use crate::{Error, HostRepository, Import, Limits, Report, Snapshot, View};
 pub(crate) struct Bed {
     folder: tempfile::TempDir,
     pub(crate) start: Snapshot,
-    /// What the host's repository had outside of the list at the start.
+    /// The host's files that an import must not write, at the start.
     before: BTreeMap<PathBuf, Vec<u8>>,
     pub(crate) limits: Limits,
-    /// Whether the view is what an overlay's upper layer would hold.
+    /// Whether the view has the form of an overlay's upper layer.
     pub(crate) is_upper: bool,
 }
 
-/// Parts of a repository that an import writes; settings are compared apart.
+/// Parts of a repository that an import writes; settings are compared separately.
 const LIST: [&str; 16] = [
     "AUTO_MERGE",
     "MERGE_MODE",
@@ -49,7 +49,8 @@ impl Bed {
         Self::with("sha1", |_| {})
     }
 
-    /// A repository with two commits, a branch, a tag and a remote, and whatever `more` does on the host; then the task begins.
+    /// A repository with two commits, a branch, a tag and a remote, and the changes of `more` on
+    /// the host; then the task begins.
     pub(crate) fn with(format: &str, more: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let host = folder.path().join("host");
@@ -109,14 +110,14 @@ impl Bed {
         self.prepare_and(|import| import.commit_with(points)).flatten()
     }
 
-    /// Imports, and checks what holds after every import.
+    /// Imports, and checks the invariants of every import.
     pub(crate) fn import(&self) -> Report {
         let report = self.import_with(&mut |_| true).unwrap();
         self.check();
         report
     }
 
-    /// Nothing but what is on the list was written, and git finds no fault.
+    /// Checks that only listed files were written, and that git finds no problem.
     pub(crate) fn check(&self) {
         let now = outside_of_list(&self.common());
         let names = |files: &BTreeMap<PathBuf, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
@@ -129,7 +130,7 @@ impl Bed {
         assert!(!pack.keys().any(|path| path.extension().is_some_and(|it| it == "keep")), "{pack:?}");
     }
 
-    /// What git says of the host's repository.
+    /// The state of the host's repository, as git reports it.
     pub(crate) fn host_says(&self) -> String {
         says(&self.host())
     }
@@ -148,7 +149,7 @@ thread_local! {
     static TEMPLATES: RefCell<BTreeMap<String, tempfile::TempDir>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// A repository of the host that is copied: made once in a test.
+/// A host repository to copy: created once per test thread.
 fn template(format: &str) -> PathBuf {
     TEMPLATES.with_borrow_mut(|made| {
         made.entry(format.to_owned()).or_insert_with(|| make(format)).path().to_owned()
@@ -175,7 +176,7 @@ fn make(format: &str) -> tempfile::TempDir {
 
 pub(crate) fn snapshot(common: &Path) -> Snapshot {
     let taken = Snapshot::take(&HostRepository::open(common).unwrap()).unwrap();
-    // As after a crash.
+    // As after a crash: the snapshot is stored and loaded.
     serde_json::from_str(&serde_json::to_string(&taken).unwrap()).unwrap()
 }
 
@@ -235,13 +236,13 @@ fn outside_of_list(common: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = files(common);
     found.retain(|path, _| !LIST.iter().any(|name| path.starts_with(name)));
     let config = fs::read_to_string(common.join("config")).unwrap();
-    // The two settings of branches are compared where they are the matter.
+    // Tests that are about the two settings of branches compare them.
     let others = config.split("[branch ").next().unwrap_or_default().trim_end().to_owned();
     found.insert("config".into(), others.into_bytes());
     found
 }
 
-/// Every file below `folder`, links and others by what they are.
+/// Every file below `folder`; links and others by their kind.
 pub(crate) fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -265,7 +266,7 @@ pub(crate) fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// What an overlay's upper layer holds after `before` became `after`.
+/// Fills an overlay's upper layer with the difference between `before` and `after`.
 fn upper_of(before: &Path, after: &Path, upper: &Path) {
     fs::create_dir_all(upper).unwrap();
     let (old, new) = (files(before), files(after));
@@ -288,7 +289,7 @@ fn upper_of(before: &Path, after: &Path, upper: &Path) {
     }
     let mut hidden: Vec<&PathBuf> = Vec::new();
     for path in old.keys().filter(|path| !new.contains_key(*path)) {
-        // What hides a folder hides what is in it.
+        // An entry that hides a folder hides its content.
         let is_hidden = hidden.iter().any(|folder| path.starts_with(folder));
         let is_in_file = path.ancestors().skip(1).any(|folder| {
             folder.as_os_str() != ""

@@ -1,11 +1,11 @@
-//! What people and agents do with git, and what arrives.
+//! Everyday git commands of people and agents, and their import.
 
 use std::fs;
 
 use super::bed::{Bed, script};
 use crate::{RefOutcome, Report};
 
-/// Commands after which the host is as the task is.
+/// Commands after which the host's repository equals the task's.
 const ARRIVES: [(&str, &str); 22] = [
     ("nothing", ""),
     ("commit", "echo x > c; git add c; git commit -qm third"),
@@ -55,7 +55,7 @@ fn nothing_is_left(report: &Report, name: &str) {
     assert!(report.left.is_empty(), "{name}: {report:?}");
 }
 
-/// Without the refs that are ours.
+/// The state without our own refs.
 fn without_ours(says: &str) -> String {
     says.split_inclusive('\n').filter(|line| !line.starts_with("refs/sandbox/")).collect()
 }
@@ -73,23 +73,23 @@ fn check(format: &str, is_upper: bool, cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn everyday_work_in_a_copy_arrives_whole() {
+fn everyday_work_in_a_copy_is_imported_completely() {
     check("sha1", false, &ARRIVES);
 }
 
 #[test]
-fn everyday_work_in_an_overlay_arrives_whole() {
+fn everyday_work_in_an_overlay_is_imported_completely() {
     check("sha1", true, &ARRIVES);
 }
 
 #[test]
-fn everyday_work_with_longer_ids_arrives_whole() {
+fn everyday_work_with_longer_ids_is_imported_completely() {
     check("sha256", true, &ARRIVES[..12]);
     check("sha256", false, &ARRIVES[12..]);
 }
 
 #[test]
-fn an_import_that_is_made_twice_changes_nothing_more() {
+fn import_made_twice_changes_nothing_more() {
     for (name, commands) in ARRIVES.iter().step_by(3) {
         let bed = Bed::new();
         bed.script(commands);
@@ -101,7 +101,7 @@ fn an_import_that_is_made_twice_changes_nothing_more() {
 }
 
 #[test]
-fn a_submodules_repository_is_one_of_its_own() {
+fn submodule_repository_is_imported_separately() {
     let mut bed = Bed::new();
     bed.script("git config core.worktree ../../../sub");
     script(&bed.host(), "git config core.worktree ../../../sub");
@@ -115,7 +115,7 @@ fn a_submodules_repository_is_one_of_its_own() {
 }
 
 #[test]
-fn what_is_lost_has_a_backup() {
+fn lost_value_has_a_backup() {
     let bed = Bed::with("sha1", |host| {
         script(
             host,
@@ -130,13 +130,13 @@ fn what_is_lost_has_a_backup() {
         "refs/sandbox/backup/run-1/heads/work={work}\nrefs/sandbox/backup/run-1/stash/{}={stash}",
         &stash[..12]
     );
-    assert_eq!(backups, expected, "what other refs lead to needs none");
+    assert_eq!(backups, expected, "a value that other refs lead to needs no backup");
     let named: Vec<&str> = report.refs.iter().filter_map(|change| change.backup.as_deref()).collect();
     assert_eq!(named.len(), 2, "{report:?}");
 }
 
 #[test]
-fn a_rebase_in_progress_stays_behind_with_a_word_how_to_go_on() {
+fn rebase_in_progress_is_not_imported_and_a_hint_is_given() {
     let bed = Bed::new();
     bed.script("git switch -q side; echo y > a; git commit -qam y\n-git rebase main");
     let branch = bed.git("rev-parse side");
@@ -149,7 +149,7 @@ fn a_rebase_in_progress_stays_behind_with_a_word_how_to_go_on() {
 }
 
 #[test]
-fn where_a_branch_is_pushed_to_comes_and_other_settings_are_listed() {
+fn push_target_of_a_branch_is_imported_and_other_settings_are_listed() {
     let bed = Bed::new();
     bed.script("git switch -qc new; git push -qu origin new; git config core.hooksPath h; git remote add evil ext::sh; git config branch.main.remote evil");
     let report = bed.import();
@@ -166,7 +166,7 @@ fn where_a_branch_is_pushed_to_comes_and_other_settings_are_listed() {
 }
 
 #[test]
-fn work_trees_submodules_and_sparse_checkouts_stay_behind_and_the_rest_comes() {
+fn work_trees_submodules_and_sparse_checkouts_are_not_imported_and_the_rest_is() {
     for (commands, left) in [
         ("git worktree add -q ../linked; git -C ../linked commit -q --allow-empty -m x", "worktrees"),
         (
@@ -197,7 +197,7 @@ fn work_trees_submodules_and_sparse_checkouts_stay_behind_and_the_rest_comes() {
 }
 
 #[test]
-fn what_is_new_beside_the_repositories_of_submodules_is_listed() {
+fn new_folders_next_to_submodule_repositories_are_listed() {
     let folder = |name: &str| format!("git init -q --bare .git/modules/{name}");
     for is_upper in [false, true] {
         let mut bed = Bed::with("sha1", |host| {
@@ -213,7 +213,7 @@ fn what_is_new_beside_the_repositories_of_submodules_is_listed() {
 }
 
 #[test]
-fn a_pack_of_the_whole_history_brings_only_what_is_new() {
+fn pack_of_the_whole_history_imports_only_new_objects() {
     let bed = Bed::new();
     bed.script("git commit -q --allow-empty -m x; git gc -q --prune=now");
     let before = bed.git("count-objects -v");

@@ -1,4 +1,4 @@
-//! What a person does next in a repository into which a task's work came.
+//! A person's next commands in a repository after an import.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::bed::{Bed, files, run, script};
 
-/// Commands of a person, in the order in which they are run. Each may fail.
+/// Commands of a person, in order. Each may fail.
 const COMMANDS: [&str; 34] = [
     "git status",
     "git diff",
@@ -46,7 +46,7 @@ const COMMANDS: [&str; 34] = [
     "git gc; git maintenance run; git fsck --strict; git reflog",
 ];
 
-/// What makes git run `CANARY`, or write to `OUTSIDE`, in the file of a `.git` folder.
+/// Settings and files in a `.git` folder that make git execute `CANARY`, or write to `OUTSIDE`.
 const HOSTILE: [(&str, &str); 30] = [
     ("config", "[core]\n\tfsmonitor = CANARY\n"),
     ("config", "[core]\n\thooksPath = OUTSIDE/../hooks\n"),
@@ -114,7 +114,7 @@ enum Act {
     Commit,
 }
 
-/// Where a task's program and an innocent folder are.
+/// The folders of a task's program and of an innocent bystander.
 struct Place<'a>(&'a Bed);
 
 impl Place<'_> {
@@ -144,7 +144,7 @@ impl Place<'_> {
         text.replace("CANARY", &of("canary")).replace("OUTSIDE", &of("outside"))
     }
 
-    /// Does `act` in the folder of a repository.
+    /// Performs `act` in the folder of a repository.
     fn act(&self, act: &Act, git: &Path) {
         match act {
             Act::Append(which) => {
@@ -171,7 +171,8 @@ impl Place<'_> {
         }
     }
 
-    /// Whether what a person does on the host runs the task's program, or writes to the folder outside.
+    /// Whether a person's commands on the host execute the task's program, or write to the folder
+    /// outside.
     fn is_breached(&self) -> Option<String> {
         let outside = files(&self.at("outside"));
         let _ = fs::remove_file(self.at("ran"));
@@ -197,7 +198,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
     #[test]
-    fn everyday_commands_after_an_import_run_and_write_nothing_of_the_tasks(
+    fn everyday_commands_after_an_import_run_nothing_and_write_nothing_of_the_task(
         acts in prop::collection::vec(act(), 1..20),
         is_upper: bool,
     ) {
@@ -213,8 +214,8 @@ proptest! {
 }
 
 #[test]
-fn everyday_commands_in_a_shared_repository_run_and_write_what_the_task_named() {
-    // The control: each of these by itself, with the task's folder in the host's place.
+fn everyday_commands_in_a_shared_repository_run_the_tasks_program() {
+    // The control: each attack alone, in a repository shared with the task.
     let appended = |text: &str| HOSTILE.iter().position(|(_, it)| it.contains(text)).map(Act::Append);
     let hook = |name: &str| HOOKS.iter().position(|it| *it == name).map(Act::Hook);
     let link = |name: &str| LINKS.iter().position(|it| *it == name).map(Act::Link);

@@ -1,4 +1,4 @@
-//! Views that no git made.
+//! Views that no git would create.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,14 +10,15 @@ use sha1::{Digest as _, Sha1};
 use super::bed::{Bed, files, git, script};
 use crate::{Error, Limits, Report};
 
-/// What an attacker does to the folder of a view.
+/// An attacker's changes to the folder of a view.
 type Attack = fn(&Path);
 
-/// Attacks after which the host's refs, `HEAD` and index are as before, whatever the task committed besides.
+/// Attacks that leave the host's refs, `HEAD` and index unchanged, whatever else the task
+/// committed.
 const NOTHING_COMES: [(&str, Attack); 20] = [
     ("HEAD is a link", |git| replace_by_link(git, "HEAD", "/etc/passwd")),
     ("HEAD leads elsewhere", |git| write(git, "HEAD", b"ref: ../../etc/passwd\n")),
-    ("HEAD is a ref that is no branch", |git| write(git, "HEAD", b"ref: refs/sandbox/x\n")),
+    ("HEAD is a ref that is not a branch", |git| write(git, "HEAD", b"ref: refs/sandbox/x\n")),
     ("HEAD is a pipe", |git| {
         fs::remove_file(git.join("HEAD")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, git.join("HEAD"), 0o600.into()).unwrap();
@@ -70,7 +71,7 @@ const NOTHING_COMES: [(&str, Attack); 20] = [
     }),
     ("index with a path that leads elsewhere", |git| {
         let text = fs::read(git.join("index")).unwrap();
-        // The first name is behind the head, times and numbers, the object and the flags.
+        // The first name follows the header, times and numbers, the object and the flags.
         let mut text = text;
         text[12 + 40 + 20 + 2] = b'/';
         write(git, "index", &text);
@@ -80,7 +81,7 @@ const NOTHING_COMES: [(&str, Attack); 20] = [
         let text = fs::read(git.join("index")).unwrap();
         write(git, "index", &text[..text.len() / 2]);
     }),
-    ("config that runs things", |git| {
+    ("configuration that runs programs", |git| {
         let mut config = fs::read(git.join("config")).unwrap();
         config.extend(b"[core]\n\thooksPath = h\n\tfsmonitor = touch /tmp/x\n\tsshCommand = x\n\tpager = x\n[filter \"x\"]\n\tclean = x\n[alias]\n\tst = !x\n[include]\n\tpath = /etc/passwd\n[branch \"main\"]\n\tremote = ext::x\n\tmerge = refs/heads/side\n[diff]\n\texternal = x\n");
         write(git, "config", &config);
@@ -95,7 +96,7 @@ const NOTHING_COMES: [(&str, Attack); 20] = [
         write(git, "shallow", id.as_bytes());
         write(git, &format!("refs/replace/{}", id.trim()), other.as_bytes());
     }),
-    ("a merge of what is not there", |git| {
+    ("a merge of a missing commit", |git| {
         write(git, "MERGE_HEAD", &[b'3'; 40]);
         write(git, "MERGE_MSG", b"\x1b]0;x\x07");
     }),
@@ -152,12 +153,12 @@ fn commit(git: &Path, tree: &str) -> String {
     )
 }
 
-/// All of the host's files.
+/// Fails unless all host files are unchanged.
 fn unchanged_after(attack: impl FnOnce(&Path), is_upper: bool, name: &str) -> Report {
     let mut bed = Bed::new();
     bed.is_upper = is_upper;
     attack(&bed.task().join(".git"));
-    // An object that no ref of its kind can name is no harm.
+    // An object that no ref of its kind can name is harmless.
     let all = || {
         let mut all = files(&bed.common());
         all.retain(|path, _| name != "a branch that is a file" || !path.starts_with("objects"));
@@ -170,7 +171,7 @@ fn unchanged_after(attack: impl FnOnce(&Path), is_upper: bool, name: &str) -> Re
 }
 
 #[test]
-fn what_no_git_would_write_stays_behind() {
+fn files_that_no_git_would_write_are_not_imported() {
     for is_upper in [false, true] {
         for (name, attack) in NOTHING_COMES {
             let report = unchanged_after(attack, is_upper, name);
@@ -181,7 +182,7 @@ fn what_no_git_would_write_stays_behind() {
 }
 
 #[test]
-fn what_is_good_comes_beside_what_is_not() {
+fn good_objects_are_imported_next_to_bad_ones() {
     for (name, attack) in NOTHING_COMES {
         let bed = Bed::new();
         attack(&bed.task().join(".git"));
@@ -197,7 +198,7 @@ fn what_is_good_comes_beside_what_is_not() {
 }
 
 #[test]
-fn trees_that_leave_their_folder_do_not_come() {
+fn trees_that_leave_their_folder_are_not_imported() {
     for name in [".git", ".GIT", "..", ".", "git~1", ".g\u{200c}it", "a/b", ""] {
         let report = unchanged_after(
             |git| {
@@ -214,7 +215,7 @@ fn trees_that_leave_their_folder_do_not_come() {
 }
 
 #[test]
-fn objects_that_are_not_what_their_name_says_do_not_come() {
+fn objects_that_contradict_their_names_are_not_imported() {
     let attacks: [(&str, Attack); 6] = [
         ("another content", |git| {
             let id = "e".repeat(40);
@@ -268,7 +269,7 @@ fn objects_that_are_not_what_their_name_says_do_not_come() {
 }
 
 #[test]
-fn attempts_that_failed_leave_nothing_in_the_quarantine() {
+fn failed_attempts_leave_nothing_in_the_quarantine() {
     let bed = Bed::new();
     let git = bed.task().join(".git");
     for number in 0..8 {
@@ -297,7 +298,7 @@ fn attempts_that_failed_leave_nothing_in_the_quarantine() {
 }
 
 #[test]
-fn an_objects_folder_that_is_a_link_is_not_followed() {
+fn objects_folder_that_is_a_link_is_not_followed() {
     let report = unchanged_after(
         |git| {
             script(
@@ -311,7 +312,7 @@ fn an_objects_folder_that_is_a_link_is_not_followed() {
     assert!(report.left.iter().any(|left| left.path == "objects"), "{report:?}");
 }
 
-/// A pack with one object that is there, and the rest of `body`.
+/// A pack with one object that exists, followed by `body`.
 fn pack(count: u32, body: &[u8]) -> Vec<u8> {
     let mut text = [b"PACK".as_slice(), &2_u32.to_be_bytes(), &count.to_be_bytes(), body].concat();
     let sum = Sha1::digest(&text);
@@ -349,7 +350,8 @@ fn varint(mut size: usize) -> Vec<u8> {
     bytes
 }
 
-/// A short pack whose last object has gigabytes: each is sixteen times the one before.
+/// A short pack whose last object has gigabytes: each object is sixteen times as large as the one
+/// before.
 fn bomb() -> Vec<u8> {
     let mut size = 1 << 16;
     let zeros = vec![0; size];
@@ -357,7 +359,7 @@ fn bomb() -> Vec<u8> {
     let mut distance = body.len();
     let mut count = 1;
     while size < 1 << 34 {
-        // A copy of up to 0xffff bytes from the beginning, as often as it takes.
+        // Copies of up to 0xffff bytes from the beginning, repeated as needed.
         let copies = (size / 0x8000) * 16;
         let mut delta = [varint(size), varint(size * 16)].concat();
         for _ in 0..copies {
@@ -383,7 +385,7 @@ fn bomb() -> Vec<u8> {
 }
 
 #[test]
-fn packs_that_lie_or_burst_stay_behind() {
+fn packs_that_lie_or_burst_are_not_imported() {
     let good = pack(1, &[head(3, 4), deflated(b"good")].concat());
     let mut torn = good.clone();
     let last = torn.len() - 1;
@@ -416,7 +418,7 @@ fn packs_that_lie_or_burst_stay_behind() {
 }
 
 #[test]
-fn more_than_the_limits_is_an_error_and_nothing_comes() {
+fn exceeding_a_limit_is_an_error_and_nothing_is_imported() {
     let attacks: [(&str, Attack, Limits); 4] = [
         (
             "packed-refs of 100 MB",
@@ -464,7 +466,7 @@ fn more_than_the_limits_is_an_error_and_nothing_comes() {
         let before = files(&bed.common());
         match bed.import_with(&mut |_| true) {
             Err(Error::TooMuch { .. }) => {}
-            // What is too large to be read is odd.
+            // A file that is too large to read is odd.
             Ok(report) => {
                 assert!(report.is_empty() && report.left[0].path == "packed-refs", "{name}: {report:?}");
             }
@@ -475,7 +477,7 @@ fn more_than_the_limits_is_an_error_and_nothing_comes() {
 }
 
 #[test]
-fn index_that_git_makes_another_one_of_stays_behind_and_the_rest_comes() {
+fn index_that_git_reads_differently_is_not_imported_and_the_rest_is() {
     let bed = Bed::new();
     bed.script("ln -s a .gitmoduleX; git add .; echo c > c; git add c; git commit -qm c; git branch new; echo d > d; git add d");
     let path = bed.task().join(".git/index");
@@ -491,12 +493,12 @@ fn index_that_git_makes_another_one_of_stays_behind_and_the_rest_comes() {
 }
 
 #[test]
-fn index_with_a_path_merged_and_in_conflict_stays_behind() {
+fn index_with_a_path_merged_and_in_conflict_is_not_imported() {
     let bed = Bed::new();
     bed.script("git rm -q --cached b; id=$(git rev-parse HEAD:b); for stage in 1 2 3; do printf '100644 %s %s\\tx\\n' $id $stage; done | git update-index --index-info; printf '100644 %s 0\\ty\\n' $id | git update-index --index-info");
     let path = bed.task().join(".git/index");
     let mut text = fs::read(&path).unwrap();
-    // `y`, which is the next entry and merged, is called `x`.
+    // Rename `y`, the next entry, which is merged, to `x`.
     let at = text.windows(3).rposition(|name| name == b"\x01y\0").unwrap();
     text[at + 1] = b'x';
     fs::write(path, text).unwrap();
@@ -508,7 +510,7 @@ fn index_with_a_path_merged_and_in_conflict_stays_behind() {
 }
 
 #[test]
-fn new_names_that_a_prompt_would_run_or_nobody_sees_stay_behind() {
+fn new_names_that_a_prompt_would_run_or_nobody_sees_are_not_imported() {
     let names = ["$(touch${IFS}ran)", "a`ran`", "ma\u{200b}in"];
     for name in names {
         for head in [false, true] {
@@ -519,7 +521,7 @@ fn new_names_that_a_prompt_would_run_or_nobody_sees_stay_behind() {
                         write(git, &format!("refs/heads/{name}"), &id);
                         write(git, &format!("refs/tags/{name}"), &id);
                     }
-                    // Where there is no such branch, it is one without commits.
+                    // A branch that does not exist is one without commits.
                     write(git, "HEAD", format!("ref: refs/heads/{name}\n").as_bytes());
                 },
                 false,
@@ -529,7 +531,7 @@ fn new_names_that_a_prompt_would_run_or_nobody_sees_stay_behind() {
             assert_eq!(report.refs.len(), if head { 0 } else { 2 }, "{name}: {report:?}");
         }
     }
-    // What the host has stays usable.
+    // The host's own names remain usable.
     let bed = Bed::with("sha1", |host| {
         for name in names {
             script(host, &format!("git branch '{name}'"));
@@ -541,7 +543,7 @@ fn new_names_that_a_prompt_would_run_or_nobody_sees_stay_behind() {
 }
 
 #[test]
-fn a_configuration_of_a_task_that_is_too_large_stays_behind() {
+fn configuration_of_a_task_that_is_too_large_is_not_imported() {
     for (text, why) in [
         (format!("[a]\n{}", "#".repeat(1 << 20)), "it is too large"),
         (format!("[a]\n{}", "b\n".repeat(10_001)), "it has too many settings"),
@@ -552,7 +554,7 @@ fn a_configuration_of_a_task_that_is_too_large_stays_behind() {
             report.left.iter().map(|left| (left.path.as_str(), left.why.as_str())).collect();
         assert_eq!(left, [("config", why)], "{report:?}");
     }
-    // The host's own counts as before, also in a copy.
+    // The host's own configuration still applies, also in a copy.
     let bed = Bed::with("sha1", |host| {
         let path = host.join(".git/config");
         let text = fs::read_to_string(&path).unwrap() + &"# x\n".repeat(1 << 19);
@@ -564,7 +566,7 @@ fn a_configuration_of_a_task_that_is_too_large_stays_behind() {
 }
 
 #[test]
-fn nothing_that_a_task_or_the_host_configured_runs() {
+fn programs_configured_by_the_task_or_the_host_do_not_run() {
     let bed = Bed::with("sha1", |host| {
         for name in
             ["reference-transaction", "post-index-change", "post-checkout", "post-rewrite", "pre-auto-gc"]

@@ -1,4 +1,4 @@
-//! Refs and `HEAD` that a task wrote to have the host lose something, or lose its way.
+//! A task's refs and `HEAD` that are meant to destroy or misdirect the host's.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use super::hostile::write;
 use crate::RefOutcome;
 
 #[test]
-fn head_at_a_branch_that_cannot_be_made_stays() {
+fn head_at_a_branch_that_cannot_be_created_does_not_move() {
     for name in ["main/x", "main/x/y"] {
         let bed = Bed::new();
         write(&bed.task().join(".git"), "HEAD", format!("ref: refs/heads/{name}\n").as_bytes());
@@ -15,7 +15,7 @@ fn head_at_a_branch_that_cannot_be_made_stays() {
         assert_eq!(bed.git("symbolic-ref HEAD"), "refs/heads/main");
         assert!(report.left.iter().any(|left| left.path == "HEAD"), "{report:?}");
     }
-    // The control: where the branch in its way goes, it comes.
+    // The control: it is imported if the branch that blocks it is removed.
     let bed = Bed::new();
     bed.script("git branch -m main main/x");
     bed.import();
@@ -23,7 +23,7 @@ fn head_at_a_branch_that_cannot_be_made_stays() {
 }
 
 #[test]
-fn branch_of_the_host_stays_below_its_head_when_the_tasks_head_is_bad() {
+fn branch_at_the_hosts_head_remains_when_the_tasks_head_is_bad() {
     for (commands, kept) in [
         ("git update-ref -d refs/heads/main", None),
         // Packed, and with something else in its place.
@@ -51,7 +51,7 @@ fn branch_of_the_host_stays_below_its_head_when_the_tasks_head_is_bad() {
 }
 
 #[test]
-fn branch_that_the_host_switched_to_meanwhile_stays_below_its_head() {
+fn branch_that_the_host_switched_to_meanwhile_remains() {
     let bed = Bed::new();
     bed.script("git branch -D side");
     script(&bed.host(), "git switch -q side");
@@ -61,7 +61,7 @@ fn branch_that_the_host_switched_to_meanwhile_stays_below_its_head() {
 }
 
 #[test]
-fn branches_and_tags_stay_when_files_take_the_place_of_their_folders() {
+fn branches_and_tags_remain_when_files_replace_their_folders() {
     for is_packed in [false, true] {
         for is_upper in [false, true] {
             let mut bed = Bed::with("sha1", |host| {
@@ -82,19 +82,19 @@ fn branches_and_tags_stay_when_files_take_the_place_of_their_folders() {
     }
 }
 
-/// The refs that the host has of ours, and the commits they name.
+/// Our refs on the host, and the commits that they name.
 fn ours(bed: &Bed) -> String {
     bed.git("for-each-ref --format=%(refname)=%(objectname) refs/sandbox")
 }
 
 #[test]
-fn branch_that_is_deleted_has_a_backup_whatever_weak_ref_leads_to_it() {
+fn deleted_branch_has_a_backup_even_if_a_weak_ref_leads_to_it() {
     for weak in [
         "git update-ref refs/remotes/origin/zz feature",
         "git update-ref refs/notes/zz feature",
         "git switch -q feature; echo s > a; git stash -q; git switch -q main",
         "git switch -q feature; git commit -q --allow-empty -m x; git switch -q --detach; git branch -f feature main",
-        // The host has moved it: the task's is kept below the run's name.
+        // The host has moved it: the task's value is kept below the run's name.
         "git branch -f side feature",
     ] {
         let bed = Bed::with("sha1", |host| {
@@ -114,14 +114,14 @@ fn branch_that_is_deleted_has_a_backup_whatever_weak_ref_leads_to_it() {
 }
 
 #[test]
-fn ordinary_work_makes_no_backup() {
+fn ordinary_work_creates_no_backup() {
     for commands in [
         "git branch -m feature other",
         "git branch -m feature feature/inner",
         "git tag kept feature; git branch -D feature",
         "git merge -q feature; git branch -d feature",
         "git switch -q feature; git commit -q --allow-empty -m x",
-        // What a remote has by now, and what it pruned once it was merged there.
+        // The remote's current state, and a branch that it pruned after merging it there.
         "git -C ../remote.git update-ref refs/heads/main $(git -C ../remote.git rev-parse next); git fetch -q",
         "git -C ../remote.git update-ref refs/heads/main $(git -C ../remote.git rev-parse next); git fetch -q; git branch -rd origin/next",
         "git notes add -m another main~1",
@@ -167,7 +167,7 @@ fn detached_head_with_commits_of_its_own_has_a_backup_when_the_task_leaves_it() 
         let report = kept.import();
         assert_eq!(ours(&kept), "", "{commands}: {report:?}");
     }
-    // What a remote has is no loss.
+    // A commit that a remote has is not lost.
     let fetched = Bed::with("sha1", |host| {
         script(
             host,
@@ -180,7 +180,7 @@ fn detached_head_with_commits_of_its_own_has_a_backup_when_the_task_leaves_it() 
 }
 
 #[test]
-fn stashes_with_a_commit_that_is_none_stay_behind() {
+fn stashes_with_an_invalid_commit_are_not_imported() {
     let other = |message: &str| format!("-p $(git commit-tree -m {message} HEAD^{{tree}})");
     let four = format!("-p main -p side {} {}", other("x"), other("y"));
     for parents in ["", "-p main", &four] {
@@ -194,7 +194,7 @@ fn stashes_with_a_commit_that_is_none_stay_behind() {
         assert_eq!(bed.git("stash list --format=%H%gs"), before, "{parents}");
         let change = report.refs.iter().find(|change| change.name == "refs/stash").unwrap();
         assert!(
-            matches!(&change.outcome, RefOutcome::Stayed { why } if why.contains("no stash")),
+            matches!(&change.outcome, RefOutcome::Stayed { why } if why.contains("not a stash")),
             "{report:?}"
         );
         assert_eq!(Some(bed.git("rev-parse new")), change.new, "another ref can name it");
@@ -202,7 +202,7 @@ fn stashes_with_a_commit_that_is_none_stay_behind() {
 }
 
 #[test]
-fn stash_that_says_that_it_has_no_time_is_seen_and_without_a_turned_message() {
+fn stash_without_a_time_is_listed_without_direction_controls() {
     for time in ["0", "99999999999999999999"] {
         let bed = Bed::with("sha1", |host| script(host, "echo h > a; git stash -q"));
         bed.script("echo t > a; git stash push -q -u -m theirs");
@@ -219,13 +219,13 @@ fn stash_that_says_that_it_has_no_time_is_seen_and_without_a_turned_message() {
     }
 }
 
-/// Those of them that have another name than in the task.
+/// Refs that have another name than in the task.
 fn apart(bed: &Bed) -> String {
     bed.git("for-each-ref --format=%(refname)=%(objectname) refs/sandbox/run-1")
 }
 
 #[test]
-fn tags_that_git_would_mean_in_the_place_of_branches_have_another_name() {
+fn tags_that_shadow_branches_get_another_name() {
     for is_upper in [false, true] {
         let mut bed = Bed::with("sha1", |host| {
             script(host, "git push -q origin main; git branch v2; git branch own; git tag own");
@@ -238,7 +238,7 @@ fn tags_that_git_would_mean_in_the_place_of_branches_have_another_name() {
         for name in ["main", "origin/main", "up", "HEAD", "FETCH_HEAD", &side, "good"] {
             write(&git, &format!("refs/tags/{name}"), format!("{side}\n").as_bytes());
         }
-        // A tag that takes a branch's place, and one that the host has beside its branch.
+        // A tag that replaces a branch, and one that the host has next to its branch.
         bed.script("git branch -D v2; git tag v2 side; git tag -f own side");
         let report = bed.import();
         let tags = bed.git("for-each-ref --format=%(refname:strip=2)=%(objectname) refs/tags");
@@ -252,7 +252,7 @@ fn tags_that_git_would_mean_in_the_place_of_branches_have_another_name() {
 }
 
 #[test]
-fn new_branches_that_git_would_mean_in_the_place_of_other_refs_have_another_name() {
+fn new_branches_that_shadow_other_refs_get_another_name() {
     for is_upper in [false, true] {
         let mut bed = Bed::with("sha1", |host| {
             script(host, "git push -q origin main; git tag own; git branch own; git tag gone");
@@ -265,7 +265,8 @@ fn new_branches_that_git_would_mean_in_the_place_of_other_refs_have_another_name
         let git = bed.task().join(".git");
         bed.script("git commit -q --allow-empty -m x");
         let id = super::bed::git(&bed.task(), "rev-parse main").trim().to_owned();
-        // `good/main` is harmless, and so is what the host has beside its tag, or takes the place of one.
+        // `good/main` is harmless, and so are a branch that the host has next to its tag, and one
+        // that replaces a tag.
         for name in [&meant[..], &["good/main", "own", "gone"]].concat() {
             write(&git, &format!("refs/heads/{name}"), format!("{id}\n").as_bytes());
         }
@@ -284,14 +285,15 @@ fn new_branches_that_git_would_mean_in_the_place_of_other_refs_have_another_name
 }
 
 #[test]
-fn new_refs_that_git_would_mean_in_the_place_of_objects_have_another_name() {
+fn new_refs_that_shadow_objects_get_another_name() {
     for format in ["sha1", "sha256"] {
         let bed = Bed::with(format, |host| script(host, "git branch $(git rev-parse --short=5 main)"));
         let digits = |count: usize| bed.git("rev-parse main")[..count].to_owned();
         let described = format!("v1-1-g{}", digits(7));
         let taken = [digits(4), digits(7), digits(39), digits(8).to_uppercase(), described];
         let file = bed.git("rev-parse main:a")[..9].to_owned();
-        // The controls: no object has this name, a part of the name is one, and the host has such a branch.
+        // The controls: no object has this name, only a part of the name is an object, and the host
+        // has such a branch.
         let free = if digits(4) == "beef" { "dead" } else { "beef" };
         let (free, inner) = (format!("{free}beefbeef"), format!("x/{}", digits(7)));
         let git = bed.task().join(".git");
@@ -319,7 +321,7 @@ fn new_refs_that_git_would_mean_in_the_place_of_objects_have_another_name() {
 }
 
 #[test]
-fn head_at_a_new_branch_with_the_name_of_something_else_stays() {
+fn head_at_a_new_branch_with_an_ambiguous_name_does_not_move() {
     for (name, expected) in [("v1", false), ("SHORT", false), ("free", true)] {
         for commands in ["git switch -qc", "git switch -q --orphan"] {
             let bed = Bed::new();
@@ -333,7 +335,7 @@ fn head_at_a_new_branch_with_the_name_of_something_else_stays() {
 }
 
 #[test]
-fn more_names_that_can_stand_for_objects_than_git_is_asked_about_are_taken_for_such() {
+fn too_many_possible_abbreviations_are_all_treated_as_objects() {
     let bed = Bed::new();
     let host = crate::HostRepository::open(&bed.common()).unwrap();
     let git = host.git(&bed.limits);
@@ -344,7 +346,7 @@ fn more_names_that_can_stand_for_objects_than_git_is_asked_about_are_taken_for_s
 }
 
 #[test]
-fn more_refs_than_may_change_stay_and_the_first_come_with_the_branch_at_head() {
+fn changed_refs_above_the_limit_are_not_imported_and_the_first_are() {
     for is_upper in [false, true] {
         let mut bed =
             Bed::with("sha1", |host| script(host, "git branch y; git branch z; git pack-refs --all"));
@@ -368,7 +370,7 @@ fn more_refs_than_may_change_stay_and_the_first_come_with_the_branch_at_head() {
 }
 
 #[test]
-fn many_refs_that_are_in_the_way_of_others_come() {
+fn many_refs_that_block_others_are_imported() {
     let count = 300;
     let bed = Bed::with("sha1", |host| {
         let lines = |number| format!("create refs/heads/w{number} HEAD\n");

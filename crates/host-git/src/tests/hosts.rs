@@ -1,4 +1,4 @@
-//! Hosts that go on working while a task does.
+//! Hosts that continue to work while a task runs.
 
 use super::bed::{Bed, files, git, script, snapshot};
 use super::hostile::{made, write};
@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 #[test]
-fn where_both_moved_a_branch_the_hosts_stays_and_the_tasks_has_another_name() {
+fn branch_moved_on_both_sides_keeps_the_hosts_value_and_the_tasks_gets_another_name() {
     let bed = Bed::new();
     bed.script("echo t > a; git commit -qam task; git tag v2; git branch -D side");
     script(&bed.host(), "echo h > b; git commit -qam host; git tag v2; git branch -f side main");
@@ -29,7 +29,7 @@ fn where_both_moved_a_branch_the_hosts_stays_and_the_tasks_has_another_name() {
 }
 
 #[test]
-fn a_stash_of_both_is_kept_by_another_name() {
+fn stash_made_on_both_sides_is_kept_under_another_name() {
     let bed = Bed::new();
     bed.script("echo t > a; git stash -q; echo u > a; git stash -q");
     script(&bed.host(), "echo h > b; git stash -q");
@@ -46,7 +46,7 @@ fn a_stash_of_both_is_kept_by_another_name() {
 }
 
 #[test]
-fn a_host_with_more_stashes_than_are_imported_keeps_all_of_them() {
+fn host_with_too_many_stashes_keeps_all_of_them() {
     let log = |bed: &Bed| fs::read_to_string(bed.common().join("logs/refs/stash")).unwrap();
     let many = |count: usize, message: &str| {
         let message = message.to_owned();
@@ -75,7 +75,7 @@ fn a_host_with_more_stashes_than_are_imported_keeps_all_of_them() {
 }
 
 #[test]
-fn what_a_task_says_of_the_hosts_own_stashes_does_not_come() {
+fn log_entries_changed_by_a_task_for_the_hosts_stashes_are_not_imported() {
     let bed = Bed::with("sha1", |host| script(host, "echo h > b; git stash push -q -m mine"));
     let path = bed.task().join(".git/logs/refs/stash");
     let before = fs::read_to_string(bed.common().join("logs/refs/stash")).unwrap();
@@ -88,7 +88,7 @@ fn what_a_task_says_of_the_hosts_own_stashes_does_not_come() {
 }
 
 #[test]
-fn a_host_that_works_between_prepare_and_commit_loses_nothing() {
+fn host_that_works_between_prepare_and_commit_loses_nothing() {
     for (between, is_taken) in [
         ("git pack-refs --all --prune", true),
         ("git gc -q --prune=now", true),
@@ -123,16 +123,17 @@ fn a_host_that_works_between_prepare_and_commit_loses_nothing() {
 }
 
 #[test]
-fn a_host_that_commits_while_it_is_written_is_planned_for_anew() {
+fn host_that_commits_during_the_write_is_planned_again() {
     let bed = Bed::new();
     bed.script("echo t > a; git commit -qam task");
     let mut is_done = false;
-    // The plan is made after this point, and before the next; git's own check of old values is what finds it.
+    // The plan is made after this point, and before the next; git's own check of old values detects
+    // the change.
     let report = bed
         .import_with(&mut |point| {
             if !is_done && point == crate::fail_point::FailPoint::Early {
                 is_done = true;
-                // The index is locked: the host's git can do no more than this.
+                // The index is locked: the host's git can only do this.
                 script(&bed.host(), "git update-ref HEAD $(git commit-tree -p HEAD -m host HEAD^{tree})");
             }
             true
@@ -144,7 +145,7 @@ fn a_host_that_commits_while_it_is_written_is_planned_for_anew() {
 }
 
 #[test]
-fn a_host_that_reverts_or_rebases_is_not_given_a_merge_besides() {
+fn merge_is_not_imported_while_the_host_reverts_or_rebases() {
     let merges = "git switch -q side; echo y > a; git commit -qam y; git switch -q main\n-git merge side";
     for (host, file) in [("-git revert HEAD~1", "REVERT_HEAD"), ("-git rebase side", "rebase-merge")] {
         let bed = Bed::with("sha1", |host| {
@@ -164,7 +165,7 @@ fn a_host_that_reverts_or_rebases_is_not_given_a_merge_besides() {
         assert!(!bed.common().join("MERGE_HEAD").exists());
         assert_eq!(snapshot(&bed.common()).head, start.head);
     }
-    // Also where nothing else of the host's has changed.
+    // The same if nothing else on the host has changed.
     let bed = Bed::new();
     bed.script(merges);
     fs::write(bed.common().join("REVERT_HEAD"), bed.git("rev-parse main")).unwrap();
@@ -178,7 +179,7 @@ fn a_host_that_reverts_or_rebases_is_not_given_a_merge_besides() {
 }
 
 #[test]
-fn a_branch_that_another_work_tree_is_at_is_not_moved() {
+fn branch_checked_out_in_another_work_tree_is_not_moved() {
     let bed = Bed::with("sha1", |host| script(host, "git worktree add -q ../linked side"));
     bed.script("git commit -q --allow-empty -m x; git branch -f side main 2>/dev/null || git update-ref refs/heads/side main");
     let side = bed.git("rev-parse side");
@@ -188,7 +189,7 @@ fn a_branch_that_another_work_tree_is_at_is_not_moved() {
 }
 
 #[test]
-fn a_linked_work_tree_has_its_own_head_and_index() {
+fn linked_work_tree_has_its_own_head_and_index() {
     let bed = Bed::with("sha1", |host| script(host, "git worktree add -q ../linked -b linked"));
     let common = bed.common();
     let host = HostRepository::open_linked(&common, OsStr::new("linked")).unwrap();
@@ -225,7 +226,7 @@ fn a_linked_work_tree_has_its_own_head_and_index() {
 }
 
 #[test]
-fn repository_that_is_moved_meanwhile_is_the_one_that_was_opened() {
+fn repository_moved_meanwhile_remains_the_opened_one() {
     let changes = "echo x > c; git add c; git commit -qm c; git tag t; git switch -qc new; git stash -q; echo y > c; git add c; \
                    git config branch.new.remote origin; git config branch.new.merge refs/heads/new";
     for linked in [false, true] {
@@ -255,14 +256,14 @@ fn repository_that_is_moved_meanwhile_is_the_one_that_was_opened() {
         assert_eq!((tag.as_str(), setting.trim()), (git(&bed.task(), "rev-parse t new").as_str(), "c"));
         assert_eq!(git(&moved, "config branch.new.merge").trim(), "refs/heads/new", "{report:?}");
 
-        // The control: by its path, the other one is written.
+        // The control: opening by path writes to the other repository.
         HostRepository::open(&common).unwrap().set("a.b", &["c".to_owned()]).unwrap();
         assert_ne!(files(&other.join(".git")), before);
     }
 }
 
 #[test]
-fn relative_paths_are_those_of_the_caller() {
+fn relative_paths_are_resolved_for_the_caller() {
     let bed = Bed::new();
     bed.script("git commit -q --allow-empty -m x");
     let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "../").collect::<String>();
@@ -277,19 +278,19 @@ fn relative_paths_are_those_of_the_caller() {
 }
 
 #[test]
-fn the_hosts_own_knowledge_of_files_is_kept() {
+fn hosts_index_data_about_files_is_kept() {
     let bed = Bed::new();
     script(&bed.host(), "git update-index --assume-unchanged b");
     bed.script("echo x > c; git add c; git commit -qm c");
     bed.import();
     assert!(bed.git("ls-files -v b").starts_with('h'));
-    // Only `c` has to be looked at.
+    // Only `c` has to be examined.
     let debug = bed.git("ls-files --debug a");
     assert!(!debug.contains("mtime: 0:0"), "{debug}");
 }
 
 #[test]
-fn files_that_the_host_hides_from_git_stay_hidden() {
+fn files_hidden_from_git_by_the_host_remain_hidden() {
     for format in ["sha1", "sha256"] {
         let bed = Bed::with(format, |host| {
             script(host, "echo x > config; echo x > d; git add config d; git commit -qm more");
@@ -302,7 +303,7 @@ fn files_that_the_host_hides_from_git_stay_hidden() {
         assert_eq!(bed.git("ls-files -s"), git(&bed.task(), "ls-files -s").trim_end());
         assert_eq!(bed.git("status --porcelain b config"), "");
     }
-    // Edits of the host's own that it hides from git.
+    // The host's own edits that it hides from git.
     let bed = Bed::with("sha1", |host| script(host, "git update-index --skip-worktree b; echo own > b"));
     bed.script("git update-index --no-skip-worktree b; echo new > b; git commit -qam new");
     bed.import_with(&mut |_| true).unwrap();
@@ -311,7 +312,7 @@ fn files_that_the_host_hides_from_git_stay_hidden() {
 }
 
 #[test]
-fn repositories_that_are_not_understood_are_refused() {
+fn unsupported_repositories_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     git(folder.path(), "init -q --ref-format=reftable table");
     let error = HostRepository::open(&folder.path().join("table/.git")).unwrap_err().to_string();
@@ -323,7 +324,7 @@ fn repositories_that_are_not_understood_are_refused() {
 }
 
 #[test]
-fn a_repository_is_made_anew_of_its_commits_and_none_of_its_settings() {
+fn created_repository_has_the_commits_and_none_of_the_settings() {
     for format in ["sha1", "sha256"] {
         let bed = Bed::with(format, |_| {});
         bed.script(
@@ -348,7 +349,7 @@ fn a_repository_is_made_anew_of_its_commits_and_none_of_its_settings() {
 }
 
 #[test]
-fn a_setting_has_exactly_the_values_that_it_is_given() {
+fn set_replaces_all_values_of_a_setting() {
     let bed = Bed::new();
     let host = HostRepository::open(&bed.common()).unwrap();
     let values = |key: &str| {
@@ -367,7 +368,7 @@ fn a_setting_has_exactly_the_values_that_it_is_given() {
 }
 
 #[test]
-fn what_lies_in_a_folder_that_hides_the_hosts_is_all_of_a_repository() {
+fn folder_that_hides_the_hosts_is_a_complete_repository() {
     let folder = tempfile::tempdir().unwrap();
     let at = |path: &str| folder.path().join(path);
     fs::create_dir_all(at("sub/.git/refs")).unwrap();
@@ -389,7 +390,7 @@ fn what_lies_in_a_folder_that_hides_the_hosts_is_all_of_a_repository() {
 }
 
 #[test]
-fn what_git_recorded_is_what_the_index_has_other_versions_of() {
+fn recorded_paths_are_those_with_other_index_versions() {
     let bed = Bed::new();
     let host = HostRepository::open(&bed.common()).unwrap();
     let recorded = || {
@@ -404,7 +405,7 @@ fn what_git_recorded_is_what_the_index_has_other_versions_of() {
 }
 
 #[test]
-fn commits_come_whatever_the_host_lacks() {
+fn commits_are_imported_although_the_host_lacks_objects() {
     let missing = "1234567890123456789012345678901234567890";
     let bed = Bed::new();
     bed.script("echo x > c; git add c; git commit -qm c");
@@ -412,7 +413,7 @@ fn commits_come_whatever_the_host_lacks() {
     bed.import_with(&mut |_| true).unwrap();
     assert_eq!(bed.git("rev-parse main"), git(&bed.task(), "rev-parse main").trim());
 
-    // A commit of the host whose parent is gone, which git finds only as it walks.
+    // A host's commit whose parent is missing, which git notices only while walking.
     let bed = Bed::new();
     bed.script("echo x > c; git add c; git commit -qm c; git branch new");
     script(
@@ -425,7 +426,7 @@ fn commits_come_whatever_the_host_lacks() {
 }
 
 #[test]
-fn repack_of_the_host_meanwhile_leaves_what_was_brought() {
+fn repack_of_the_host_meanwhile_keeps_imported_objects() {
     for repack in ["git repack -qad", "git gc -q --prune=now"] {
         let bed = Bed::new();
         bed.script("echo x > c; git add c; git commit -qm c; git branch new");
@@ -473,7 +474,7 @@ fn repository_with_links_where_git_writes_is_refused() {
         let error = HostRepository::open(&bed.common()).unwrap_err().to_string();
         assert!(error.contains("has a link") && error.contains(name), "{error}");
     }
-    // The control: what an import never writes.
+    // The control: files that an import never writes.
     let bed = Bed::new();
     for name in ["hooks/x", "rr-cache", "lfs"] {
         symlink("/nonexistent", bed.common().join(name)).unwrap();

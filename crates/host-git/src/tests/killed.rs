@@ -1,10 +1,10 @@
-//! Imports that are killed, and go on.
+//! Imports that are killed and continued.
 
 use super::bed::{Bed, git, script};
 use crate::Error;
 use crate::fail_point::FailPoint;
 
-/// Work that takes every step of an import.
+/// Changes that need every step of an import.
 const WORK: &str = "
     git branch -m side side/inner
     git tag -d v1
@@ -27,11 +27,11 @@ fn bed() -> Bed {
 }
 
 #[test]
-fn an_import_that_is_killed_anywhere_ends_the_same_when_it_is_made_again() {
+fn import_killed_at_any_point_ends_the_same_when_repeated() {
     let whole = bed();
     whole.script(WORK);
     whole.import();
-    // The clock is in the ids of commits: the refs are compared with each task's own.
+    // Ids of commits depend on the clock: the refs are compared with each task's own.
     let shape = |bed: &Bed| -> Vec<String> {
         let refs = bed.git("for-each-ref --format=%(refname)");
         refs.lines().map(|name| name.split("/stash/").next().unwrap().to_owned()).collect()
@@ -63,7 +63,7 @@ fn an_import_that_is_killed_anywhere_ends_the_same_when_it_is_made_again() {
     }
 }
 #[test]
-fn an_import_that_is_killed_before_it_wrote_a_ref_changes_nothing_that_git_says() {
+fn import_killed_before_it_wrote_a_ref_changes_nothing_visible() {
     let bed = bed();
     bed.script(WORK);
     let before = bed.host_says();
@@ -80,7 +80,7 @@ fn an_import_that_is_killed_before_it_wrote_a_ref_changes_nothing_that_git_says(
 }
 
 #[test]
-fn import_of_the_longest_names_that_is_killed_ends_when_it_is_made_again() {
+fn killed_import_of_the_longest_names_ends_when_repeated() {
     let long = ["x".repeat(240), "y".repeat(240), "z".repeat(240), "l".repeat(240)].join("/");
     // As deep as a loose ref can be, and one that only packed refs have.
     let (deep, too_deep) = (["d"; 40].join("/"), ["e"; 60].join("/"));
@@ -107,7 +107,7 @@ fn import_of_the_longest_names_that_is_killed_ends_when_it_is_made_again() {
 }
 
 #[test]
-fn a_lock_of_somebody_else_is_respected() {
+fn lock_of_another_process_is_respected() {
     let bed = Bed::new();
     bed.script("echo x > c; git add c");
     std::fs::write(bed.common().join("index.lock"), "").unwrap();
@@ -121,7 +121,7 @@ fn a_lock_of_somebody_else_is_respected() {
 }
 
 #[test]
-fn first_stash_of_a_host_is_listed_after_an_import_that_was_killed() {
+fn first_stash_of_a_host_is_listed_after_a_killed_import() {
     let bed = Bed::new();
     bed.script("echo s > a; git stash -q");
     let killed = bed.import_with(&mut |point| point != FailPoint::Symbolic);
@@ -132,7 +132,7 @@ fn first_stash_of_a_host_is_listed_after_an_import_that_was_killed() {
 }
 
 #[test]
-fn log_of_stashes_that_a_loss_of_power_emptied_drops_none() {
+fn log_of_stashes_emptied_by_a_loss_of_power_drops_none() {
     let bed = Bed::with("sha1", |host| script(host, "echo s > a; git stash -q; echo t > a; git stash -q"));
     let before = bed.git("stash list");
     std::fs::write(bed.task().join(".git/logs/refs/stash"), "").unwrap();

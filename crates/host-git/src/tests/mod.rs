@@ -1,4 +1,4 @@
-//! Imports of what real git did in a view, and of what only an attacker writes.
+//! Imports of real git's changes in a view, and of files that only an attacker writes.
 
 pub(crate) mod bed;
 mod everyday;

@@ -1,4 +1,4 @@
-//! Any work, and anything written over it.
+//! Arbitrary commands, and arbitrary files written over them.
 
 use std::fs;
 
@@ -100,14 +100,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_work_leaves_a_host_that_git_finds_no_fault_with(
+    fn any_work_leaves_a_host_that_passes_fsck(
         acts in prop::collection::vec(act(), 1..14),
         is_upper: bool,
     ) {
         let mut bed = Bed::new();
         bed.is_upper = is_upper;
         play(&bed, &acts);
-        // Nothing outside of the list, and no fault: that is checked in there.
+        // The import checks that only listed files change, and that git finds no problem.
         let report = bed.import();
         for change in &report.refs {
             if change.outcome == RefOutcome::Came

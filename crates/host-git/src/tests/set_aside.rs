@@ -1,11 +1,12 @@
-//! Changes that git takes out of the files for a while: for a merge, a rebase, or as a stash. And trees and objects that only seem large.
+//! Changes that git removes from the files temporarily: for a merge, a rebase, or as a stash. Also
+//! trees and objects that only seem large.
 
 use std::path::Path;
 
 use super::bed::{Bed, git, script};
 use crate::Recorded;
 
-/// A branch that `main` conflicts with, and a change that is not committed.
+/// A branch that conflicts with `main`, and a change that is not committed.
 fn conflicting(host: &Path) {
     script(
         host,
@@ -40,7 +41,7 @@ fn changes_that_a_merge_or_a_rebase_of_the_task_set_aside_are_kept() {
 }
 
 #[test]
-fn changes_that_the_host_set_aside_and_the_task_took_back_do_not_come_twice() {
+fn changes_set_aside_by_the_host_and_restored_by_the_task_are_not_imported_twice() {
     let begin = |host: &Path| {
         conflicting(host);
         script(host, "-git merge -q --autostash other");
@@ -48,7 +49,7 @@ fn changes_that_the_host_set_aside_and_the_task_took_back_do_not_come_twice() {
     for (end, is_taken) in [
         ("git checkout -q --theirs a; git add a; git commit -qm merged", true),
         ("git merge --abort", true),
-        // The control: it goes on.
+        // The control: the merge continues.
         ("git branch new", false),
     ] {
         let bed = Bed::with("sha1", begin);
@@ -78,11 +79,12 @@ fn stash_of_the_task_records_its_files_and_one_of_the_host_none() {
 }
 
 #[test]
-fn commit_with_more_files_than_can_be_compared_comes_and_what_it_records_is_not_whole() {
+fn commit_with_too_many_files_to_compare_is_imported_and_its_record_is_incomplete() {
     let mut bed = Bed::new();
     bed.limits.memory = 512 << 20;
     bed.script("git branch good");
-    // Ten folders in each of ten folders, and so on: a few objects, and more paths than there is memory for.
+    // Ten folders in each of ten folders, and so on: few objects, but more paths than fit into
+    // memory.
     bed.script(
         r#"b=$(echo x | git hash-object -w --stdin); t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf "100644 blob $b\tf$i\n"; done | git mktree); for l in 1 2 3 4 5 6 7 8; do t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf "040000 tree $t\td$i\n"; done | git mktree); done; git update-ref HEAD $(git commit-tree -p HEAD -m bomb $t)"#,
     );
@@ -92,7 +94,7 @@ fn commit_with_more_files_than_can_be_compared_comes_and_what_it_records_is_not_
 }
 
 #[test]
-fn object_with_holes_stays_behind_and_the_rest_comes() {
+fn object_with_holes_is_not_imported_and_the_rest_is() {
     let bed = Bed::new();
     bed.script("mkdir -p .git/objects/aa; truncate -s 1G .git/objects/aa/$(printf 'b%.0s' $(seq 38)); git commit -q --allow-empty -m new");
     let report = bed.import();
@@ -101,7 +103,7 @@ fn object_with_holes_stays_behind_and_the_rest_comes() {
 }
 
 #[test]
-fn what_a_task_says_was_set_aside_records_its_files() {
+fn changes_that_a_task_claims_to_have_set_aside_record_their_files() {
     let bed = Bed::new();
     bed.script("echo evil > .envrc; git add .envrc; git stash -q; git rev-parse stash > .git/MERGE_AUTOSTASH; git stash drop -q");
     let paths: Vec<String> = recorded(&bed).paths().map(|path| path.display().to_string()).collect();
@@ -109,7 +111,7 @@ fn what_a_task_says_was_set_aside_records_its_files() {
 }
 
 #[test]
-fn changes_that_the_host_set_aside_and_took_back_itself_are_not_the_tasks() {
+fn changes_set_aside_and_restored_by_the_host_are_not_the_tasks() {
     let begin = |host: &Path| {
         conflicting(host);
         script(host, "-git merge -q --autostash other");

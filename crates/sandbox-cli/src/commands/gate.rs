@@ -187,8 +187,8 @@ mod tests {
         for (arguments, expected) in [
             (["sync", "missing"].as_slice(), "sandbox gate init missing"),
             (&["sync", "alone"], "no upstream"),
-            (&["init", "a/b"], "not the name of a repository"),
-            (&["init", "x", "--upstream", "ext::sh"], "cannot fetch from"),
+            (&["init", "a/b"], "not a valid repository name"),
+            (&["init", "x", "--upstream", "ext::sh"], "failed to fetch from"),
         ] {
             let error = run(state.path(), arguments).await.unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

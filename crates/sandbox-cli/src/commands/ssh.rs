@@ -189,7 +189,7 @@ mod tests {
         let other = Bed::new("");
         for (arguments, expected) in [
             (["init", "--keyring"].as_slice(), "no scope is named"),
-            (&["init", "../x", "--keyring"], "not the name of a scope"),
+            (&["init", "../x", "--keyring"], "not a valid scope name"),
             (&["init", "s", "--passphrase-env", "MISSING"], "is not set"),
         ] {
             let error = other.run(arguments).await.unwrap_err().to_string();

@@ -156,7 +156,7 @@ mod tests {
         for (text, expected) in [
             ("{unlock: keyring}", "scope"),
             ("{scope: s}", "unlock"),
-            ("{scope: ../x, unlock: keyring}", "not the name of a scope"),
+            ("{scope: ../x, unlock: keyring}", "not a valid scope name"),
             ("{scope: s, unlock: {command: []}}", "name a program"),
             ("{scope: s, unlock: {passphrase: hunter2}}", "!env NAME"),
             ("{scope: s, unlock: prompt}", "prompt"),

@@ -1,4 +1,4 @@
-//! What is in the session's files after each step, and after a step that fails.
+//! The session's files after each step, and after a failed step.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ impl Fixture {
         fs::write(self.directory.path().join(name), bytes).unwrap();
     }
 
-    /// What `context.json` alone says: the view of a program that knows nothing of the journal.
+    /// The content of `context.json` alone: the view of a program that does not know the journal.
     fn context(&self) -> SessionMetadata {
         serde_json::from_slice(&self.read(CONTEXT).unwrap()).unwrap()
     }
@@ -74,7 +74,7 @@ fn result() -> StreamEvent {
 }
 
 #[test]
-fn a_reply_is_seen_as_it_grows_and_complete_at_its_end() {
+fn reply_is_seen_as_it_grows_and_complete_at_its_end() {
     let fixture = Fixture::new();
     let mut writer = fixture.store.begin("a question").unwrap();
     assert_eq!(fixture.replies()[0].request_text, "a question");
@@ -100,7 +100,7 @@ fn a_reply_is_seen_as_it_grows_and_complete_at_its_end() {
 }
 
 #[test]
-fn the_end_of_a_reply_without_a_result_is_what_was_measured() {
+fn reply_without_a_result_ends_with_measured_values() {
     let fixture = Fixture::new();
     let mut writer = fixture.store.begin("q").unwrap();
     writer.add(init()).unwrap();
@@ -113,7 +113,7 @@ fn the_end_of_a_reply_without_a_result_is_what_was_measured() {
 }
 
 #[test]
-fn the_same_question_after_a_kill_is_a_reply_of_its_own() {
+fn same_request_after_a_kill_is_a_separate_reply() {
     let fixture = Fixture::new();
     let mut killed = fixture.store.begin("a question").unwrap();
     killed.add(init()).unwrap();
@@ -129,7 +129,7 @@ fn the_same_question_after_a_kill_is_a_reply_of_its_own() {
 }
 
 #[test]
-fn a_kill_at_any_byte_of_the_journal_loses_at_most_the_event_that_was_being_written() {
+fn kill_at_any_byte_of_the_journal_loses_at_most_one_event() {
     let fixture = Fixture::new();
     fixture.reply(&[init(), result()]);
     let mut writer = fixture.store.begin("a question").unwrap();
@@ -142,7 +142,7 @@ fn a_kill_at_any_byte_of_the_journal_loses_at_most_the_event_that_was_being_writ
     let journal = fixture.read(JOURNAL).unwrap();
 
     for length in 0..=journal.len() {
-        // As if nothing but the journal had been written since the reply began.
+        // As if only the journal had been written since the reply began.
         fixture.write(CONTEXT, &context);
         fixture.write(JOURNAL, &journal[..length]);
         let whole =
@@ -150,7 +150,7 @@ fn a_kill_at_any_byte_of_the_journal_loses_at_most_the_event_that_was_being_writ
         let replies = fixture.replies();
         assert_eq!(replies.len(), 2, "{length}");
         assert_eq!(replies[1].events, events[..whole], "{length}");
-        // Folding is a whole life of the store; not at each byte.
+        // Folding needs a whole life of the store; not at each byte.
         if length % 37 == 0 {
             fixture.store.set_model(&length.to_string()).unwrap();
             assert_eq!(fixture.context().replies[1].events, events[..whole], "{length}");
@@ -159,18 +159,18 @@ fn a_kill_at_any_byte_of_the_journal_loses_at_most_the_event_that_was_being_writ
 }
 
 #[test]
-fn a_kill_between_any_two_steps_leaves_a_session() {
+fn kill_between_any_two_steps_leaves_a_session() {
     let fixture = Fixture::new();
     fixture.reply(&[init(), result()]);
     let before = fixture.read(CONTEXT).unwrap();
 
-    // Begun: the journal is there, the file is not refreshed.
+    // Begun: the journal exists, the file is not refreshed.
     let mut writer = fixture.store.begin("second").unwrap();
     fixture.write(CONTEXT, &before);
     assert_eq!(fixture.replies()[1].request_text, "second");
     writer.refresh().unwrap();
 
-    // Ended: the journal's last line is there, the file is not refreshed.
+    // Ended: the journal's last line exists, the file is not refreshed.
     writer.add(message("answer")).unwrap();
     writer.add(result()).unwrap();
     let running = fixture.read(CONTEXT).unwrap();
@@ -182,7 +182,8 @@ fn a_kill_between_any_two_steps_leaves_a_session() {
     assert_eq!(fixture.replies()[1].response_text, "the end");
     assert_eq!(fixture.replies()[1].events, events);
 
-    // Folded: the file is refreshed, the journal is still there; and half a file that never got its name.
+    // Folded: the file is refreshed, the journal still exists; and a partial file that was never
+    // renamed.
     let journal = fixture.read(JOURNAL).unwrap();
     fixture.store.set_model("m").unwrap();
     assert_eq!(fixture.read(JOURNAL), None);
@@ -197,7 +198,7 @@ fn a_kill_between_any_two_steps_leaves_a_session() {
 }
 
 #[test]
-fn no_event_makes_a_session_unreadable() {
+fn session_with_any_event_is_readable() {
     let fixture = Fixture::new();
     let hostile =
         [deepest_event(), r#"{"type":3,"session_id":[],"a":"\u0000\n\u2028"}"#.to_owned(), "{}".to_owned()];
@@ -214,7 +215,7 @@ fn no_event_makes_a_session_unreadable() {
 }
 
 #[test]
-fn where_the_journal_lost_its_end_the_file_has_more() {
+fn file_newer_than_a_truncated_journal_is_used() {
     let fixture = Fixture::new();
     let mut writer = fixture.store.begin("q").unwrap();
     let journal = fixture.read(JOURNAL).unwrap();
@@ -226,7 +227,7 @@ fn where_the_journal_lost_its_end_the_file_has_more() {
 }
 
 #[test]
-fn a_clock_that_jumps_changes_nothing_but_timestamps() {
+fn clock_jump_changes_only_timestamps() {
     let fixture = Fixture::new();
     for (day, is_killed) in [(20_000, false), (3, true), (40_000, true), (0, false)] {
         let began = SystemTime::UNIX_EPOCH + Duration::from_secs(day * 86_400);
@@ -291,7 +292,7 @@ fn beyond_the_limit_events_are_counted_and_the_end_is_kept() {
 }
 
 #[test]
-fn what_a_reply_keeps_on_the_disk_is_bounded_with_the_answer_that_repeats_it() {
+fn disk_space_of_a_reply_is_bounded_including_its_answer() {
     const ROOM: u64 = 2 << 20;
     let text = "x".repeat(100 << 10);
     let content = json!([{"type": "text", "text": text}]);
@@ -310,7 +311,7 @@ fn what_a_reply_keeps_on_the_disk_is_bounded_with_the_answer_that_repeats_it() {
 }
 
 #[test]
-fn a_file_of_another_writer_is_copied_as_it_is() {
+fn file_of_another_writer_is_copied_unchanged() {
     let replies = r#" [ {"session_id":"s", "mood":1.10, "events":null} ,
         {"session_id" : "t", "response_text":"\u0041", "events":[{"type":"x"}]}
     ] "#;
@@ -341,7 +342,7 @@ fn a_file_of_another_writer_is_copied_as_it_is() {
 }
 
 #[test]
-fn an_outline_says_what_the_whole_session_says() {
+fn outline_agrees_with_the_whole_session() {
     let refusal = event(&json!({"type": "result", "is_error": true, "session_id": "s1", "errors": ["none"]}));
     let fixture = Fixture::new();
     let check = || {
@@ -362,7 +363,7 @@ fn an_outline_says_what_the_whole_session_says() {
 }
 
 #[test]
-fn a_journal_of_another_session_is_not_mixed_in() {
+fn journal_of_another_session_is_not_merged() {
     let fixture = Fixture::new();
     drop(fixture.store.begin("q").unwrap());
     let journal = fixture.read(JOURNAL).unwrap();
@@ -373,7 +374,7 @@ fn a_journal_of_another_session_is_not_mixed_in() {
 }
 
 #[test]
-fn an_event_that_could_not_be_written_is_written_with_the_next() {
+fn event_that_failed_to_be_written_is_written_with_the_next() {
     let fixture = Fixture::new();
     let mut writer = fixture.store.begin("q").unwrap();
     let path = fixture.directory.path().join(JOURNAL);
@@ -394,7 +395,8 @@ fn readers_see_every_event_that_was_written_when_they_began() {
         (0..EVENTS).map(|number| message(&format!("{number} {}", "x".repeat(300)))).collect();
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| {
-            // Two replies, so that a journal is also folded, removed and replaced under the readers.
+            // Two replies, so that a journal is also folded, removed and replaced under the
+            // readers.
             for half in events.chunks(EVENTS / 2) {
                 let mut writer = fixture.store.begin("q").unwrap();
                 for event in half {
@@ -419,7 +421,8 @@ fn readers_see_every_event_that_was_written_when_they_began() {
     });
 }
 
-/// Bytes written for a reply of `count` events after a session of `history` bytes, and the bytes of its file at the end.
+/// The bytes written for a reply of `count` events after a session of `history` bytes, and the size
+/// of its file at the end.
 fn volume(count: usize, history: usize, event: &StreamEvent) -> (u64, u64) {
     let fixture = Fixture::new();
     fixture.reply(&[message(&"h".repeat(history))]);
@@ -433,13 +436,14 @@ fn volume(count: usize, history: usize, event: &StreamEvent) -> (u64, u64) {
 }
 
 #[test]
-fn what_is_written_stays_linear_in_what_there_is() {
+fn written_bytes_are_linear_in_the_session_size() {
     let small = message("a short event, of which there are many");
     for (count, history, event) in
         [(10, 0, &small), (20_000, 0, &small), (3_000, 0, &result()), (2_000, 2_000_000, &small)]
     {
         let (written, size) = volume(count, history, event);
-        // The journal once, the file at most twice by doubling, and thrice for begin, id and result.
+        // The journal once, the file at most twice by doubling, and thrice for begin, id and
+        // result.
         assert!(
             written <= 6 * size + 3 * LEAST_GROWTH,
             "{count} events: {written} bytes for a file of {size}"
@@ -448,7 +452,7 @@ fn what_is_written_stays_linear_in_what_there_is() {
 }
 
 #[test]
-fn a_program_that_reads_only_the_file_sees_progress() {
+fn program_that_reads_only_the_file_sees_progress() {
     let fixture = Fixture::new();
     let mut writer = fixture.store.begin("q").unwrap();
     let event = message("a short event, of which there are many");
@@ -467,7 +471,7 @@ enum Step {
     Event(StreamEvent),
     Finish,
     Kill,
-    /// A kill while the last line was written: as many bytes of it are missing.
+    /// A kill during the write of the last line: so many bytes of it are missing.
     Tear(usize),
 }
 
@@ -516,7 +520,7 @@ proptest! {
                 Step::Tear(missing) if writer.take().is_some() => {
                     let journal = fixture.read(JOURNAL).unwrap();
                     let last_line = journal[..journal.len() - 1].iter().rposition(|byte| *byte == b'\n');
-                    // The first line is never torn: it comes by a rename.
+                    // The first line is never torn: it arrives by a rename.
                     if let Some(end) = last_line {
                         fixture.write(JOURNAL, &journal[..journal.len().saturating_sub(missing).max(end + 1)]);
                         let in_file = fixture.context().replies.last().unwrap().events.len();

@@ -1,4 +1,4 @@
-//! One client: messages with their length before them, each with a deadline.
+//! One client: messages with a length prefix, each with a deadline.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use super::event::Refusal;
 
 /// Bytes of a message, as in OpenSSH.
 pub(super) const MAX_MESSAGE: u32 = 256 << 10;
-/// How long a client may take for a message, for reading its answer, and between messages.
+/// The time limit for a client to send a message, to read its answer, and to pause between
+/// messages.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A client.
@@ -21,7 +22,8 @@ impl Connection {
         Self(stream)
     }
 
-    /// The next message; `None` when the client has no more, or has begun none for too long.
+    /// The next message; `None` if the client has closed the connection, or has been idle for too
+    /// long.
     pub(super) async fn read(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
         match timeout(DEADLINE, self.0.read_u8()).await {
             Ok(Ok(first)) => {
@@ -32,7 +34,7 @@ impl Connection {
         }
     }
 
-    /// What comes after the first byte of the length.
+    /// Reads everything after the first byte of the length.
     async fn read_rest(&mut self, first: u8) -> Result<Vec<u8>, Refusal> {
         let mut length = [first, 0, 0, 0];
         let [_, others @ ..] = &mut length;
@@ -44,7 +46,7 @@ impl Connection {
         Ok(message)
     }
 
-    /// Sends a message; `false` when the client is gone or does not read.
+    /// Sends a message; returns `false` if the client is gone or does not read.
     pub(super) async fn write(&mut self, message: &[u8]) -> bool {
         let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
         let frame = [&length.to_be_bytes(), message].concat();

@@ -1,6 +1,6 @@
 //! The encoding of RFC 4251: numbers and strings, read to the last byte or not at all.
 
-/// What is left to read.
+/// The bytes left to read.
 pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
         self.bytes(usize::try_from(length).ok()?)
     }
 
-    /// `None` where something is left.
+    /// `None` if bytes are left.
     pub(super) fn end(&self) -> Option<()> {
         self.0.is_empty().then_some(())
     }
@@ -41,7 +41,7 @@ pub(super) fn put_string(message: &mut Vec<u8>, bytes: &[u8]) {
     message.extend_from_slice(bytes);
 }
 
-/// Appends a number. All that is sent is far shorter than 4 GiB.
+/// Appends a number. Everything that is sent is far shorter than 4 GiB.
 pub(super) fn put_number(message: &mut Vec<u8>, number: usize) {
     message.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes());
 }

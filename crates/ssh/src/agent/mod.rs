@@ -1,4 +1,4 @@
-//! The agent: the protocol of `ssh-agent` on one side, what may be signed on the other.
+//! The agent: it speaks the protocol of `ssh-agent`, and decides which signatures to make.
 
 mod connection;
 mod data;

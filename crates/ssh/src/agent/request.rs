@@ -1,23 +1,23 @@
-//! What a client asks for, and the structure that `ssh-keygen -Y sign` has signed.
+//! Parses clients' requests, and the structure that `ssh-keygen -Y sign` signs.
 
 use super::data::Reader;
 use super::event::Refusal;
 
-/// What a client may ask for.
+/// A client's request.
 pub(super) enum Request<'a> {
-    /// Which keys there are.
+    /// A list of the keys.
     Identities,
     /// A signature.
     Sign(Sign<'a>),
 }
 
-/// A signature that is asked for.
+/// A request for a signature.
 pub(super) struct Sign<'a> {
     /// The public key.
     pub(super) key: &'a [u8],
-    /// What is to be signed.
+    /// The data to sign.
     pub(super) data: &'a [u8],
-    /// Which algorithm an RSA key uses.
+    /// The flags that select the algorithm of an RSA key.
     pub(super) flags: u32,
 }
 
@@ -43,8 +43,9 @@ impl<'a> Sign<'a> {
     }
 }
 
-/// The namespace of what `ssh-keygen -Y sign` has signed: magic, namespace, nothing reserved, a hash and its algorithm, and the end. No message that
-/// is signed for a login begins with this magic: there, the length of a session id comes first.
+/// The namespace of data that `ssh-keygen -Y sign` signs: magic, namespace, an empty reserved
+/// field, a hash and its algorithm, and the end. No message that is signed for a login begins with
+/// this magic: such a message begins with the length of a session id.
 pub(super) fn namespace(data: &[u8]) -> Option<&str> {
     let mut reader = Reader::new(data.strip_prefix(b"SSHSIG")?);
     let namespace = str::from_utf8(reader.string()?).ok().filter(|name| !name.is_empty())?;
@@ -82,7 +83,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_is_the_whole_of_what_is_signed(
+        fn signed_data_is_parsed_completely(
             name in "[a-z@.]{1,8}",
             changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
         ) {

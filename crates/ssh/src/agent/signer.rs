@@ -1,4 +1,4 @@
-//! Who answers: connections side by side, and what each may have signed.
+//! Serves connections concurrently, and decides which signatures each gets.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use super::request::{Request, Sign, namespace};
 use crate::SigningKeys;
 use crate::key::SigningKey;
 
-/// Clients that are served at a time; others wait until one of these has ended.
+/// Clients served at a time; others wait until one of them has ended.
 const MAX_CONNECTIONS: usize = 32;
-/// How long to wait before the next client is accepted when the system has no room for it.
+/// The delay before the next client is accepted if the system lacks resources.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The flags that ask for RSA with SHA-256 and SHA-512. Other keys ignore them.
+/// The flags that request RSA with SHA-256 and SHA-512. Other keys ignore them.
 const RSA_FLAGS: u32 = 2 | 4;
 /// Characters of a namespace in a report.
 const REPORTED: usize = 64;
@@ -28,14 +28,14 @@ const FAILURE: u8 = 5;
 const IDENTITIES_ANSWER: u8 = 12;
 const SIGN_RESPONSE: u8 = 14;
 
-/// What may be signed.
+/// The signatures that may be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
     namespaces: Vec<String>,
 }
 
 impl Allowed {
-    /// Signatures of these namespaces of `ssh-keygen -Y sign`, and nothing else.
+    /// Only signatures of these namespaces of `ssh-keygen -Y sign`.
     pub fn namespaces(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { namespaces: names.into_iter().map(Into::into).collect() }
     }
@@ -58,7 +58,8 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Signs with `keys` what is `allowed`. `report` is called with each signature and refusal; it must not block.
+    /// Signs `allowed` data with `keys`. `report` is called with each signature and refusal; it
+    /// must not block.
     pub fn new(
         keys: impl Into<Arc<SigningKeys>>,
         allowed: Allowed,
@@ -67,7 +68,8 @@ impl Signer {
         Self { keys: keys.into(), allowed, report: Box::new(report) }
     }
 
-    /// Serves whoever can connect, 32 at a time, each of whose messages has 30 seconds. Never ends; when it is dropped, nothing is signed any more.
+    /// Serves everyone who can connect, 32 at a time, with 30 seconds for each message. Never ends;
+    /// when it is dropped, no more signatures are made.
     pub async fn serve(self, listener: UnixListener) {
         let signer = Arc::new(self);
         let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -85,7 +87,7 @@ impl Signer {
                     });
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "an SSH agent cannot accept a client");
+                    tracing::debug!(%error, "an SSH agent failed to accept a client");
                     // tidy: sleep: there is no event for a free descriptor
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -93,7 +95,8 @@ impl Signer {
         }
     }
 
-    /// A client whose messages have no clear end is left; what else is refused does not end it.
+    /// Disconnects a client whose messages have no clear end; other refusals do not end the
+    /// connection.
     async fn answer_all(&self, stream: UnixStream) {
         let mut connection = Connection::new(stream);
         loop {

@@ -1,4 +1,4 @@
-//! Hostile clients, each beside one whose signature is made; and OpenSSH's own client.
+//! Hostile clients, each with a control whose signature is made; and OpenSSH's own client.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use crate::{KeyKind, Passphrase, SshScope, Unlock};
 
 const FAILED: &[u8] = &[5];
 
-/// An agent, and what it reported.
+/// An agent and its reports.
 struct Agent {
     dir: TempDir,
     socket: PathBuf,
@@ -48,7 +48,7 @@ impl Agent {
         self.public.to_bytes().unwrap()
     }
 
-    /// The control: a right request is signed, and the signature is right.
+    /// The control: a valid request is signed, and the signature is valid.
     async fn signs(&self, client: &mut UnixStream) {
         let data = sshsig("git", b"", "sha512", &[7; 64]);
         let answer = ask(client, &sign(&self.blob(), &data, 0)).await;
@@ -73,7 +73,7 @@ fn sign(key: &[u8], data: &[u8], flags: u32) -> Vec<u8> {
     [&[13], string(key).as_slice(), &string(data), &flags.to_be_bytes()].concat()
 }
 
-/// What is signed for a login.
+/// The data that a login signs.
 fn userauth(key: &[u8], session: &[u8]) -> Vec<u8> {
     let names = ["git", "ssh-connection", "publickey"].map(|name| string(name.as_bytes())).concat();
     [string(session), vec![50], names, vec![1], string(b"ssh-ed25519"), string(key)].concat()
@@ -87,7 +87,7 @@ async fn ask(client: &mut UnixStream, message: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Whole requests that are refused, and why.
+/// Complete requests that are refused, with the reasons.
 fn refused(key: &[u8]) -> Vec<(&'static str, Vec<u8>, Refusal)> {
     let good = sshsig("git", b"", "sha512", &[7; 64]);
     let mut other = key.to_vec();
@@ -159,7 +159,7 @@ async fn hostile_requests_are_refused_and_the_next_right_one_is_signed() {
 }
 
 #[tokio::test]
-async fn a_message_without_a_clear_end_ends_its_client_and_no_other() {
+async fn message_without_a_clear_end_disconnects_only_its_client() {
     let agent = Agent::start(Allowed::default()).await;
     let mut other = agent.connect().await;
     for (bytes, expected) in [
@@ -214,7 +214,7 @@ async fn only_the_scopes_keys_are_listed_and_only_while_it_serves() {
 }
 
 #[tokio::test]
-async fn another_namespace_is_signed_where_it_is_allowed() {
+async fn another_namespace_is_signed_if_allowed() {
     let agent = Agent::start(Allowed::namespaces(["file"])).await;
     let mut client = agent.connect().await;
     for (namespace, expected) in [("file", 14), ("git", 5)] {
@@ -224,7 +224,7 @@ async fn another_namespace_is_signed_where_it_is_allowed() {
 }
 
 #[tokio::test]
-async fn what_is_reported_of_a_namespace_is_short_and_on_one_line() {
+async fn reported_namespace_is_short_and_on_one_line() {
     let agent = Agent::start(Allowed::default()).await;
     let mut client = agent.connect().await;
     let hostile = format!("git\n\u{1b}[2J{}", "x".repeat(1000));

@@ -1,4 +1,4 @@
-//! Bringing the changes of a copy into its tree: stage, journal, commit.
+//! Applies the changes of a copy to its tree: stage, journal, commit.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,51 +29,51 @@ use super::room;
 use super::stage::{self, Stage, new};
 use super::sync;
 
-/// What is applied.
+/// Which changes to apply.
 #[derive(Debug, Clone, Default)]
 pub struct ApplyOptions {
-    /// What is held back.
+    /// The paths whose changes are withheld.
     pub protection: Protection,
-    /// Also what is protected or leads out of the tree.
+    /// Also apply changes that are protected or lead out of the tree.
     pub include_held_back: bool,
-    /// Also what changed on the host meanwhile: the task's version wins.
+    /// Also apply changes of paths that changed on the host meanwhile: the task's version wins.
     pub force: bool,
-    /// Settings of git, by their names, which come only if they are named here.
+    /// Names of git settings to import; no others are.
     pub git_settings: Vec<String>,
 }
 
-/// What was applied, and what was not.
+/// The changes that were applied, and those that were not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Applied {
-    /// What the tree has now.
+    /// Changes that the tree has now.
     pub applied: Vec<Change>,
-    /// What it has not: it stays in the copy.
+    /// Withheld changes, which remain in the copy.
     pub held_back: Vec<Change>,
-    /// What came of what the task did in repositories, and what did not.
+    /// The imported and rejected changes in repositories.
     pub git: GitChanges,
-    /// What would have come of repositories of which nothing did, since git recorded a protected file in them in another version than is here:
-    /// a hint names it.
+    /// Changes in repositories that were not imported because git recorded another version of a
+    /// protected file than the one here: a hint names it.
     pub waiting: Vec<RepositoryChanges>,
 }
 
-/// What differs, and what of it waits.
+/// The differences, and those among them that wait.
 #[derive(Debug)]
 pub(super) struct Judged {
     pub(super) changes: Vec<Change>,
-    /// What makes a folder a work tree or a repository of git's, and never comes.
+    /// Entries that make a folder a git work tree or repository, which are never applied.
     pub(super) left: Vec<Left>,
-    /// Repositories that are not imported, because git recorded a file that is held back.
+    /// Repositories that are not imported because git recorded a withheld file.
     pub(super) waiting: BTreeSet<PathBuf>,
 }
 
 impl Comparison {
-    /// The repositories that tasks left something of, of a copy in `folder`.
+    /// The repositories with changes of tasks, in a copy in `folder`.
     pub(super) fn opened(&self, folder: &Path) -> Result<Vec<Opened<'_>>, WorkspaceError> {
         self.repositories.opened(&self.host, folder, |_| true)
     }
 
-    /// What differs, beside what `imports` would bring of the repositories `opened`.
+    /// The differences, given the changes that `imports` would make in the repositories `opened`.
     pub(super) fn judged(
         &self,
         opened: &[Opened<'_>],
@@ -89,7 +89,7 @@ impl Comparison {
     }
 }
 
-/// Applies what `from` finds, whose copy is kept in `folder`.
+/// Applies the changes in `from`, whose copy is in `folder`.
 pub(super) fn apply(
     from: &Comparison,
     folder: &Path,
@@ -101,7 +101,7 @@ pub(super) fn apply(
     apply_within(from, folder, options, free, fail_points)
 }
 
-/// The same where `free` bytes may be used.
+/// As [`apply`], with at most `free` bytes.
 fn apply_within(
     from: &Comparison,
     folder: &Path,
@@ -138,6 +138,7 @@ fn apply_within(
         notes::forget(folder)?;
         return Ok(Applied { git: git(Vec::new()), ..Applied::default() });
     }
+    // The tree is unchanged up to here, whatever was refused.
     let steps = plan(from, &applied);
     room::needed(&from.upper, &from.host, &applied)
         .and_then(|needed| room::check(needed, free))
@@ -154,6 +155,7 @@ fn apply_within(
         run,
         settings: taken.iter().map(|setting| (PathText(setting.common.clone()), setting.clone())).collect(),
     };
+    // On disk before the stage: a later command can clean up after a crash from here on.
     journal.write(folder)?;
     if let Err(error) = fill(from, &applied, &mut journal, folder, fail_points) {
         recover(folder, fail_points)?;
@@ -168,7 +170,7 @@ fn apply_within(
     Ok(Applied { applied, held_back, git: git(came), waiting: waits })
 }
 
-/// The settings called `keys`, of those that wait and those that will.
+/// The settings called `keys`, among those that wait and those that will.
 fn taken(
     keys: &[String],
     imports: &Imports<'_>,
@@ -184,7 +186,7 @@ fn taken(
     Ok(all.into_iter().filter(|setting| keys.contains(&setting.key)).collect())
 }
 
-/// What a folder holds is looked at once more: the seal that its step has of it was made after the comparison.
+/// A folder's content is checked again: its step's fingerprint was taken after the comparison.
 fn refuse_conflicts(from: &Comparison, changes: &[Change]) -> Result<(), WorkspaceError> {
     let conflicts = |change: &Change| {
         let before = change.before.filter(|before| before.kind == Kind::Folder);
@@ -195,7 +197,8 @@ fn refuse_conflicts(from: &Comparison, changes: &[Change]) -> Result<(), Workspa
     if paths.is_empty() { Ok(()) } else { Err(WorkspaceError::Conflict { paths }) }
 }
 
-/// What is applied, and what is not. What lies in a folder that is not made is not either.
+/// The changes to apply, and those to withhold. A change in a folder that is not created is
+/// withheld too.
 fn sort(changes: Vec<Change>, options: &ApplyOptions) -> (Vec<Change>, Vec<Change>) {
     let mut held: Vec<PathBuf> = Vec::new();
     changes.into_iter().partition(|change| {
@@ -211,7 +214,7 @@ fn sort(changes: Vec<Change>, options: &ApplyOptions) -> (Vec<Change>, Vec<Chang
     })
 }
 
-/// One step for each change, but for what lies in a folder that is put as a whole.
+/// One step per change, except for those in a folder that is placed as a whole.
 fn plan(from: &Comparison, changes: &[Change]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for change in changes {
@@ -238,7 +241,7 @@ fn step(from: &Comparison, change: &Change, number: usize) -> Step {
     }
 }
 
-/// Copies everything new into a stage.
+/// Copies all new content into a stage.
 fn fill(
     from: &Comparison,
     changes: &[Change],
@@ -248,7 +251,7 @@ fn fill(
 ) -> Result<(), WorkspaceError> {
     let root = from.host.path();
     let stage = Stage::create(&from.host, &journal.stage)
-        .map_err(|source| WorkspaceError::new("make a folder in", root, source))?;
+        .map_err(|source| WorkspaceError::new("create a folder in", root, source))?;
     let mut steps = journal.steps.iter().peekable();
     let mut current = None;
     let mut places = Vec::new();
@@ -256,11 +259,11 @@ fn fill(
         let failed = |source| WorkspaceError::new("copy", &change.path, source);
         let next = steps.next_if(|step| step.path == change.path);
         if next.is_some() {
-            // Fails where the way there is a link by now.
+            // Fails if the path leads through a link by now.
             from.host.parent(&change.path).map_err(failed)?;
         }
         current = next.or(current);
-        // Of a folder that is put as a whole nothing is removed.
+        // Nothing is removed from a folder that is placed as a whole.
         if let Some(step) = current.filter(|_| change.kind != ChangeKind::Removed) {
             let place = place(step, &change.path);
             if change.is_repository {
@@ -280,7 +283,7 @@ fn fill(
     Ok(())
 }
 
-/// Where `path`, which `step` puts or which lies in what it puts, waits in the stage.
+/// The place in the stage of `path`, which `step` places, or which is inside its folder.
 fn place(step: &Step, path: &Path) -> PathBuf {
     match path.strip_prefix(&step.path) {
         Ok(inner) if !inner.as_os_str().is_empty() => new(step.number).join(inner),

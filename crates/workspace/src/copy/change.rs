@@ -1,4 +1,4 @@
-//! A change of one path, as a caller sees it.
+//! A change of one path, in the form for callers.
 
 use std::path::PathBuf;
 
@@ -14,11 +14,11 @@ pub struct Change {
     /// Relative to the work tree.
     #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
-    /// What happened to it.
+    /// The kind of change.
     pub kind: ChangeKind,
-    /// What it is in the copy; what it was, where it was removed.
+    /// The kind of its entry in the copy; the former kind if it was removed.
     pub entry: EntryKind,
-    /// Why it is not applied unless that is asked for.
+    /// The reason why it is applied only on request.
     pub held_back: Option<HeldBack>,
     /// Whether it changed on the host too since the task began.
     pub conflict: bool,
@@ -27,27 +27,27 @@ pub struct Change {
     /// Whether it is a repository that the task made.
     #[serde(skip)]
     pub(super) is_repository: bool,
-    /// What the work tree has there, as it was when they were compared.
+    /// The work tree's entry at the time of the comparison.
     #[serde(skip)]
     pub(super) before: Option<Facts>,
-    /// What the copy has there; `None` where it was removed.
+    /// The copy's entry; `None` if it was removed.
     #[serde(skip)]
     pub(super) now: Option<Facts>,
 }
 
-/// What happened to a path.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
     /// It is new.
     Added,
-    /// Its content, kind or permissions are others.
+    /// Its content, kind or permissions changed.
     Modified,
-    /// It is gone.
+    /// It was removed.
     Removed,
 }
 
-/// What a path leads to.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
@@ -61,24 +61,26 @@ pub enum EntryKind {
     Special,
 }
 
-/// Why a change is not applied by itself.
+/// The reason why a change is applied only on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HeldBack {
-    /// Programs of the host run it, or take orders from it, on their own; or it is a folder that goes together with such a thing.
+    /// Host programs execute or obey it implicitly; or it is a folder that would be changed
+    /// together with such an entry.
     Protected,
     /// A symbolic link that leads out of the work tree.
     LeadsOut,
     /// A device, pipe or socket: never applied.
     Special,
-    /// A repository that the task made, of which another one is made with its commits; or a file of a work tree in which git recorded one
-    /// that is held back: what git did as one step is not split.
+    /// A repository that the task created, of which another one is created with its commits; or a
+    /// file of a work tree in which git recorded a withheld file: the parts of one git operation
+    /// are not separated.
     Repository,
 }
 
 impl HeldBack {
-    /// A word for it.
+    /// A short label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

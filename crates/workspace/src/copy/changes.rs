@@ -1,4 +1,4 @@
-//! What a task changed in its copy: the upper layer of an overlay against the host's tree.
+//! A task's changes in its copy: the upper layer of an overlay compared with the host's tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -21,44 +21,44 @@ use super::change::{Change, ChangeKind, EntryKind, HeldBack};
 use super::repositories::Repositories;
 use super::xattr;
 
-/// What lies deeper is no work on a tree, and too deep for other programs too.
+/// Deeper folders are not ordinary work on a tree, and too deep for other programs too.
 const DEEPEST: usize = 200;
-/// Bytes of a path that still leave room for a name in it: the kernel takes 4096.
+/// Bytes of a path that still leave room for a name in it: the kernel's limit is 4096.
 const LONGEST: usize = 3800;
 
-/// The two trees, and what is known of the moment when they were the same.
+/// The two trees, and the record of the moment when they were equal.
 #[derive(Debug)]
 pub(super) struct Comparison {
     pub(super) upper: Tree,
     pub(super) host: Tree,
     pub(super) names: Names,
     pub(super) since: (i64, u32),
-    /// What had changed on both sides already when the last task took the copy up.
+    /// Paths that had changed on both sides already when the last task took the copy.
     pub(super) conflicts: BTreeSet<PathBuf>,
-    /// The repositories of the host, of which nothing is compared.
+    /// The host's repositories, which are not compared.
     pub(super) repositories: Repositories,
 }
 
-/// What differs.
+/// The differences.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
     pub(super) changes: Vec<Change>,
-    /// What makes a folder a work tree or a repository of git's, and never comes.
+    /// Entries that make a folder a git work tree or repository, which are never applied.
     pub(super) left: Vec<Left>,
 }
 
-/// What is held back.
+/// The rules for withholding changes.
 #[derive(Debug)]
 pub(super) struct Judge<'a> {
     pub(super) protection: &'a Protection,
     pub(super) follows: HostFollows,
 }
 
-/// A folder that is still to be compared, and why all that is in it is held back.
+/// A folder that is still to be compared, and the reason why all of its content is withheld.
 type Pending = (PathBuf, Option<HeldBack>);
 
 impl Comparison {
-    /// Without regard to what belongs together.
+    /// The differences, before changes that belong together are combined.
     pub(super) fn differences(&self, protection: &Protection) -> Result<Differences, WorkspaceError> {
         let judge = &Judge { protection, follows: HostFollows::find(&self.host, protection, &self.names) };
         let mut found = Differences::default();
@@ -71,7 +71,8 @@ impl Comparison {
         Ok(found)
     }
 
-    /// Compares the entries of `folder`, which the upper layer has. `held` is why all that is in it is held back.
+    /// Compares the entries of `folder`, which is in the upper layer. `held` is the reason why all
+    /// of its content is withheld.
     fn folder(
         &self,
         judge: &Judge<'_>,
@@ -112,7 +113,7 @@ impl Comparison {
             }
             let is_new = || below.iter().all(|(known, _)| known != name);
             let is_folder = |(known, kind): &(OsString, Kind)| known == name && *kind == Kind::Folder;
-            // The host removed it, and the task did nothing there but in repositories.
+            // The host removed it, and the task changed only repositories in it.
             if !below.iter().any(is_folder) && self.repositories.are_all_of(&path, &self.upper) {
                 continue;
             }
@@ -140,7 +141,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Says what becomes of the `.git` at `path` of the upper layer, of which nothing is compared.
+    /// Decides about the `.git` at `path` of the upper layer, whose content is not compared.
     fn git(&self, path: &Path, kind: Kind, found: &mut Differences) -> Result<(), WorkspaceError> {
         let failed = |source| WorkspaceError::new("read", path, source);
         let is_removed = self.is_removal(path, kind);
@@ -148,14 +149,14 @@ impl Comparison {
         let said = |tree: &Tree| text(tree, path);
         let why = match (kind, before) {
             (Kind::Folder, Some(before)) if before.kind == Kind::Folder => {
-                // Or is there for submodules alone.
+                // Or it exists only for submodules.
                 if self.repositories.contains(path) || self.repositories.are_all_of(path, &self.upper) {
                     return Ok(());
                 }
                 if self.host.facts(&path.join("HEAD")).map_err(failed)?.is_some() {
                     return Err(WorkspaceError::unreadable(
                         &self.upper.path().join(path),
-                        "the task changed something in a repository of a form that is not understood",
+                        "the task changed an unsupported repository",
                     ));
                 }
                 "the host has no repository there, but a folder that could be one"
@@ -164,7 +165,7 @@ impl Comparison {
             (Kind::Folder, None) if is_repository(&self.upper, path) => {
                 return self.repository(path, found);
             }
-            (Kind::Folder, None) => "it is no repository that git works with",
+            (Kind::Folder, None) => "it is not a valid repository",
             (Kind::Special, None) if is_removed => return Ok(()),
             (_, Some(_)) if is_removed => "the task removed it",
             (Kind::File, Some(before))
@@ -172,15 +173,16 @@ impl Comparison {
             {
                 return Ok(());
             }
-            (_, Some(_)) => "which repository this folder is a work tree of is not for a task to say",
+            (_, Some(_)) => "a task cannot decide which repository this folder is a work tree of",
             (Kind::File, None) => pointer(&said(&self.upper).unwrap_or_default()),
-            (Kind::Link | Kind::Special, None) => "it is no repository, and names none",
+            (Kind::Link | Kind::Special, None) => "it is not a repository, and does not name one",
         };
         found.left.push(left(path, why));
         Ok(())
     }
 
-    /// A repository that the task made: another one is made of its commits, once a person says so.
+    /// A repository that the task created: another one is created from its commits, on a person's
+    /// request.
     fn repository(&self, path: &Path, found: &mut Differences) -> Result<(), WorkspaceError> {
         let now = self.upper.facts(path).map_err(|source| WorkspaceError::new("read", path, source))?;
         found.changes.push(Change {
@@ -197,7 +199,8 @@ impl Comparison {
         Ok(())
     }
 
-    /// The names in `folder` of both layers, `upper` and `below`. What is removed counts as what it was.
+    /// The names in `folder` of both layers, `upper` and `below`. A removed entry has its former
+    /// kind.
     pub(super) fn both(
         &self,
         folder: &Path,
@@ -215,7 +218,7 @@ impl Comparison {
             && self.upper.facts(path).is_ok_and(|now| now.is_some_and(|now| now.is_whiteout))
     }
 
-    /// Compares one entry of the upper layer; returns what it is there.
+    /// Compares one entry of the upper layer; returns its kind there.
     fn entry(
         &self,
         judge: &Judge<'_>,
@@ -236,6 +239,7 @@ impl Comparison {
             Some(before) if before.kind == now.kind => self.is_same(path, &before, &now)?,
             _ => false,
         };
+        // The overlay also copies entries up that the task only opened for writing.
         if same {
             return Ok(now.kind);
         }
@@ -272,7 +276,7 @@ impl Comparison {
         changes: &mut Vec<Change>,
     ) -> Result<(), WorkspaceError> {
         let before = self.host.facts(path).map_err(|source| WorkspaceError::new("read", path, source))?;
-        // Gone from the host too: nothing is left to do.
+        // The host removed it too: there is nothing to do.
         let Some(before) = before else {
             return Ok(());
         };
@@ -293,7 +297,7 @@ impl Comparison {
     fn is_same(&self, path: &Path, before: &Facts, now: &Facts) -> Result<bool, WorkspaceError> {
         let failed = |source| WorkspaceError::new("read", path, source);
         match now.kind {
-            // What is in it is compared by itself.
+            // Its content is compared separately.
             Kind::Folder => Ok(true),
             Kind::Link => {
                 let (ours, theirs) = (target(&self.upper, path), target(&self.host, path));
@@ -314,7 +318,8 @@ impl Comparison {
         }
     }
 
-    /// Whether the host's `path` is no longer what the task saw. `now` is what it is.
+    /// Whether the host's `path` differs from the version that the task saw. `now` is its present
+    /// state.
     pub(super) fn is_conflict(&self, path: &Path, now: Option<Facts>) -> bool {
         if self.conflicts.contains(path) {
             return true;
@@ -362,19 +367,19 @@ fn left(path: &Path, why: &str) -> Left {
     Left { path: path.display().to_string(), why: why.to_owned() }
 }
 
-/// What is said of a `.git` that a task wrote in a folder where the host has none.
+/// The message about a `.git` that a task wrote in a folder where the host has none.
 fn pointer(text: &[u8]) -> &'static str {
     let named = Path::new(OsStr::from_bytes(text));
     if named.iter().any(|part| part == "worktrees") {
-        "a work tree of git's, whose branch comes: `git worktree add FOLDER BRANCH` makes one of it"
+        "a git work tree, whose branch is imported: `git worktree add FOLDER BRANCH` creates a work tree of it"
     } else if named.iter().any(|part| part == "modules") {
-        "a submodule: `git submodule update --init` makes it, once its files are elsewhere"
+        "a submodule: `git submodule update --init` creates it, once its files are elsewhere"
     } else {
-        "which repository this folder is a work tree of is not for a task to say"
+        "a task cannot decide which repository this folder is a work tree of"
     }
 }
 
-/// Where the link `path` leads.
+/// The target of the link `path`.
 pub(super) fn target(tree: &Tree, path: &Path) -> io::Result<PathBuf> {
     tree.target(path)
 }

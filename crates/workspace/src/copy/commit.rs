@@ -1,4 +1,5 @@
-//! The steps of an apply. Each can be done again after it was done, and undone; neither touches what others wrote meanwhile.
+//! The steps of an apply. Each can be repeated after it was done, and undone; neither changes
+//! entries that others wrote meanwhile.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,16 +14,17 @@ use super::super::fingerprint::ContentFingerprint;
 use super::journal::Step;
 use super::stage::{Stage, new, old};
 
-/// How undoing a step ended.
+/// The outcome of undoing a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Undone {
-    /// What was there before is there again.
+pub(super) enum Rollback {
+    /// The former entry has been restored.
     Fully,
-    /// What was put was changed since: it stays, and what it replaced stays in the stage.
+    /// The new entry was changed meanwhile: it remains, and the entry that it replaced remains in
+    /// the stage.
     Theirs,
 }
 
-/// Does one step, or what is left of it. What is replaced or taken away is kept in the stage.
+/// Performs one step, or the rest of it. The replaced or removed entry is kept in the stage.
 pub(super) fn forward(host: &Tree, stage: &Stage, step: &Step) -> io::Result<()> {
     let waits = step.puts && stage.tree.facts(&new(step.number))?.is_some();
     if step.puts && !waits {
@@ -47,7 +49,7 @@ pub(super) fn forward(host: &Tree, stage: &Stage, step: &Step) -> io::Result<()>
     }
 }
 
-/// Keeps what is there before; returns whether it is still there too, under both names.
+/// Keeps the former entry; returns whether it still exists under both names.
 fn keep(host: &Tree, step: &Step, folder: &OwnedFd, stage_folder: &OwnedFd) -> io::Result<bool> {
     let Some(expected) = step.expects else {
         return Ok(false);
@@ -55,7 +57,7 @@ fn keep(host: &Tree, step: &Step, folder: &OwnedFd, stage_folder: &OwnedFd) -> i
     let Some(is) = host.facts(&step.path)?.filter(|is| is.stamp == expected) else {
         return Err(changed());
     };
-    // A folder's stamp says nothing of what is deeper in it.
+    // A folder's stamp does not cover deeper entries.
     if is.kind == Kind::Folder && ContentFingerprint::of(host, &step.path) != step.before {
         return Err(changed());
     }
@@ -68,7 +70,7 @@ fn keep(host: &Tree, step: &Step, folder: &OwnedFd, stage_folder: &OwnedFd) -> i
     Ok(linked)
 }
 
-/// After a crash: whether what is `kept` is still there too, as it was.
+/// After a crash: whether the `kept` entry is still in its place too, unchanged.
 fn holds_former(host: &Tree, step: &Step, kept: &Facts) -> io::Result<bool> {
     match host.facts(&step.path)? {
         None => Ok(false),
@@ -80,14 +82,14 @@ fn holds_former(host: &Tree, step: &Step, kept: &Facts) -> io::Result<bool> {
     }
 }
 
-/// Undoes one step, or as much of it as was done.
-pub(super) fn backward(host: &Tree, stage: &Stage, step: &Step) -> io::Result<Undone> {
+/// Undoes one step, or the part of it that was done.
+pub(super) fn backward(host: &Tree, stage: &Stage, step: &Step) -> io::Result<Rollback> {
     let waits = stage.tree.facts(&new(step.number))?;
     let kept = stage.tree.facts(&old(step.number))?;
     let was_put = step.puts && waits.is_none();
-    // A step with something before it keeps that first, and gives it back last.
+    // A step with a former entry keeps that first, and restores it last.
     if kept.is_none() && (!was_put || step.expects.is_some()) {
-        return Ok(Undone::Fully);
+        return Ok(Rollback::Fully);
     }
     let (folder, name) = match host.parent(&step.path) {
         Err(error) if is_absence(&error) => return Ok(lost(kept.is_some())),
@@ -97,9 +99,9 @@ pub(super) fn backward(host: &Tree, stage: &Stage, step: &Step) -> io::Result<Un
     let mut is = host.facts(&step.path)?;
     if was_put && is.is_some() {
         if ContentFingerprint::of(host, &step.path) != step.after {
-            return Ok(Undone::Theirs);
+            return Ok(Rollback::Theirs);
         }
-        // From then on it counts as not put: undoing this a second time changes nothing.
+        // From then on it counts as not placed: undoing the step a second time changes nothing.
         let place = new(step.number);
         let linked = kept.is_some()
             && step.swaps
@@ -110,33 +112,33 @@ pub(super) fn backward(host: &Tree, stage: &Stage, step: &Step) -> io::Result<Un
         }
     }
     let Some(kept) = kept else {
-        return Ok(Undone::Fully);
+        return Ok(Rollback::Fully);
     };
     let old = old(step.number);
     match is {
         None => match renameat_with(&stage_folder, &old, &folder, name, RenameFlags::NOREPLACE) {
-            Err(Errno::EXIST) => Ok(Undone::Theirs),
-            renamed => Ok(renamed.map(|()| Undone::Fully)?),
+            Err(Errno::EXIST) => Ok(Rollback::Theirs),
+            renamed => Ok(renamed.map(|()| Rollback::Fully)?),
         },
-        // It was linked only, and never replaced.
-        Some(is) if is.is_same_file(&kept) => Ok(Undone::Fully),
+        // It was only linked, and never replaced.
+        Some(is) if is.is_same_file(&kept) => Ok(Rollback::Fully),
         Some(is) if is_put(stage, step, &is) && ContentFingerprint::of(host, &step.path) == step.after => {
             renameat(&stage_folder, &old, &folder, name)?;
-            Ok(Undone::Fully)
+            Ok(Rollback::Fully)
         }
-        Some(_) => Ok(Undone::Theirs),
+        Some(_) => Ok(Rollback::Theirs),
     }
 }
 
-/// Whether what is there is what was put, and linked into the stage again.
+/// Whether the entry `is` is the one that was placed, and linked into the stage again.
 fn is_put(stage: &Stage, step: &Step, is: &Facts) -> bool {
     let waits = stage.tree.facts(&new(step.number)).ok().flatten();
     step.puts && waits.is_some_and(|waits| waits.is_same_file(is))
 }
 
-/// The folder of the step is gone.
-fn lost(kept: bool) -> Undone {
-    if kept { Undone::Theirs } else { Undone::Fully }
+/// The outcome if the folder of the step is gone.
+fn lost(kept: bool) -> Rollback {
+    if kept { Rollback::Theirs } else { Rollback::Fully }
 }
 
 fn changed() -> io::Error {

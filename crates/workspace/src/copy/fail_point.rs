@@ -19,10 +19,10 @@ pub(super) enum FailPoint {
     Cleaned,
 }
 
-/// Whether to go on.
+/// Returns whether to continue.
 pub(super) type FailPoints<'a> = &'a mut dyn FnMut(FailPoint) -> bool;
 
-/// Only a test ever stops it here.
+/// Only a test stops an apply here.
 pub(super) fn stopped(fail_points: FailPoints<'_>, point: FailPoint) -> Result<(), WorkspaceError> {
     if fail_points(point) {
         return Ok(());

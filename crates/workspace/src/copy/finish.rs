@@ -1,4 +1,4 @@
-//! The second half of an apply, which the next command does too where the first was interrupted.
+//! The second half of an apply, which the next command performs if the first was interrupted.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,14 +8,14 @@ use sandbox_files::tree::Tree;
 
 use super::super::error::WorkspaceError;
 use super::super::git_view::{RepositoryChanges, git_changes};
-use super::commit::{self, Undone};
+use super::commit::{self, Rollback};
 use super::fail_point::{FailPoint, FailPoints, stopped};
 use super::imports::{self, Failed};
 use super::journal::{Journal, Phase, Step};
 use super::stage::{self, Stage};
 use super::{notes, sync};
 
-/// Finishes or undoes what an apply that ended in its middle left in `folder`.
+/// Finishes or undoes an apply in `folder` that was interrupted.
 pub(super) fn recover(folder: &Path, fail_points: FailPoints<'_>) -> Result<(), WorkspaceError> {
     match Journal::read(folder)? {
         Some(journal) => {
@@ -29,23 +29,24 @@ pub(super) fn recover(folder: &Path, fail_points: FailPoints<'_>) -> Result<(), 
     }
 }
 
-/// Nobody else says what came by an apply that was interrupted.
+/// Logs the changes of an interrupted apply, which nobody else reports.
 fn report(done: &RepositoryChanges) {
     let left = done.report.left.iter().map(|left| left.path.as_str()).collect::<Vec<_>>().join(", ");
     tracing::warn!(
         repository = %done.path.display().to_string().escape_debug(),
         refs = done.report.refs.len(),
         stays_behind = %left.escape_debug(),
-        "what an interrupted apply had begun is done"
+        "finished an interrupted apply"
     );
 }
 
-/// Gives up what [`recover`] cannot finish: what came until then stays. Whether nothing is left to be done.
+/// Abandons an apply that [`recover`] cannot finish; the parts done so far remain. Returns whether
+/// nothing is left to do.
 pub(super) fn abandon(folder: &Path) -> Result<bool, WorkspaceError> {
     match Journal::read(folder)? {
         // It was undone.
         None => Ok(true),
-        // The files are there, and a part of what is in repositories.
+        // The files are in place, and a part of the repositories' changes.
         Some(journal) if journal.phase == Phase::Importing => {
             end(&journal, folder, &mut |_| true).map(|()| true)
         }
@@ -53,7 +54,7 @@ pub(super) fn abandon(folder: &Path) -> Result<bool, WorkspaceError> {
     }
 }
 
-/// Goes on from wherever the journal says. `import` writes to repositories.
+/// Continues from the journal's phase. `import` writes to repositories.
 pub(super) fn finish(
     mut journal: Journal,
     folder: &Path,
@@ -70,7 +71,8 @@ pub(super) fn finish(
     }
 }
 
-/// Tree and stage. Where one of them is gone, nothing can be finished or undone: that is said once.
+/// The tree and the stage. If one of them is gone, nothing can be finished or undone: that is
+/// reported once.
 fn opened(journal: &Journal, folder: &Path) -> Result<(Tree, Stage), WorkspaceError> {
     let stage = journal.tree.join(&journal.stage);
     let opened = Tree::open(&journal.tree).and_then(|host| {
@@ -118,11 +120,11 @@ fn carry_out(
     }
     let kept = undo_all(host, stage, &journal.steps, fail_points)?;
     if let Some(error) = kept {
-        // What was replaced is in the stage, which stays where it is from now on.
+        // The replaced entries are in the stage, which remains from now on.
         Journal::remove(folder)?;
         return Err(error);
     }
-    // From here on nothing says any more which steps were done: the stage only goes.
+    // From here on there is no record of the steps: the stage is only removed.
     let _ = sync::entries(host, &folders_of(&journal.steps));
     if !is_noted(journal, Phase::Staging, folder) {
         Journal::remove(folder)?;
@@ -137,17 +139,17 @@ fn folders_of(steps: &[Step]) -> Vec<PathBuf> {
     folders.into_iter().map(Path::to_owned).collect()
 }
 
-/// Notes how far undoing has come. A full disk does not prevent it: a later command that finds the earlier phase does the steps again, or
-/// undoes them.
+/// Records the progress of undoing. A full disk does not prevent it: a later command that finds the
+/// earlier phase repeats the steps, or undoes them.
 fn is_noted(journal: &mut Journal, phase: Phase, folder: &Path) -> bool {
     let noted = journal.advance(phase, folder);
     if let Err(error) = &noted {
-        tracing::warn!(%error, "that an apply is being undone could not be noted");
+        tracing::warn!(%error, "failed to record that an apply is being undone");
     }
     noted.is_ok()
 }
 
-/// The tree is as it should be: removes what is left, and the copy with it unless that has more.
+/// The tree is in its final state: removes the rest, and the copy unless that has more changes.
 fn end(journal: &Journal, folder: &Path, fail_points: FailPoints<'_>) -> Result<(), WorkspaceError> {
     stopped(fail_points, FailPoint::Cleaning)?;
     stage::remove(&journal.tree, &journal.stage);
@@ -159,7 +161,7 @@ fn end(journal: &Journal, folder: &Path, fail_points: FailPoints<'_>) -> Result<
     Journal::remove(folder)
 }
 
-/// Removes the stage and the journal; the copy stays.
+/// Removes the stage and the journal; the copy remains.
 fn clean(journal: &Journal, folder: &Path, fail_points: FailPoints<'_>) -> Result<(), WorkspaceError> {
     stopped(fail_points, FailPoint::Cleaning)?;
     stage::remove(&journal.tree, &journal.stage);
@@ -167,7 +169,7 @@ fn clean(journal: &Journal, folder: &Path, fail_points: FailPoints<'_>) -> Resul
     Journal::remove(folder)
 }
 
-/// Does all steps. A step that fails is reported; what was done before it is not undone yet.
+/// Performs all steps. A failed step is reported; the steps before it are not undone yet.
 fn commit_all(
     host: &Tree,
     stage: &Stage,
@@ -183,7 +185,8 @@ fn commit_all(
     Ok(None)
 }
 
-/// Undoes all steps. What was changed since stays as it is, and is reported when the rest is undone.
+/// Undoes all steps. Entries that were changed meanwhile remain as they are, and are reported when
+/// the rest is undone.
 fn undo_all(
     host: &Tree,
     stage: &Stage,
@@ -197,7 +200,7 @@ fn undo_all(
             kept: step.expects.map(|_| stage.tree.path().join(stage::old(step.number))),
             source,
         };
-        if commit::backward(host, stage, step).map_err(half_done)? == Undone::Theirs {
+        if commit::backward(host, stage, step).map_err(half_done)? == Rollback::Theirs {
             let since = io::Error::new(io::ErrorKind::ResourceBusy, "it was changed after it was applied");
             kept.get_or_insert(half_done(since));
         }

@@ -1,4 +1,4 @@
-//! Any changes of a task to its copy of a tree, for the fuzzers: see `fuzzing`.
+//! Arbitrary changes by a task to its copy of a tree, for the fuzzers: see `fuzzing`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,12 +12,13 @@ use super::super::protection::Protection;
 use super::{ApplyOptions, ChangeKind, EntryKind, WorkspaceCopy};
 use crate::fuzzing::{Bed, Found, Script, found};
 
-/// The first byte chooses what is applied; the rest are the files of the tree, and what the task has made in its copy.
+/// The first byte selects what is applied; the rest are the files of the tree, and the task's
+/// changes in its copy.
 ///
 /// # Panics
 ///
-/// When something outside of the tree is written, when half of the changes are applied, or when the tree then has something else than the
-/// copy had.
+/// If something outside the tree is written, if half of the changes are applied, or if the tree
+/// then differs from the copy.
 pub fn workspace_copy(data: &[u8]) {
     let mut input = Input::new(data);
     let chosen = input.byte();
@@ -55,7 +56,7 @@ fn apply(bed: &Bed, options: &ApplyOptions, upper: &BTreeMap<PathBuf, Found>) {
         Ok(applied) => applied,
         Err(WorkspaceError::HalfDone { .. }) => panic!("half of the changes are applied"),
         Err(_) => {
-            assert!(found(&bed.tree()) == before, "something of what failed is applied");
+            assert!(found(&bed.tree()) == before, "a failed apply changed the tree");
             return;
         }
     };
@@ -69,8 +70,8 @@ fn apply(bed: &Bed, options: &ApplyOptions, upper: &BTreeMap<PathBuf, Found>) {
         );
         match change.kind {
             ChangeKind::Removed => assert!(is.is_none(), "{path} is still there"),
-            // A repository is made anew.
-            ChangeKind::Added | ChangeKind::Modified => assert!(is == was, "{path} is not what it was"),
+            // A repository is created again.
+            ChangeKind::Added | ChangeKind::Modified => assert!(is == was, "{path} is not as it was"),
         }
     }
     let imported = applied.git.repositories.iter().map(|repository| &repository.path);
@@ -80,7 +81,7 @@ fn apply(bed: &Bed, options: &ApplyOptions, upper: &BTreeMap<PathBuf, Found>) {
         let others = all.iter().filter(|(path, _)| !touched(path));
         others.map(|(path, found)| (path.clone(), found.clone())).collect()
     };
-    assert!(same(&before) == same(&after), "more than what is said was changed");
+    assert!(same(&before) == same(&after), "more than the reported changes were applied");
     let left = opened().is_some();
     let waits = !applied.git.repositories.is_empty() || !applied.held_back.is_empty();
     assert!(!left || waits, "a copy is left of which all is applied");

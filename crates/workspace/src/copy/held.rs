@@ -1,4 +1,5 @@
-//! Why a change is held back: what programs of the host follow on their own, and links that lead out.
+//! Decides why a change is withheld: host programs follow it implicitly, or it is a link that leads
+//! out.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,11 +15,12 @@ use super::change::HeldBack;
 use super::changes::{Comparison, Judge, target};
 use super::xattr;
 
-/// How much of a new folder is compared with the host's.
+/// How many entries of a new folder are compared with the host's.
 const MOST_COPIES: u32 = 1000;
 
 impl Comparison {
-    /// Whether what the task made of a protected path is what every repository has. `kind` is nothing where the task removed it.
+    /// Whether a task's change at a protected path is one that every repository has. `kind` is
+    /// `None` if the task removed the entry.
     pub(super) fn is_harmless(&self, judge: &Judge<'_>, role: Role, path: &Path, kind: Option<Kind>) -> bool {
         match (role, kind) {
             (Role::Hooks, Some(Kind::Folder)) => self.has_samples_only(path),
@@ -32,8 +34,9 @@ impl Comparison {
         }
     }
 
-    /// Whether the task makes a repository of a folder where the host has parts of one that are not harmless. An earlier run may have
-    /// made these: they were not judged as a repository's then. `below` is what the host has in `folder`.
+    /// Whether the task turns a folder into a repository in which the host has parts of one that
+    /// are not harmless. An earlier run may have created these: they were not checked as a
+    /// repository's then. `below` are the host's entries in `folder`.
     pub(super) fn completes_repository(
         &self,
         judge: &Judge<'_>,
@@ -55,8 +58,9 @@ impl Comparison {
             })
     }
 
-    /// Whether all that is new at `top` is also at a protected path of the same name further up, as in a second work tree. What lies at
-    /// other paths of the host proves nothing: a task may have written it.
+    /// Whether all new entries at `top` are also at a protected path of the same name further up,
+    /// as in a second work tree. Entries at other paths of the host prove nothing: a task may have
+    /// written them.
     fn is_copy_of_the_hosts(&self, judge: &Judge<'_>, top: &Path, kind: Kind) -> bool {
         let (Ok(None), Some(folder), Some(name)) = (self.host.facts(top), top.parent(), top.file_name())
         else {
@@ -80,7 +84,7 @@ impl Comparison {
                 }),
                 Kind::File => known.iter().any(|known| {
                     let inner = path.strip_prefix(top).unwrap_or(Path::new(""));
-                    // Without a slash at the end where the path is the protected one itself.
+                    // Without a trailing slash if the path is the protected one itself.
                     let known = known.components().chain(inner.components()).collect::<PathBuf>();
                     self.is_same_as_the_hosts(&path, &known)
                 }),
@@ -103,7 +107,7 @@ impl Comparison {
             && new == content(&self.host, known, &before)
     }
 
-    /// Whether no hook comes, and none goes: a folder that hides the host's takes away what is in that.
+    /// Whether no hook is added or removed: a folder that hides the host's removes its content.
     fn has_samples_only(&self, hooks: &Path) -> bool {
         let stays = match self.host.facts(hooks) {
             Ok(None) => true,
@@ -116,7 +120,8 @@ impl Comparison {
         stays && are_samples(&self.upper, hooks)
     }
 
-    /// Why a folder of the host that makes place, if `before` is one, is held back for what is in it.
+    /// The reason why replacing a host folder, if `before` is one, is withheld because of its
+    /// content.
     pub(super) fn held_with(
         &self,
         judge: &Judge<'_>,

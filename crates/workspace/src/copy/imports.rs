@@ -1,4 +1,5 @@
-//! The part of an apply that repositories are: prepared before anything is written, and committed after the files.
+//! The repositories' part of an apply: prepared before anything is written, and committed after the
+//! files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,23 +15,23 @@ use super::change::{Change, HeldBack};
 use super::journal::{Journal, Phase};
 use super::repositories::Repositories;
 
-/// What is to be written to repositories.
+/// The changes to write to repositories.
 #[derive(Default)]
 pub(super) struct Imports<'a> {
     all: Vec<(&'a Opened<'a>, Import<'a>)>,
     hints: BTreeMap<PathBuf, String>,
 }
 
-/// Why it is not.
+/// A failed import.
 #[derive(Debug)]
 pub(super) struct Failed {
-    /// Whether a part of it is there: it is gone on with, and never undone.
+    /// Whether a part of it was written: it is continued, and never undone.
     pub(super) is_begun: bool,
     pub(super) error: WorkspaceError,
 }
 
 impl<'a> Imports<'a> {
-    /// Reads and judges what the task left in each.
+    /// Reads and checks the task's changes in each.
     pub(super) fn prepare(
         opened: &'a [Opened<'a>],
         run: &RunName,
@@ -51,7 +52,7 @@ impl<'a> Imports<'a> {
         all.find(|(opened, _)| opened.known.path() == path).map(|(_, import)| import.recorded())
     }
 
-    /// What would come, of repositories of which those in `waiting` do not.
+    /// The changes of each repository, of which those in `waiting` are not imported.
     pub(super) fn reports(&self, waiting: &BTreeSet<PathBuf>) -> Vec<RepositoryChanges> {
         let report = |(opened, import): &(&Opened<'_>, Import<'_>)| {
             let mut changes = changes(opened, import);
@@ -66,7 +67,7 @@ impl<'a> Imports<'a> {
         self.hints.contains_key(path)
     }
 
-    /// Those that do not wait.
+    /// The imports that do not wait.
     pub(super) fn without(mut self, waiting: &BTreeSet<PathBuf>) -> Self {
         self.all.retain(|(opened, _)| !waiting.contains(opened.known.path()));
         self
@@ -88,7 +89,8 @@ impl<'a> Imports<'a> {
         self.all.iter().flat_map(of).collect()
     }
 
-    /// Writes all of it, and the settings `taken`, to repositories of `host` and outside of it; keeps the other settings in `folder`.
+    /// Writes all imports, and the settings `taken`, to repositories of `host` and outside it;
+    /// stores the other settings in `folder`.
     pub(super) fn commit(
         self,
         host: &Tree,
@@ -117,7 +119,8 @@ impl<'a> Imports<'a> {
     }
 }
 
-/// The common folder `common` of a repository. In `tree`, no link is followed: a task that works on that itself can make one.
+/// Opens the common folder `common` of a repository. In `tree`, it follows no link: a task that
+/// works on the tree itself can create one.
 fn reach(tree: &Tree, common: &Path) -> io::Result<Tree> {
     match common.strip_prefix(tree.path()) {
         Ok(inner) => tree.inner(inner),
@@ -143,7 +146,7 @@ fn failed(path: &Path, error: Error, is_begun: bool) -> Failed {
     }
 }
 
-/// Does once more what `journal` says, after a crash.
+/// Repeats the imports of `journal` after a crash.
 pub(super) fn again(journal: &Journal, folder: &Path) -> Result<Vec<RepositoryChanges>, Failed> {
     let is_begun = journal.phase == Phase::Importing;
     let of_phase = |error| Failed { is_begun, error };
@@ -156,11 +159,14 @@ pub(super) fn again(journal: &Journal, folder: &Path) -> Result<Vec<RepositoryCh
     imports.commit(&host, &journal.taken(), folder)
 }
 
-/// Holds back all of a work tree in which git recorded something that is held back: a merge or a switch changes files, the index and what
-/// `HEAD` names together; and one in which it recorded a protected file in a version that the host does not have, whatever its own file is by
-/// now: git on the host would write that with `git stash` or `git checkout`. Returns the repositories that wait with it.
+/// Withholds all of a work tree in which git recorded a withheld change: a merge or a switch
+/// changes files, the index and the target of `HEAD` together. The same holds for one in which git
+/// recorded a protected file in a version that the host does not have, whatever its own file
+/// contains by now: the host's git would write that with `git stash` or `git checkout`. Returns the
+/// repositories that wait with it.
 ///
-/// Where one of those files is held back and the rest is applied, git on the host takes the old content for a change of the user's.
+/// If one of those files were withheld and the rest applied, the host's git would treat the old
+/// content as a change by the user.
 pub(super) fn hold_recorded(
     changes: &mut [Change],
     opened: &[Opened<'_>],

@@ -1,4 +1,4 @@
-//! What an apply is about to do, on disk before it does it.
+//! The journal of an apply, written to disk before each action.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,19 +16,19 @@ use super::keep::Kept;
 
 pub(super) const NAME: &str = "journal.json";
 
-/// How far an apply has come.
+/// The progress of an apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Phase {
-    /// The tree is untouched, or as it was again: what is copied beside it only has to go.
+    /// The tree is unchanged, or restored: the copies next to it only have to be removed.
     Staging,
-    /// Everything is copied. From here on it is finished, whoever does it.
+    /// Everything is copied. From here on the apply is finished, by this command or a later one.
     Committing,
-    /// The files are there, and repositories are written to: that is finished, and not undone.
+    /// The files are in place, and repositories are being written: that is finished, not undone.
     Importing,
-    /// A step failed: what was done is being undone.
+    /// A step failed: the finished ones are being undone.
     Undoing,
-    /// The tree is as it should be; what is left is removed.
+    /// The tree is in its final state; the rest is removed.
     Done,
 }
 
@@ -38,21 +38,22 @@ pub(super) enum Phase {
 pub(super) struct Step {
     #[serde(with = "path_text")]
     pub(super) path: PathBuf,
-    /// Names what is put there, and what was there, in the stage.
+    /// The names of the new and the former entry in the stage.
     pub(super) number: usize,
-    /// Whether something is put there; else what is there is taken away.
+    /// Whether an entry is placed; otherwise the existing one is removed.
     pub(super) puts: bool,
-    /// What is there before; `None` where there is nothing.
+    /// The former entry; `None` if there is none.
     pub(super) expects: Option<InodeStamp>,
-    /// What is put, once all of it is copied.
+    /// The new entry, once all of it is copied.
     pub(super) after: Option<ContentFingerprint>,
-    /// The same of what is there before.
+    /// The fingerprint of the former entry.
     pub(super) before: Option<ContentFingerprint>,
-    /// Whether a link to the former content can be kept while the new one takes its place at once.
+    /// Whether a link to the former content can be kept while the new content replaces it
+    /// atomically.
     pub(super) swaps: bool,
 }
 
-/// What an apply is about to do.
+/// The plan of an apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Journal {
@@ -62,20 +63,20 @@ pub(super) struct Journal {
     /// The folder in the tree where new content waits and former content is kept.
     pub(super) stage: String,
     pub(super) phase: Phase,
-    /// The changes that stay in the copy for another apply.
+    /// The changes that remain in the copy for another apply.
     pub(super) keeps: Vec<Kept>,
-    /// Whether what a task did in a repository outside of the tree stays too.
+    /// Whether a task's changes in a repository outside the tree remain too.
     pub(super) keeps_outside: bool,
     pub(super) steps: Vec<Step>,
     /// The repositories that are imported.
     pub(super) repositories: Vec<PathText>,
-    /// What refs are called that cannot have their own names.
+    /// The folder for refs that cannot have their own names.
     pub(super) run: String,
-    /// Settings of git that a person asked for, each with its repository.
+    /// Git settings that a person requested, each with its repository.
     pub(super) settings: Vec<(PathText, WaitingSetting)>,
 }
 
-/// What this program writes and understands.
+/// The version that this program writes and reads.
 pub(super) const VERSION: u32 = 4;
 
 pub(super) fn exists(folder: &Path) -> bool {
@@ -101,7 +102,7 @@ impl Journal {
         self.write(folder)
     }
 
-    /// The settings that a person asked for.
+    /// The settings that a person requested.
     pub(super) fn taken(&self) -> Vec<WaitingSetting> {
         let taken = self.settings.iter().cloned();
         taken.map(|(common, setting)| WaitingSetting { common: common.0, ..setting }).collect()

@@ -1,7 +1,7 @@
-//! What is left of a copy after an apply: the changes that were held back, over the tree as it is now.
+//! The rest of a copy after an apply: the withheld changes, over the current tree.
 //!
-//! **Invariant.** Nothing that was applied stays in the upper layer: there it would hide what the host changes later, and as a link to the
-//! tree's own file let the next task write through to it.
+//! **Invariant.** No applied change remains in the upper layer: there it would hide the host's
+//! later changes, and as a link to the tree's own file let the next task write through to it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, Permissions};
@@ -21,10 +21,10 @@ use super::super::path_text;
 use super::super::trash;
 use super::change::{Change, ChangeKind, HeldBack};
 
-/// The upper layer that takes the place of the other.
+/// The upper layer that replaces the other.
 const NEXT: &str = "upper-next";
 
-/// A change that stays in the copy.
+/// A change that remains in the copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Kept {
@@ -37,7 +37,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Those of `held_back` that can be applied later; a device, pipe or socket never can.
+    /// The changes in `held_back` that can be applied later; a device, pipe or socket never can.
     pub(super) fn of(held_back: &[Change]) -> Vec<Self> {
         let kept = held_back.iter().filter(|change| change.held_back != Some(HeldBack::Special));
         kept.map(|change| Self {
@@ -48,7 +48,7 @@ impl Kept {
         .collect()
     }
 
-    /// All that the task left at `path`.
+    /// All of the task's changes at `path`.
     pub(super) fn all_at(path: PathBuf) -> Self {
         Self { path, is_removal: false, is_conflict: false }
     }
@@ -58,13 +58,14 @@ impl Kept {
     }
 }
 
-/// The paths among `kept` that changed on the host too.
+/// The paths in `kept` that changed on the host too.
 pub(super) fn conflicts(kept: &[Kept]) -> BTreeSet<PathBuf> {
     let conflicts = kept.iter().filter(|kept| kept.is_conflict);
     conflicts.map(|kept| kept.path.clone()).collect()
 }
 
-/// Leaves nothing but `kept` in the upper layer `name` of `folder`. Can be done again wherever it stopped.
+/// Removes everything except `kept` from the upper layer `name` of `folder`. Can be repeated from
+/// any point of interruption.
 pub(super) fn only(kept: &[Kept], folder: &Path, name: &str) -> Result<(), WorkspaceError> {
     let (upper, next) = (folder.join(name), folder.join(NEXT));
     if upper.exists() {
@@ -89,14 +90,14 @@ fn move_all(kept: &[Kept], upper: &Path, next: &Path) -> io::Result<()> {
     fs::set_permissions(next, Permissions::from_mode(top.mode() & 0o7777))?;
     let mut moved: Option<&Path> = None;
     for kept in kept {
-        // A folder takes along what is in it.
+        // Moving a folder also moves its content.
         if moved.is_some_and(|folder| kept.path.starts_with(folder)) {
             continue;
         }
         match move_one(&from, &to, kept) {
             Ok(()) => moved = Some(&kept.path),
             Err(error) => {
-                tracing::warn!(path = ?kept.path, %error, "a change that was held back cannot be kept");
+                tracing::warn!(path = ?kept.path, %error, "failed to keep a withheld change");
             }
         }
     }
@@ -108,14 +109,14 @@ fn move_one(from: &Tree, to: &Tree, kept: &Kept) -> io::Result<()> {
     if to.facts(path)?.is_some() {
         return Ok(());
     }
-    // Merged with those of the host.
+    // The folders are merged with those of the host.
     to.make_folders(path.parent().unwrap_or(Path::new("")), from)?;
     match from.facts(path)? {
         Some(_) => {
             let ((source, name), (target, _)) = (from.parent(path)?, to.parent(path)?);
             Ok(renameat(&source, name, &target, name)?)
         }
-        // The folder that it was in hid what the host has there.
+        // Its former parent folder hid the host's entry.
         None if kept.is_removal => to.hide(path),
         None => Err(io::ErrorKind::NotFound.into()),
     }

@@ -1,5 +1,5 @@
-//! A work tree that a task changes without changing it: an overlay of the engine's keeps the changes apart, until the user looks at
-//! them, applies them or throws them away.
+//! A work tree that a task works on without changing it: the engine's overlay stores the changes
+//! separately until the user reviews, applies or discards them.
 
 mod apply;
 mod change;

@@ -1,4 +1,4 @@
-//! What is kept about a copy in its folder: when it began, and what was there.
+//! The records of a copy in its folder: its beginning, and the entries that existed then.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,28 +19,29 @@ use super::keep::{self, Kept};
 use super::places::GIT;
 use super::{journal, repositories};
 
-/// Of what is kept here: 3 has what repositories were.
+/// The version of these records: 3 contains the state of repositories.
 const VERSION: u32 = 3;
 pub(super) const BEGUN: &str = "begun.json";
 pub(super) const LOCK: &str = "lock";
-/// There from the moment when a task gets the copy until its container is known to be gone.
+/// Exists from the moment when a task gets the copy until its container is known to be gone.
 pub(super) const TAKEN: &str = "taken";
 
-/// When a copy began, and of what.
+/// The beginning of a copy, and its tree.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Begun {
     pub(super) version: u32,
     #[serde(with = "path_text")]
     pub(super) tree: PathBuf,
-    /// What changed later on the host, changed since.
+    /// Entries that change on the host after this time changed since the beginning.
     pub(super) since: (i64, u32),
-    /// What had changed on both sides before.
+    /// Paths that had changed on both sides before.
     #[serde(default)]
     pub(super) conflicts: Vec<PathText>,
 }
 
-/// Throws away everything but the lock: what cannot be removed counts for nothing, and waits for the next time.
+/// Discards everything except the lock: entries that cannot be removed are ignored, and wait for
+/// the next time.
 pub(super) fn forget(folder: &Path) -> Result<(), WorkspaceError> {
     trash::put(folder, &[UPPER, WORK, GIT])?;
     remove_notes(folder)?;
@@ -50,9 +51,9 @@ pub(super) fn forget(folder: &Path) -> Result<(), WorkspaceError> {
     Ok(())
 }
 
-/// Removes what is known about a copy.
+/// Removes the records of a copy.
 pub(super) fn remove_notes(folder: &Path) -> Result<(), WorkspaceError> {
-    // The journal last: as long as it is there, whoever is next goes on here.
+    // The journal comes last: while it exists, the next command continues here.
     for path in [folder.join(BEGUN), folder.join(TAKEN), Names::path(folder), folder.join(journal::NAME)] {
         or_absent(fs::remove_file(&path)).map_err(|source| WorkspaceError::new("remove", &path, source))?;
     }
@@ -73,7 +74,8 @@ pub(super) fn begin(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     overlay::make(tree, folder)
 }
 
-/// Leaves the changes `kept` in the copy, over the tree as it is now, and what it has of a repository outside if `keeps_outside` says so.
+/// Keeps the changes `kept` in the copy, over the current tree, and its changes in a repository
+/// outside if `keeps_outside` is set.
 pub(super) fn keep(
     kept: &[Kept],
     keeps_outside: bool,
@@ -88,12 +90,12 @@ pub(super) fn keep(
     let taken = folder.join(TAKEN);
     or_absent(fs::remove_file(&taken)).map_err(|source| WorkspaceError::new("remove", &taken, source))?;
     if let Err(error) = trash::empty(folder) {
-        tracing::warn!(%error, "a part of a copy that is no longer needed cannot be removed");
+        tracing::warn!(%error, "failed to remove a part of a copy that is no longer needed");
     }
     Ok(())
 }
 
-/// The kernel's own word for now: the clock that it stamps files with is not the one that programs read.
+/// The present time by the kernel's clock for files, which is not the one that programs read.
 pub(super) fn now(folder: &Path) -> Result<(i64, u32), WorkspaceError> {
     let clock = folder.join("clock");
     let failed = |source| WorkspaceError::new("prepare a copy in", folder, source);
@@ -102,7 +104,8 @@ pub(super) fn now(folder: &Path) -> Result<(i64, u32), WorkspaceError> {
     Ok((now.ctime(), u32::try_from(now.ctime_nsec()).unwrap_or(0)))
 }
 
-/// What changes on the host after `since`, changed since the copy began; so did `conflicts`.
+/// Records that entries which change on the host after `since` changed since the copy began; so did
+/// `conflicts`.
 pub(super) fn note_beginning(
     tree: &Path,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! What folders are called in the folder of a copy, besides those of its overlay.
+//! Names in the folder of a copy, in addition to those of its overlay.
 
-/// The folder for the view of a repository that is kept outside of the tree.
+/// The folder for the view of a repository outside the tree.
 pub(super) const GIT: &str = "git";

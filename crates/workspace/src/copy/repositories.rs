@@ -1,6 +1,7 @@
-//! The repositories of which tasks have a view in a copy.
+//! The repositories that tasks have views of in a copy.
 //!
-//! Nothing of a `.git` is compared or copied. What a task did in its view of one is imported by `sandbox-host-git`, as data of a closed list.
+//! No part of a `.git` is compared or copied. `sandbox-host-git` imports a task's changes in its
+//! view as data of a closed list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -23,17 +24,18 @@ use super::super::record;
 use super::super::trash;
 use super::places::GIT;
 
-/// Where the snapshots are, in the folder of a copy, and in the one for a repository outside of the tree.
+/// The file with the snapshots, in the folder of a copy, and in the one for a repository outside
+/// the tree.
 const NAME: &str = "repositories.json";
-/// The path of a repository that is kept outside of the tree, as if it were a folder of that.
+/// The path of a repository outside the tree, as if it were one of the tree's folders.
 pub(super) const OUTSIDE: &str = ".git";
 
-/// The repositories of a copy, by their paths in the tree; whether each is kept outside of that.
+/// The repositories of a copy, by their paths in the tree; whether each is stored outside it.
 #[derive(Debug, Default)]
 pub(super) struct Repositories(BTreeMap<PathBuf, (Known, bool)>);
 
 impl Repositories {
-    /// Those that the copy in `folder` has views of.
+    /// The repositories that the copy in `folder` has views of.
     pub(super) fn read(folder: &Path) -> Result<Self, WorkspaceError> {
         let mut all = BTreeMap::new();
         for (folder, is_outside) in [(folder.to_owned(), false), (folder.join(GIT), true)] {
@@ -43,7 +45,7 @@ impl Repositories {
         Ok(Self(all))
     }
 
-    /// The same without one that is kept outside of the tree.
+    /// The same except for one outside the tree.
     fn inside(folder: &Path) -> Result<Self, WorkspaceError> {
         Ok(Self(read(folder)?.into_iter().map(|known| (known.path().to_owned(), (known, false))).collect()))
     }
@@ -56,12 +58,12 @@ impl Repositories {
         self.0.contains_key(path)
     }
 
-    /// Whether no task wrote anything in that at `path` of the layer `upper`.
+    /// Whether no task changed the repository at `path` of the layer `upper`.
     pub(super) fn is_unused(&self, path: &Path, upper: &Tree) -> bool {
         self.0.get(path).is_some_and(|(known, _)| known.is_unused(upper, path))
     }
 
-    /// Whether the folder `path` of the layer `upper` is there for nothing but repositories in it.
+    /// Whether the folder `path` of the layer `upper` exists only for repositories in it.
     pub(super) fn are_all_of(&self, path: &Path, upper: &Tree) -> bool {
         let is_above = self.0.keys().any(|inner| inner != path && inner.starts_with(path));
         let is_one = |(name, kind): &(OsString, Kind)| {
@@ -71,12 +73,12 @@ impl Repositories {
         is_above && upper.list(path).is_ok_and(|entries| entries.iter().all(is_one))
     }
 
-    /// Whether that at `path` is kept outside of the tree.
+    /// Whether the repository at `path` is outside the tree.
     pub(super) fn is_outside(&self, path: &Path) -> bool {
         self.0.get(path).is_some_and(|(_, is_outside)| *is_outside)
     }
 
-    /// Those that tasks left something of, the inner ones before those that name their commits.
+    /// The repositories with changes of tasks, inner ones before those that name their commits.
     pub(super) fn opened(
         &self,
         host: &Tree,
@@ -96,11 +98,12 @@ impl Repositories {
     }
 }
 
-/// Notes what each repository of `tree` is, whose names are in `folder`, and puts what a task sees of it into the copy, before a task gets a
-/// view of it. Of one that the copy has something of, what it was when that began still counts.
+/// Records the state of each repository of `tree`, whose names are in `folder`, and puts the files
+/// that a task must see into the copy, before a task gets a view of it. For a repository with
+/// changes in the copy, the earlier record remains valid.
 ///
-/// The record is written before anything is put into the layer, and each is put there whole: after a kill, the layer has nothing of a
-/// repository, and nothing is imported.
+/// The record is written before anything is put into the layer, and each repository is put there
+/// atomically: after a kill, the layer has nothing of a repository, and nothing is imported.
 pub(super) fn note(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     let open = |path: &Path| Tree::open(path).map_err(|source| WorkspaceError::new("open", path, source));
     let (host, layer) = (open(tree)?, open(&folder.join(UPPER))?);
@@ -110,8 +113,8 @@ pub(super) fn note(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     let noted = Repositories::inside(folder)?;
     for path in noted.paths().filter(|path| noted.is_unused(path, &layer)) {
         if let Err(error) = thaw(&layer, path, folder) {
-            // What is noted of it still holds.
-            tracing::warn!(path = %path.display().to_string().escape_debug(), %error, "the task sees this repository as it was: it cannot be taken out of the copy");
+            // Its record remains valid.
+            tracing::warn!(path = %path.display().to_string().escape_debug(), %error, "failed to remove a repository from the copy; the task sees its former state");
         }
     }
     let is_used = |path: &Path| {
@@ -122,7 +125,7 @@ pub(super) fn note(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     let used: BTreeSet<PathBuf> = noted.paths().filter(|path| is_used(path)).map(Path::to_owned).collect();
     found.retain(|(path, _)| !used.contains(path));
     let staged = folder.join(trash::name());
-    fs::create_dir(&staged).map_err(|source| WorkspaceError::new("make", &staged, source))?;
+    fs::create_dir(&staged).map_err(|source| WorkspaceError::new("create", &staged, source))?;
     let upper = View::upper(open(&folder.join(UPPER))?);
     let new = Known::all((&host, Path::new("")), found, Path::new(".git"), &staged, Some(&upper))?;
     let staged = open(&staged)?;
@@ -133,16 +136,17 @@ pub(super) fn note(tree: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     for path in frozen {
         if let Err(error) = put(&host, &staged, &layer, &path) {
             // Then the layer has nothing of it.
-            tracing::warn!(path = %path.display().to_string().escape_debug(), %error, "the task sees what the host does in this repository meanwhile: it cannot be put into the copy");
+            tracing::warn!(path = %path.display().to_string().escape_debug(), %error, "failed to put a repository into the copy; the task sees the host's later changes in it");
         }
     }
     if let Err(error) = trash::empty(folder) {
-        tracing::warn!(%error, "what a task saw of repositories that it did not use cannot be removed");
+        tracing::warn!(%error, "failed to remove unused frozen repositories");
     }
     Ok(())
 }
 
-/// Puts what is staged of the repository at `path` into the layer, where it did not come with another one around it.
+/// Puts the staged files of the repository at `path` into the layer, unless an outer one contained
+/// them.
 fn put(host: &Tree, staged: &Tree, layer: &Tree, path: &Path) -> io::Result<()> {
     if staged.facts(path)?.is_none() {
         return Ok(());
@@ -152,7 +156,8 @@ fn put(host: &Tree, staged: &Tree, layer: &Tree, path: &Path) -> io::Result<()> 
     Ok(renameat(from, name, to, name)?)
 }
 
-/// Takes what a task saw of the repository at `path`, and did not use, out of the layer, with the folders that were only made for it.
+/// Removes the unused frozen files of the repository at `path` from the layer, with the folders
+/// that existed only for it.
 fn thaw(layer: &Tree, path: &Path, folder: &Path) -> io::Result<()> {
     let (from, name) = layer.parent(path)?;
     let folder = Tree::open(folder)?;
@@ -172,13 +177,14 @@ fn thaw(layer: &Tree, path: &Path, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The same of the repository at `common`, outside of the tree, in the folder for its view. `linked` is the work tree's own folder in it.
+/// As [`note`], for the repository at `common`, outside the tree, in the folder for its view.
+/// `linked` is the work tree's own folder in it.
 pub(super) fn note_outside(common: &Path, linked: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     let known = Known::outside(common, linked, OUTSIDE.into(), &folder.join(UPPER))?;
     record::write(&folder.join(NAME), &[known])
 }
 
-/// Whether a task did something in the view that is kept in `folder` of a repository outside of the tree.
+/// Whether a task changed the view in `folder` of a repository outside the tree.
 pub(super) fn is_used_outside(folder: &Path) -> bool {
     let upper = Tree::open(&folder.join(UPPER));
     let is_unused = |upper: &Tree| {
@@ -187,8 +193,8 @@ pub(super) fn is_used_outside(folder: &Path) -> bool {
     upper.is_ok_and(|upper| !is_unused(&upper))
 }
 
-/// Makes a repository in `folder`, that of the copy, of what a task made at `path` of its upper layer `upper`: its commits, without settings
-/// and hooks.
+/// Creates a repository in `folder`, that of the copy, from the one that a task created at `path`
+/// of its upper layer `upper`: its commits, without settings and hooks.
 pub(super) fn make(upper: &Tree, path: &Path, folder: &Path) -> Result<Tree, WorkspaceError> {
     let place = folder.join(trash::name());
     let made = || -> Result<(), Error> {
@@ -199,7 +205,7 @@ pub(super) fn make(upper: &Tree, path: &Path, folder: &Path) -> Result<Tree, Wor
         Import::prepare(&host, &view, &start, &any_run(), &Limits::default(), &quarantine)?.commit()?;
         Ok(())
     };
-    made().map_err(|source| WorkspaceError::repository("make", path, source))?;
+    made().map_err(|source| WorkspaceError::repository("create", path, source))?;
     Tree::open(&place).map_err(|source| WorkspaceError::new("open", &place, source))
 }
 
@@ -207,7 +213,7 @@ fn read(folder: &Path) -> Result<Vec<Known>, WorkspaceError> {
     Ok(record::read(&folder.join(NAME))?.unwrap_or_default())
 }
 
-/// Removes what is noted here.
+/// Removes these records.
 pub(super) fn remove(folder: &Path) -> std::io::Result<()> {
     or_absent(fs::remove_file(folder.join(NAME)))
 }

@@ -1,4 +1,4 @@
-//! Whether there is room for what an apply brings.
+//! Checks that there is enough space for an apply.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,7 +9,8 @@ use sandbox_files::tree::{Kind, Tree};
 use super::change::{Change, ChangeKind};
 use super::stage;
 
-/// How many bytes those new files among `changes` have on the disk that `host` gets as copies, as far as can be determined without opening them.
+/// The disk space of the new files among `changes` that `host` gets as copies, in bytes, as far as
+/// can be determined without opening them.
 pub(super) fn needed(upper: &Tree, host: &Tree, changes: &[Change]) -> io::Result<u64> {
     let shared = device(upper)? == device(host)?;
     let copied = changes.iter().filter_map(|change| {
@@ -24,19 +25,19 @@ fn device(tree: &Tree) -> io::Result<u64> {
     Ok(rustix::fs::fstat(tree.folder(Path::new(""))?)?.st_dev)
 }
 
-/// How many bytes are free where `folder` is.
+/// The free space in bytes on the file system of `folder`.
 pub(super) fn free(folder: impl AsFd) -> io::Result<u64> {
     let room = rustix::fs::fstatvfs(folder)?;
     Ok(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
-/// Refuses what does not fit.
+/// Refuses changes that do not fit.
 pub(super) fn check(needed: u64, free: u64) -> io::Result<()> {
     if needed <= free {
         return Ok(());
     }
     Err(io::Error::new(
         io::ErrorKind::StorageFull,
-        format!("{needed} bytes are needed beside the tree, and {free} are free"),
+        format!("{needed} bytes are needed next to the tree, and {free} are free"),
     ))
 }

@@ -1,4 +1,5 @@
-//! What a task wrote, linked or copied to a folder in the tree, from where one rename brings each into it.
+//! A task's files, linked or copied to a folder in the tree, from which one rename moves each to
+//! its place.
 
 use std::ffi::OsStr;
 use std::fs::{File, FileTimes, Permissions};
@@ -21,18 +22,18 @@ use super::change::Change;
 use super::changes::{Comparison, target};
 use super::xattr;
 
-/// What the names of stages begin with.
+/// The prefix of stages' names.
 const PREFIX: &str = ".sandbox-apply-";
 
-/// The folder, which is in the tree, since only there it surely is on the tree's file system.
+/// The folder. It is in the tree, since only there it is certainly on the tree's file system.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) tree: Tree,
-    /// Owner and group of what is new.
+    /// Owner and group of new entries.
     owner: (u32, u32),
 }
 
-/// A name for a stage that nothing has yet.
+/// An unused name for a stage.
 pub(super) fn name() -> String {
     format!("{PREFIX}{:016x}", rand::rng().random::<u64>())
 }
@@ -43,14 +44,16 @@ impl Stage {
         Self::open(host, name)
     }
 
-    /// Opens a stage, which is a folder of the tree itself: whoever may write the tree could put a link in its place.
+    /// Opens a stage, which is a folder directly in the tree: a user who may write the tree could
+    /// replace it with a link.
     pub(super) fn open(host: &Tree, name: &str) -> io::Result<Self> {
         let top = fstat(host.folder(Path::new(""))?)?;
         Ok(Self { tree: host.inner(Path::new(checked(name)?))?, owner: (top.st_uid, top.st_gid) })
     }
 
-    /// Brings what `change` has in the upper layer to `place` in the stage; of a folder only itself. A file that needs no change gets a second name
-    /// there, if both are on one file system; all others are copied.
+    /// Brings the upper layer's entry of `change` to `place` in the stage; for a folder only
+    /// itself. A file that needs no change gets a second name there, if both are on one file
+    /// system; all others are copied.
     pub(super) fn put(&self, from: &Comparison, change: &Change, place: &Path) -> io::Result<()> {
         let path = change.path.as_path();
         let facts = change.now.ok_or(io::ErrorKind::NotFound)?;
@@ -75,7 +78,8 @@ impl Stage {
         self.give(&folder, name, before)
     }
 
-    /// Copies `made`, a folder of ours, to `place`, with all that is in it; adds each to `places`.
+    /// Copies `made`, one of our own folders, with its content to `place`; adds each entry to
+    /// `places`.
     pub(super) fn put_all(&self, made: &Tree, place: &Path, places: &mut Vec<PathBuf>) -> io::Result<()> {
         let mut pending = vec![(PathBuf::new(), Kind::Folder)];
         while let Some((path, kind)) = pending.pop() {
@@ -97,7 +101,8 @@ impl Stage {
         Ok(())
     }
 
-    /// To whom the former file belonged, else to whom the tree does: in a container everything is root's.
+    /// Gives the new file to the owner of the former one, else to that of the tree: in a container
+    /// everything belongs to root.
     fn give(&self, folder: &OwnedFd, name: &OsStr, before: Option<Facts>) -> io::Result<()> {
         if !rustix::process::geteuid().is_root() {
             return Ok(());
@@ -108,7 +113,8 @@ impl Stage {
     }
 }
 
-/// Whether a second name may be all that a file of the upper layer needs to be one of the tree: it has no other name.
+/// Whether a second name may be enough to turn a file of the upper layer into one of the tree: it
+/// has no other name.
 pub(super) fn may_be_linked(facts: &Facts) -> bool {
     let user = rustix::process::geteuid();
     facts.kind == Kind::File
@@ -117,14 +123,14 @@ pub(super) fn may_be_linked(facts: &Facts) -> bool {
         && (user.is_root() || facts.uid == user.as_raw())
 }
 
-/// Gives the file `path` of the upper layer a second name, where that is possible.
+/// Gives the file `path` of the upper layer a second name, if possible.
 fn link(
     from: &Comparison,
     path: &Path,
     facts: &Facts,
     (folder, name): (&OwnedFd, &OsStr),
 ) -> io::Result<bool> {
-    // Nothing may come with it that a copy would leave behind.
+    // A link must not bring attributes along that a copy would drop.
     if !may_be_linked(facts) || xattr::has_any(from.upper.held(path)?)? {
         return Ok(false);
     }
@@ -135,7 +141,7 @@ fn link(
         Err(error) => return Err(error.into()),
     }
     let linked = Facts::from(&statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)?);
-    // No task works in the copy any more; what is judged and what is taken are the same in any case.
+    // No task works in the copy any more: the linked file is the one that was checked.
     if linked.is_same_file(facts) && linked.mode == facts.mode {
         Ok(true)
     } else {
@@ -150,7 +156,7 @@ fn fill(new: &File, content: &File, facts: &Facts) -> io::Result<()> {
     new.set_times(FileTimes::new().set_modified(content.metadata()?.modified()?))
 }
 
-/// Copies what a file has on the disk, and leaves its holes holes: they would fill the disk of whoever copies them.
+/// Copies the data of a file, and preserves its holes, which would otherwise fill the disk.
 fn copy_data(from: &File, mut to: &File) -> io::Result<()> {
     let size = from.metadata()?.len();
     let mut at = 0;
@@ -169,17 +175,18 @@ fn copy_data(from: &File, mut to: &File) -> io::Result<()> {
     to.set_len(size)
 }
 
-/// Where what is put waits.
+/// The place of a new entry.
 pub(super) fn new(number: usize) -> PathBuf {
     format!("new-{number}").into()
 }
 
-/// Where what was there is kept.
+/// The place of a former entry.
 pub(super) fn old(number: usize) -> PathBuf {
     format!("old-{number}").into()
 }
 
-/// Removes a stage; one that is gone is done. What this user cannot remove stays: the tree is as it should be all the same.
+/// Removes a stage; a missing one counts as removed. Entries that this user cannot remove remain:
+/// the tree is in its final state all the same.
 pub(super) fn remove(root: &Path, name: &str) {
     let removed = checked(name)
         .and_then(|name| removal::remove(Tree::open(root)?.folder(Path::new(""))?, OsStr::new(name)));
@@ -189,7 +196,7 @@ pub(super) fn remove(root: &Path, name: &str) {
     }
 }
 
-/// A name from a file must not lead elsewhere.
+/// Refuses a name from a file that leads elsewhere.
 fn checked(name: &str) -> io::Result<&str> {
     if name.starts_with(PREFIX) && !name.contains('/') {
         Ok(name)

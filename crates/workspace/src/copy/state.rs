@@ -1,4 +1,4 @@
-//! Where a copy is kept, since when, and who works with it.
+//! The folder of a copy, its beginning, and its present user.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -29,34 +29,35 @@ use super::places::GIT;
 use super::repositories::Repositories;
 use super::{apply, journal, repositories};
 
-/// A copy-on-write view of a work tree, in a folder of its own. [`Mount::copy_on_write`](crate::Mount::copy_on_write) makes one
-/// when a task starts; a later task with the same folder goes on with it.
+/// A copy-on-write view of a work tree, in its own folder.
+/// [`Mount::copy_on_write`](crate::Mount::copy_on_write) creates one when a task starts; a later
+/// task with the same folder continues with it.
 #[derive(Debug)]
 pub struct WorkspaceCopy {
     folder: PathBuf,
     begun: Begun,
 }
 
-/// Where the view of a repository that is kept outside of the tree lies, of a copy in `folder`.
+/// The folder of the view of a repository outside the tree, for a copy in `folder`.
 pub(crate) fn git_folder(folder: &Path) -> PathBuf {
     folder.join(GIT)
 }
 
-/// Makes a view of the repository at `common` in `folder`, which lies in that of a copy that is taken; `own` is the work tree's own folder
-/// in it. Goes on with one in which tasks have done something.
+/// Creates a view of the repository at `common` in `folder`, inside that of a taken copy; `own` is
+/// the work tree's own folder in it. Continues with one that has changes of tasks.
 pub(crate) fn take_outside(common: &Path, own: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     if repositories::is_used_outside(folder) {
         return Ok(());
     }
-    create_folder(folder, 0o700).map_err(|source| WorkspaceError::new("make", folder, source))?;
+    create_folder(folder, 0o700).map_err(|source| WorkspaceError::new("create", folder, source))?;
     begin(common, folder)?;
     repositories::note_outside(common, own, folder)
 }
 
-/// A file as the task left it, and as it is in the work tree; `None` where there is no file.
+/// The task's and the work tree's version of a file; `None` if there is no file.
 pub type Versions = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// The copy of a running task: nothing else touches it.
+/// The copy of a running task: nobody else uses it.
 #[derive(Debug)]
 pub(crate) struct CopyInUse {
     _lock: Arc<FileLock>,
@@ -65,14 +66,15 @@ pub(crate) struct CopyInUse {
 }
 
 impl CopyInUse {
-    /// To be called when the container of the task is gone.
+    /// Releases the copy. Call it when the task's container is gone.
     pub(crate) fn give_back(self) {
         if let Err(error) = or_absent(fs::remove_file(&self.taken)) {
-            tracing::warn!(%error, "that a task no longer works with a copy cannot be noted");
+            tracing::warn!(%error, "failed to record that a task no longer uses a copy");
         }
     }
 
-    /// Waits until everything is noted that later shows what the host changed since. Until then no task may begin. Blocks.
+    /// Waits until the records are complete that later reveal the host's changes. No task may begin
+    /// before. Blocks.
     pub(crate) fn wait(&mut self) -> Result<(), WorkspaceError> {
         let Some(beginning) = self.beginning.take() else {
             return Ok(());
@@ -85,11 +87,12 @@ impl CopyInUse {
 }
 
 impl WorkspaceCopy {
-    /// The copy that is kept in `folder`; `None` when there is none. Finishes or undoes what a crashed [`apply`](Self::apply) left.
+    /// The copy in `folder`; `None` if there is none. Finishes or undoes a crashed
+    /// [`apply`](Self::apply).
     ///
     /// # Errors
     ///
-    /// When it cannot be read, or a task works with it.
+    /// If it cannot be read, or a task is using it.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Option<Self>, WorkspaceError> {
         let folder = folder.into();
         if folder.exists() && journal::exists(&folder) {
@@ -99,15 +102,15 @@ impl WorkspaceCopy {
         Self::read(&folder)
     }
 
-    /// Takes the copy for a task, and begins it where there is none. Blocks.
+    /// Takes the copy for a task, and begins one if there is none. Blocks.
     pub(crate) fn take(tree: &Path, folder: &Path) -> Result<CopyInUse, WorkspaceError> {
-        let failed = |source| WorkspaceError::new("make", folder, source);
+        let failed = |source| WorkspaceError::new("create", folder, source);
         create_folder(folder, 0o700).map_err(failed)?;
         let held = Arc::new(lock(folder, tree)?);
         recover(folder, &mut |_| true)?;
         let conflicts = match Self::read(folder)? {
             Some(copy) if copy.tree() == tree && folder.join(UPPER).exists() => copy.note_conflicts()?,
-            // One that could not be discarded is begun again.
+            // A copy that could not be discarded is begun again.
             Some(copy) if copy.tree() != tree => {
                 let problem = format!("it is a copy of `{}`", copy.tree().display());
                 return Err(WorkspaceError::unreadable(folder, problem));
@@ -119,7 +122,7 @@ impl WorkspaceCopy {
         };
         let since = now(folder)?;
         let taken = folder.join(TAKEN);
-        File::create(&taken).map_err(|source| WorkspaceError::new("make", &taken, source))?;
+        File::create(&taken).map_err(|source| WorkspaceError::new("create", &taken, source))?;
         let (tree, folder, lock) = (tree.to_owned(), folder.to_owned(), Arc::clone(&held));
         let beginning = thread::spawn(move || {
             let noted = note_beginning(&tree, &folder, since, conflicts);
@@ -129,11 +132,11 @@ impl WorkspaceCopy {
         Ok(CopyInUse { _lock: held, taken, beginning: Some(beginning) })
     }
 
-    /// Whether a task, or another command, works with the copy that is kept in `folder`.
+    /// Whether a task or another command is using the copy in `folder`.
     ///
     /// # Errors
     ///
-    /// When that cannot be found out.
+    /// If that cannot be determined.
     pub fn is_in_use(folder: &Path) -> Result<bool, WorkspaceError> {
         match folder.exists().then(|| lock(folder, folder)) {
             Some(Err(WorkspaceError::Busy { .. })) => Ok(true),
@@ -142,8 +145,8 @@ impl WorkspaceCopy {
         }
     }
 
-    /// Whether the container of the task that worked with it last may still be at work: the sandbox was killed before that was gone.
-    /// `Sandbox::sweep` removes it. Apply and discard the copy only afterwards.
+    /// Whether the container of the last task may still be running: the sandbox was killed before
+    /// it was gone. `Sandbox::sweep` removes it. Apply or discard the copy only afterwards.
     #[must_use]
     pub fn was_interrupted(&self) -> bool {
         self.folder.join(TAKEN).exists()
@@ -154,13 +157,14 @@ impl WorkspaceCopy {
         Ok(begun.map(|begun| Self { folder: folder.to_owned(), begun }))
     }
 
-    /// What changed on both sides until now. From now on, what a task sees of the host is what the host has now.
+    /// The paths that have changed on both sides so far. From now on, a task sees the host's
+    /// present state.
     fn note_conflicts(mut self) -> Result<BTreeSet<PathBuf>, WorkspaceError> {
         let changes = self.comparison()?.differences(&Protection::none())?.changes;
         let conflicts = changes.into_iter().filter(|change| change.conflict);
         let conflicts: BTreeSet<PathBuf> = conflicts.map(|change| change.path).collect();
         if conflicts.len() != self.begun.conflicts.len() {
-            // Before the names and the moment that they were found with are replaced.
+            // This comes before the names and their time are replaced.
             self.begun.conflicts = conflicts.iter().cloned().map(PathText).collect();
             write_begun(&self.begun, &self.folder)?;
         }
@@ -173,30 +177,32 @@ impl WorkspaceCopy {
         &self.begun.tree
     }
 
-    /// What differs from the work tree as it is now, in the order of paths, but for what git keeps in repositories. What `protection`
-    /// covers is marked as held back. Blocks.
+    /// The differences from the current work tree, sorted by path, except for git's files in
+    /// repositories. Changes that `protection` covers are marked as withheld. Blocks.
     ///
     /// # Errors
     ///
-    /// When copy or tree cannot be read; [`WorkspaceError::Unreadable`] where the task made folders deeper than 200.
+    /// If the copy or the tree cannot be read; [`WorkspaceError::Unreadable`] if the task created
+    /// folders deeper than 200.
     pub fn changes(&self, protection: &Protection) -> Result<Vec<Change>, WorkspaceError> {
         Ok(self.waiting(protection)?.0)
     }
 
-    /// What the task did in repositories. Blocks, and runs git of the host on what the task left, within limits.
+    /// The task's changes in repositories. Runs the host's git on the task's files, within limits.
+    /// Blocks.
     ///
     /// # Errors
     ///
-    /// When copy or tree cannot be read, or the task left too much.
+    /// If the copy or the tree cannot be read, or the task's files exceed the limits.
     pub fn git_changes(&self, protection: &Protection) -> Result<GitChanges, WorkspaceError> {
         self.waiting(protection)?.1
     }
 
-    /// Both of them. What a task did in repositories may be unknown where the files are not.
+    /// Both kinds of changes. Those in repositories may be unknown while those of files are known.
     ///
     /// # Errors
     ///
-    /// When copy or tree cannot be read.
+    /// If the copy or the tree cannot be read.
     pub fn waiting(
         &self,
         protection: &Protection,
@@ -221,24 +227,25 @@ impl WorkspaceCopy {
         Ok((judged.changes, git))
     }
 
-    /// Brings the changes into the work tree, and what the task did in repositories into those: all of it, or nothing when anything fails.
-    /// The copy is gone then, but where changes were held back that could be applied: it keeps those, and settings of git. Blocks.
+    /// Applies the changes to the work tree, and imports the task's changes in repositories: all of
+    /// them, or none if anything fails. It removes the copy, unless changes were withheld that
+    /// could be applied later: it keeps those, and settings of git. Blocks.
     ///
     /// # Errors
     ///
-    /// [`WorkspaceError::Conflict`] when the host changed the same paths since the first task began; whatever else goes wrong, be it
-    /// that the new files do not fit on the disk, the tree is as it was, except for [`WorkspaceError::HalfDone`] and
-    /// [`WorkspaceError::Unfinished`].
+    /// [`WorkspaceError::Conflict`] if the host changed the same paths since the first task began.
+    /// After any other error, such as a full disk, the tree is unchanged, except for
+    /// [`WorkspaceError::HalfDone`] and [`WorkspaceError::Unfinished`].
     pub fn apply(self, options: &ApplyOptions) -> Result<Applied, WorkspaceError> {
         let _lock = lock(&self.folder, self.tree())?;
         recover(&self.folder, &mut |_| true)?;
         if let Err(error) = trash::empty(&self.folder) {
-            tracing::warn!(%error, "what an apply that was killed had kept for itself cannot be removed");
+            tracing::warn!(%error, "failed to remove a killed apply's own folder");
         }
         apply::apply(&self.comparison()?, &self.folder, options, &mut |_| true)
     }
 
-    /// Throws the changes away, as [`discard_in`](Self::discard_in) does.
+    /// Discards the changes, as [`discard_in`](Self::discard_in) does.
     ///
     /// # Errors
     ///
@@ -247,13 +254,14 @@ impl WorkspaceCopy {
         Self::discard_in(self.folder).map(drop)
     }
 
-    /// Throws the changes of the copy that is kept in `folder` away, once the container that made them is gone; returns whether there is one.
-    /// What a crashed [`apply`](Self::apply) left is finished or undone first, as far as that can be done. Blocks.
+    /// Discards the changes of the copy in `folder`, once the container that made them is gone;
+    /// returns whether there is one. Finishes or undoes a crashed [`apply`](Self::apply) first, as
+    /// far as possible. Blocks.
     ///
     /// # Errors
     ///
-    /// When the folder cannot be emptied, or a task works with it. The first leaves a copy that can only be discarded again, or begun
-    /// again by a task.
+    /// If the folder cannot be emptied, or a task is using it. In the first case the copy can only
+    /// be discarded again, or begun again by a task.
     pub fn discard_in(folder: impl Into<PathBuf>) -> Result<bool, WorkspaceError> {
         let folder = folder.into();
         if !folder.exists() {
@@ -264,7 +272,7 @@ impl WorkspaceCopy {
             if !abandon(&folder)? {
                 return Err(error);
             }
-            tracing::warn!(%error, "what an interrupted apply had begun is given up");
+            tracing::warn!(%error, "abandoned an interrupted apply");
         }
         let is_there = Self::read(&folder)?.is_some();
         trash::put(&folder, &[UPPER, WORK, GIT])?;
@@ -277,7 +285,7 @@ impl WorkspaceCopy {
     ///
     /// # Errors
     ///
-    /// When a file cannot be read.
+    /// If a file cannot be read.
     pub fn versions(&self, path: &Path, limit: u64) -> Result<Versions, WorkspaceError> {
         let failed = |source| WorkspaceError::new("read", path, source);
         let comparison = self.comparison()?;

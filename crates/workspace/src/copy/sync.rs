@@ -1,4 +1,4 @@
-//! Getting what was written to the disk, so that a failure of the machine finds it there.
+//! Flushes files to the disk, so that they survive a machine failure.
 
 use sandbox_files::tree::{Kind, Tree};
 use std::collections::BTreeSet;
@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{fsync, syncfs};
 
-/// With more than these, the whole file system is written at once: it takes as long as whatever else waits to be written there.
+/// Above this number, the whole file system is flushed at once: that takes as long as all other
+/// writes that wait for it.
 const ONE_BY_ONE: usize = 64;
 
-/// Writes the files and folders `paths` of `tree`, and the folders that they are in.
+/// Flushes the files and folders `paths` of `tree`, and their parent folders.
 pub(super) fn entries(tree: &Tree, paths: &[PathBuf]) -> io::Result<()> {
     if paths.len() > ONE_BY_ONE {
         return whole(tree);
@@ -23,7 +24,7 @@ pub(super) fn entries(tree: &Tree, paths: &[PathBuf]) -> io::Result<()> {
         };
         folders.insert(parent);
         match tree.facts(path)?.map(|facts| facts.kind) {
-            // One that this user cannot open is written with all others.
+            // A file that this user cannot open is flushed with all others.
             Some(Kind::File) => match tree.file(path) {
                 Ok(file) => file.sync_all()?,
                 Err(_) => return whole(tree),

@@ -1,4 +1,4 @@
-//! A place for the files of one run, and beside it one that no run may touch.
+//! A place for the files of one run, and next to it one that no run may touch.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use super::script::Entry;
 
-/// In memory, where the machine has that: a run makes many files.
+/// In memory if possible: a run creates many files.
 const IN_MEMORY: &str = "/dev/shm";
 
-/// What a path is: a folder, a link and where it leads, or a file and what it says.
+/// A path's entry: a folder, a link with its target, or a file with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
     Folder,
@@ -32,7 +32,7 @@ impl Bed {
     ///
     /// # Errors
     ///
-    /// When they cannot be made.
+    /// If they cannot be created.
     pub(crate) fn new() -> io::Result<Self> {
         let folder = tempfile::tempdir_in(IN_MEMORY).or_else(|_| tempfile::tempdir())?;
         let bed = Self { folder };
@@ -57,7 +57,8 @@ impl Bed {
         self.folder.path().join("copy")
     }
 
-    /// Makes `entries` in `root`. What cannot be made, as a name that is too long, or a device without the right to, is left out.
+    /// Creates `entries` in `root`. It skips those that cannot be created, such as a name that is
+    /// too long, or a device without the privilege.
     pub(crate) fn make<'a>(&self, root: &Path, entries: impl Iterator<Item = Entry<'a>>) {
         let outside = self.outside();
         for entry in entries {
@@ -65,7 +66,7 @@ impl Bed {
         }
     }
 
-    /// Panics when the folder outside is not as it was, or when something else lies beside the tree.
+    /// Panics if the folder outside has changed, or if something else is next to the tree.
     pub(crate) fn check_outside(&self) {
         let text = || Found::File(b"outside".to_vec());
         let expected = [("folder", Found::Folder), ("folder/inner", text()), ("secret", text())]
@@ -79,14 +80,14 @@ impl Bed {
             let name = entry.file_name();
             assert!(
                 name == "tree" || name == "outside" || name == "copy",
-                "something was written beside the tree: {}",
+                "something was written next to the tree: {}",
                 name.display()
             );
         }
     }
 }
 
-/// All that is in `root`, by its path there.
+/// All entries in `root`, by path.
 pub(crate) fn found(root: &Path) -> BTreeMap<PathBuf, Found> {
     let mut all = BTreeMap::new();
     let mut pending = vec![root.to_owned()];

@@ -1,4 +1,4 @@
-//! Files that a fuzzer's bytes ask for.
+//! Creates files from a fuzzer's bytes.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -11,15 +11,15 @@ use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
 
 /// Separates entries.
 const SEPARATOR: u8 = 0x1e;
-/// Entries at most, to keep one run short.
+/// The maximum number of entries, to keep one run short.
 const MOST: usize = 32;
-/// Folders on the way to an entry at most.
+/// The maximum number of folders on the way to an entry.
 const DEEPEST: usize = 8;
-/// At the beginning of a link's target: a folder without write permission.
+/// At the start of a link's target, it represents the folder outside, which is not writable.
 const OUTSIDE: u8 = b'@';
 
-/// What is to be made: entries such as `f` for a file, its path, a newline, and its content. In upper case it is the host's; in lower
-/// case a task has made it.
+/// Entries to create, such as `f` for a file, its path, a newline, and its content. An upper-case
+/// letter marks the host's; a lower-case one marks the task's.
 #[derive(Debug)]
 pub(crate) struct Script<'a>(&'a [u8]);
 
@@ -36,7 +36,7 @@ impl<'a> Script<'a> {
         Self(data)
     }
 
-    /// Those of the host, or those of the task.
+    /// The host's entries, or the task's.
     pub(crate) fn entries(&self, of_host: bool) -> impl Iterator<Item = Entry<'a>> {
         let entries = self.0.split(|byte| *byte == SEPARATOR).take(MOST);
         entries.filter_map(Entry::read).filter(move |entry| entry.kind.is_ascii_uppercase() == of_host)
@@ -53,7 +53,8 @@ impl<'a> Entry<'a> {
         (is_plain && path.file_name().is_some() && path.components().count() <= DEEPEST).then_some(entry)
     }
 
-    /// Makes it in `root`, and what is missing on the way. What is there stays as it is, and no link is followed.
+    /// Creates it in `root`, with missing folders. Existing entries are unchanged, and no link is
+    /// followed.
     pub(crate) fn make(&self, root: &Path, outside: &Path) -> io::Result<()> {
         let mut at = root.to_owned();
         for part in self.path.parent().into_iter().flat_map(Path::components) {

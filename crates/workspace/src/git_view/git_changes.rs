@@ -1,4 +1,5 @@
-//! What a task did in repositories, as a caller sees it, and the settings of it that wait until a person asks for them.
+//! A task's changes in repositories in the form for callers, and the settings among them that wait
+//! for a person's approval.
 
 use std::path::{Path, PathBuf};
 
@@ -12,63 +13,65 @@ use super::super::record;
 use super::super::tampered::path_text;
 
 const NAME: &str = "settings.json";
-/// Settings that wait.
+/// The maximum number of waiting settings.
 const MOST: usize = 10_000;
 
-/// What a task did in repositories.
+/// A task's changes in repositories.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct GitChanges {
-    /// Repositories of the host in which something changed.
+    /// Host repositories in which something changed.
     pub repositories: Vec<RepositoryChanges>,
-    /// What makes a folder a work tree or a repository of git's, which never comes: paths in the tree.
+    /// Entries that make a folder a git work tree or repository, which are never imported: paths in
+    /// the tree.
     pub left: Vec<Left>,
-    /// Settings of runs that were applied before.
+    /// Waiting settings of runs that were applied before.
     pub settings: Vec<WaitingSetting>,
-    /// Repositories into which nothing, or not all, could be brought: what the task did there is kept.
+    /// Repositories whose import failed or is incomplete: the task's changes are kept.
     pub failed: Vec<FailedImport>,
 }
 
-/// A repository of the host into which nothing, or not all, could be brought of what a task did in its view of it. The next sweep tries
-/// it again.
+/// A host repository into which a task's changes could not be imported, or only in part. The next
+/// sweep tries again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FailedImport {
     /// Its folder on the host.
     #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     pub problem: String,
-    /// The folder of the host where what the task did is kept.
+    /// The host folder that keeps the task's changes.
     #[serde(serialize_with = "path_text")]
     pub kept_in: PathBuf,
 }
 
-/// What a task did in one repository of the host.
+/// A task's changes in one host repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RepositoryChanges {
-    /// Its folder: of a copy in the tree, and `.git` for the one that is kept outside of a linked work tree; else on the host.
+    /// Its folder: in a copy, relative to the tree, and `.git` for one stored outside a linked work
+    /// tree; otherwise on the host.
     #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
-    /// What comes, or came, and what stays behind.
+    /// The changes that are and are not imported.
     pub report: Report,
-    /// Whether it waits in the copy, because git recorded a file that is held back.
+    /// Whether it waits in the copy because git recorded a withheld file.
     pub waits: bool,
 }
 
-/// A setting of git that a task changed, and that stayed behind.
+/// A git setting that a task changed, and that was not imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct WaitingSetting {
     /// The repository's folder in the tree, as text.
     pub repository: String,
-    /// Its name, as `git config` takes it.
+    /// Its name in the form that `git config` takes.
     pub key: String,
-    /// What the host had.
+    /// The host's values.
     pub old: Vec<String>,
-    /// What the task gave it.
+    /// The task's values.
     pub new: Vec<String>,
     /// The folder of the host's repository.
     #[serde(skip)]
@@ -76,7 +79,7 @@ pub struct WaitingSetting {
 }
 
 impl GitChanges {
-    /// Whether a task did nothing there that is worth a word.
+    /// Whether there is nothing worth reporting.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.repositories.is_empty()
@@ -84,7 +87,7 @@ impl GitChanges {
             && (self.settings.is_empty() && self.failed.is_empty())
     }
 
-    /// The same with `other` after it.
+    /// These changes followed by `other`.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         let Self { repositories, left, settings, failed } = other;
@@ -97,7 +100,7 @@ impl GitChanges {
 }
 
 impl RepositoryChanges {
-    /// Whether nothing is to be said of it: git looked, and wrote down what it saw.
+    /// Whether there is nothing to report: git only refreshed its own records.
     pub(crate) fn is_empty(&self) -> bool {
         let Report { settings, left, hints, refs, .. } = &self.report;
         self.report.is_empty()
@@ -105,7 +108,7 @@ impl RepositoryChanges {
             && !self.report.more_left
     }
 
-    /// Its settings that do not come by themselves.
+    /// Its settings that are not imported automatically.
     pub(crate) fn waiting(&self, common: &Path) -> Vec<WaitingSetting> {
         let staying = self.report.settings.iter().filter(|change| change.stays.is_some());
         let waiting = staying.map(|change| WaitingSetting {
@@ -125,19 +128,19 @@ impl WaitingSetting {
     }
 }
 
-/// Those that wait in `folder`.
+/// The settings that wait in `folder`.
 pub(crate) fn read(folder: &Path) -> Result<Vec<WaitingSetting>, WorkspaceError> {
     let kept: Vec<(PathText, WaitingSetting)> = record::read(&folder.join(NAME))?.unwrap_or_default();
     Ok(kept.into_iter().map(|(common, setting)| WaitingSetting { common: common.0, ..setting }).collect())
 }
 
-/// `old` with `new`, which stand for those of the same name.
+/// `old` with `new`, which override those of the same name.
 pub(crate) fn merged(old: Vec<WaitingSetting>, new: &[WaitingSetting]) -> Vec<WaitingSetting> {
     let is_old = |setting: &WaitingSetting| !new.iter().any(|other| other.is_same(setting));
     old.into_iter().filter(is_old).chain(new.iter().cloned()).take(MOST).collect()
 }
 
-/// Keeps `settings` in `folder`, but for those of `taken`.
+/// Stores `settings` in `folder`, except for those in `taken`.
 pub(crate) fn keep(
     settings: &[WaitingSetting],
     taken: &[WaitingSetting],
@@ -153,12 +156,12 @@ pub(crate) fn keep(
     record::write_durably(&path, &left)
 }
 
-/// Whether some wait in `folder`.
+/// Whether settings wait in `folder`.
 pub(crate) fn are_there(folder: &Path) -> bool {
     folder.join(NAME).exists()
 }
 
-/// Removes what is kept here.
+/// Removes the stored settings.
 pub(crate) fn remove(folder: &Path) -> std::io::Result<()> {
     or_absent(std::fs::remove_file(folder.join(NAME)))
 }

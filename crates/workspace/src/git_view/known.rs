@@ -1,4 +1,4 @@
-//! Repositories of which tasks have a view: what each was when the task began, and what comes of it.
+//! Repositories that tasks have views of: their state when the task began, and their import.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -19,18 +19,19 @@ use super::super::path_text::PathText;
 use super::super::role::text;
 use super::super::trash;
 
-/// A repository of the host, and what it was when a task got a view of it.
+/// A host repository, and its state when a task got a view of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Known {
     path: PathText,
     common: PathText,
-    /// Of a linked work tree: its folder in `worktrees`.
+    /// For a linked work tree: its folder in `worktrees`.
     linked: Option<PathText>,
     /// Its work tree, in the tree.
     work_tree: Option<PathText>,
     snapshot: Snapshot,
-    /// Of what the layer had of it before the task began; `None` where that was nothing, or the task's already.
+    /// The fingerprint of the frozen files in the layer before the task began; `None` if there were
+    /// none, or they were the task's already.
     frozen: Option<ContentFingerprint>,
 }
 
@@ -46,9 +47,10 @@ pub(crate) struct Opened<'a> {
 }
 
 impl Known {
-    /// What the repositories `found` are, and what a task is to see of them from the start, which is put into the folder `frozen` for the
-    /// layer over the folder `lower` of their tree: `main`, which has to be understood, and others, of which nothing comes that are not. Of
-    /// those that the layer `upper` hides, a task sees what is in that.
+    /// Records the repositories `found`, and puts the files that a task must see from the start
+    /// into the folder `frozen`, for the layer over the folder `lower` of their tree. `main` must
+    /// be a supported repository; other unsupported ones are skipped, and nothing of them is
+    /// imported. For those that the layer `upper` hides, a task sees the layer's own files.
     pub(crate) fn all(
         lower: (&Tree, &Path),
         mut found: Vec<Found>,
@@ -57,7 +59,7 @@ impl Known {
         upper: Option<&View>,
     ) -> Result<Vec<Self>, WorkspaceError> {
         let mut all = Vec::new();
-        // The outer ones before those in their folders.
+        // Outer repositories before those in their folders.
         found.sort();
         for (path, work_tree) in found {
             match Self::of(lower, path.clone(), work_tree, frozen, upper) {
@@ -66,12 +68,12 @@ impl Known {
                     return Err(WorkspaceError::repository("make a view of", &path, source));
                 }
                 Err(error) => {
-                    tracing::warn!(path = %path.display().to_string().escape_debug(), %error, "what the task does in this repository will not come: it is not understood");
+                    tracing::warn!(path = %path.display().to_string().escape_debug(), %error, "the task's changes in this repository will not be imported: it is not supported");
                 }
             }
         }
         let tree = layer(frozen)?;
-        // An outer one with those in its folders.
+        // An outer one is frozen with those in its folders.
         let noted = all.into_iter().map(|(known, is_frozen)| {
             let at = || ContentFingerprint::of(&tree, inner(known.path(), lower.1));
             Self { frozen: is_frozen.then(at).flatten(), ..known }
@@ -79,7 +81,8 @@ impl Known {
         Ok(noted.collect())
     }
 
-    /// What the repository at `path` of the tree is, whose work tree is the folder `work_tree` of that.
+    /// Records the repository at `path` of the tree, whose work tree is the tree's folder
+    /// `work_tree`.
     fn of(
         (lower, base): (&Tree, &Path),
         path: PathBuf,
@@ -99,8 +102,8 @@ impl Known {
         ))
     }
 
-    /// The same of the repository `common` of a linked work tree, which is kept outside of that, with `path` in its stead. `linked` is the
-    /// work tree's own folder in it.
+    /// Records the repository `common` of a linked work tree, stored outside it and known as
+    /// `path`. `linked` is the work tree's own folder in it.
     pub(crate) fn outside(
         common: &Path,
         linked: &Path,
@@ -121,12 +124,12 @@ impl Known {
         })
     }
 
-    /// Whether a task sees it as it was.
+    /// Whether a task sees it in its frozen state.
     pub(crate) fn is_frozen(&self) -> bool {
         self.frozen.is_some()
     }
 
-    /// Whether no task wrote anything of it in the folder `inner` of the layer `upper`.
+    /// Whether no task changed it in the folder `inner` of the layer `upper`.
     pub(crate) fn is_unused(&self, upper: &Tree, inner: &Path) -> bool {
         self.frozen.is_some() && self.frozen == ContentFingerprint::of(upper, inner)
     }
@@ -143,7 +146,8 @@ impl Known {
         self.work_tree.as_ref().map(|path| path.0.as_path())
     }
 
-    /// `None` where no task left anything of it. `upper` is the layer that has it at `inner`, and `common` finds it on the host.
+    /// Opens both sides; `None` if no task left any of it. `upper` is the layer that has it at
+    /// `inner`, and `common` finds it on the host.
     pub(crate) fn open(
         &self,
         common: impl FnOnce() -> io::Result<Tree>,
@@ -164,7 +168,7 @@ impl Known {
         Ok(Some(Opened { known: self, host, view }))
     }
 
-    /// Why nothing is written to it.
+    /// The error for a repository that has been replaced, to which nothing is written.
     pub(crate) fn is_elsewhere(&self) -> WorkspaceError {
         let source = io::Error::other("it is not where it was, or a link leads to it");
         WorkspaceError::new("open", self.common(), source)
@@ -172,17 +176,18 @@ impl Known {
 }
 
 impl Opened<'_> {
-    /// Which paths of the work tree git recorded other versions of; `None` where that cannot be determined.
+    /// The paths of the work tree of which git recorded other versions; `None` if that cannot be
+    /// determined.
     pub(crate) fn recorded(&self) -> Option<BTreeSet<PathBuf>> {
         self.known.snapshot.recorded(&self.host, &self.view)
     }
 
-    /// Reads and judges what the task left; nothing is written but in `folder`, that of the view.
+    /// Reads and checks the task's changes; writes only to `folder`, that of the view.
     pub(crate) fn prepare(&self, run: &RunName, folder: &Path) -> Result<Import<'_>, WorkspaceError> {
         self.prepare_within(run, folder, &Limits::default())
     }
 
-    /// The same within `limits`.
+    /// As [`prepare`](Self::prepare), within `limits`.
     pub(crate) fn prepare_within(
         &self,
         run: &RunName,
@@ -192,22 +197,22 @@ impl Opened<'_> {
         let quarantine = folder.join(trash::name());
         let snapshot = &self.known.snapshot;
         Import::prepare(&self.host, &self.view, snapshot, run, limits, &quarantine).map_err(|source| {
-            WorkspaceError::repository("import what the task did in", self.known.path(), source)
+            WorkspaceError::repository("import the task's changes in", self.known.path(), source)
         })
     }
 }
 
-/// A name for what is not written.
+/// A run name for an import that is never written.
 pub(crate) fn any_run() -> RunName {
     run("RUN")
 }
 
-/// A word of ours as the name of a run.
+/// One of our own words as a run name.
 pub(crate) fn run(name: &str) -> RunName {
     name.parse().unwrap_or_else(|_| any_run())
 }
 
-/// Whether the task has a repository at `path` of its upper layer that git works with.
+/// Whether the task has a valid repository at `path` of its upper layer.
 pub(crate) fn is_repository(upper: &Tree, path: &Path) -> bool {
     let has_head = || matches!(upper.facts(&path.join("HEAD")), Ok(Some(facts)) if facts.kind == Kind::File);
     has_head() && View::in_upper(upper, path).is_ok_and(|view| view.is_some_and(|view| view.is_repository()))
@@ -230,19 +235,19 @@ fn opened(lower: &Tree, inner: &Path) -> Result<Tree, Error> {
 /// Freezes `host`, the folder `inner` of `lower`, in the same folder of `frozen`.
 fn freeze(host: &HostRepository, lower: &Tree, inner: &Path, frozen: &Path) -> Result<Snapshot, Error> {
     let place = frozen.join(inner);
-    let failed = |source| Error::Files { operation: "copy what a task sees of", path: place.clone(), source };
+    let failed = |source| Error::Files { operation: "copy the frozen state of", path: place.clone(), source };
     let layer = Tree::open(frozen).map_err(failed)?;
     let made = layer.make_folders(inner, lower).and_then(|()| layer.inner(inner)).map_err(failed);
     let snapshot = made.and_then(|made| Snapshot::freeze(host, made));
     if snapshot.is_err() {
-        // A part of the refs would look as if the task had removed the others.
+        // With only some of the refs, the task would seem to have removed the others.
         or_absent(fs::remove_dir_all(&place)).map_err(failed)?;
     }
     snapshot
 }
 
-/// The repositories in `.git` folders of a tree that has `names`, as far as `has` knows, and the work tree of each. `names` has all that are
-/// called `.git` or `HEAD`.
+/// The repositories in `.git` folders of a tree that has `names`, filtered by `has`, and the work
+/// tree of each. `names` contains all entries called `.git` or `HEAD`.
 pub(crate) fn find<'a>(
     tree: &Tree,
     names: impl Iterator<Item = &'a Path>,

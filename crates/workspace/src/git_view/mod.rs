@@ -1,6 +1,8 @@
-//! Views of repositories of the host, which tasks get in their place, and what comes of what they do there.
+//! Views of host repositories, which tasks get in their place, and the import of the changes in
+//! them.
 //!
-//! **Invariant.** No byte of a view is a byte of the host's: it is read by `sandbox-host-git`, and written anew as data of a closed list.
+//! **Invariant.** No byte of a view becomes a byte of the host's: `sandbox-host-git` reads it, and
+//! writes it again as data of a closed list.
 
 pub(crate) mod git_changes;
 mod known;

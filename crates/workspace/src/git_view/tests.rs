@@ -1,5 +1,5 @@
-//! A task that works on the tree itself, with an overlay of the kernel's over each repository.
-#![expect(clippy::disallowed_methods, reason = "the tests are about what git does")]
+//! A task that works on the tree itself, with a kernel overlay over each repository.
+#![expect(clippy::disallowed_methods, reason = "the tests run git")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ impl Bed {
         self.at("views")
     }
 
-    /// The mounts of an execution called `name`, and what is held for it.
+    /// The mounts of an execution called `name`, and the host's hold on them.
     fn begin(&self, name: &str, mounts: Vec<Mount>) -> (Vec<Mount>, Watch, Views) {
         let mut views = Views::new(Some(self.views().join(name)));
         let (mounts, watch) = Watch::begin(mounts, self.at("quarantine"), &mut views).unwrap();
@@ -59,7 +59,8 @@ impl Bed {
         self.begin(name, vec![Mount::read_write(self.tree(), "/workspace").protected(Protection::default())])
     }
 
-    /// What comes of `script`, run in the tree by an execution called `name`; nothing may be tampered with.
+    /// The changes of `script`, run in the tree by an execution called `name`; nothing may be
+    /// tampered with.
     fn executed(&self, name: &str, script: &str) -> GitChanges {
         let (mounts, watch, views) = self.began(name);
         work(&mounts, &self.tree(), script);
@@ -70,7 +71,7 @@ impl Bed {
     }
 }
 
-/// Runs `script` in `folder`, where the kernel shows views in the places of what they are views of.
+/// Runs `script` in `folder`, where the kernel shows views in place of their repositories.
 fn work(mounts: &[Mount], folder: &Path, script: &str) {
     let overlays = mounts.iter().filter_map(|mount| {
         let ((upper, work), lower) = (overlay_folders(mount.copy_dir()?), mount.host_path().display());
@@ -90,7 +91,7 @@ fn run(folder: &Path, script: &str) -> String {
 fn shell(folder: &Path, words: &[&str]) -> String {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(folder).env("HOME", "/nonexistent");
-    // What git does in the background would still have the layers.
+    // Background git processes would still hold the layers.
     let foreground = [
         ("GIT_CONFIG_COUNT", "1"),
         ("GIT_CONFIG_KEY_0", "maintenance.auto"),
@@ -117,7 +118,7 @@ const ALL: &str = "echo new > new; git add new; git commit -qm second; git switc
      git config user.name Evil; git config core.hooksPath /evil; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit";
 
 #[test]
-fn commits_of_every_repository_come_when_the_execution_has_ended_and_settings_and_hooks_do_not() {
+fn commits_of_every_repository_are_imported_after_the_execution_without_settings_and_hooks() {
     let bed = Bed::new();
     let kept = "cat .git/config .git/modules/sub/config inner/.git/config; ls .git .git/hooks";
     let before = bed.host(kept);
@@ -133,7 +134,7 @@ fn commits_of_every_repository_come_when_the_execution_has_ended_and_settings_an
 }
 
 #[test]
-fn execution_that_used_no_git_changes_nothing_and_leaves_nothing() {
+fn execution_without_git_changes_and_leaves_nothing() {
     let bed = Bed::new();
     let git = bed.executed("run-1", "echo x > file; git status > /dev/null; git log > /dev/null");
     assert!(git.is_empty(), "{git:?}");
@@ -141,13 +142,13 @@ fn execution_that_used_no_git_changes_nothing_and_leaves_nothing() {
 }
 
 #[test]
-fn branch_that_the_host_moved_meanwhile_stays_and_the_tasks_has_the_name_of_the_run() {
+fn branch_moved_by_the_host_remains_and_the_tasks_is_named_after_the_run() {
     let bed = Bed::new();
     let (mounts, watch, views) = bed.began("run-1");
     work(&mounts, &bed.tree(), "git branch -f side HEAD; git branch new");
     bed.host("git branch -f side $(git commit-tree -m host HEAD^{tree}); git config user.email host@x");
     let mut git = GitChanges::default();
-    assert!(watch.end(|| git = views.end(true)).is_empty(), "what the host configures is its own business");
+    assert!(watch.end(|| git = views.end(true)).is_empty(), "the host's own configuration is not reported");
     let outcomes: Vec<&RefOutcome> = git.repositories[0].report.refs.iter().map(|it| &it.outcome).collect();
     assert!(
         outcomes
@@ -164,7 +165,7 @@ fn branch_that_the_host_moved_meanwhile_stays_and_the_tasks_has_the_name_of_the_
 }
 
 #[test]
-fn views_of_a_program_that_was_killed_are_imported_once_and_those_of_others_are_left_alone() {
+fn views_of_a_killed_program_are_imported_once_and_other_views_are_untouched() {
     let bed = Bed::new();
     let (mounts, watch, views) = bed.began("killed");
     work(&mounts, &bed.tree(), "git commit -q --allow-empty -m lost; git branch topic");
@@ -180,7 +181,7 @@ fn views_of_a_program_that_was_killed_are_imported_once_and_those_of_others_are_
 }
 
 #[test]
-fn container_that_may_still_be_at_work_has_nothing_imported_before_it_is_gone() {
+fn nothing_is_imported_while_the_container_may_still_run() {
     let bed = Bed::new();
     let (mounts, watch, views) = bed.began("run-1");
     work(&mounts, &bed.tree(), "git branch topic");
@@ -197,11 +198,11 @@ fn container_that_may_still_be_at_work_has_nothing_imported_before_it_is_gone() 
 }
 
 #[test]
-fn import_that_fails_says_why_and_keeps_the_view_for_the_next_sweep() {
+fn failed_import_reports_the_cause_and_keeps_the_view_for_the_next_sweep() {
     let bed = Bed::new();
     let (mounts, watch, views) = bed.began("run-1");
     work(&mounts, &bed.tree(), "git -C inner branch topic; git branch topic");
-    // A task can rename the folder that a repository lies in, and put another one in its place.
+    // A task can rename the folder of a repository, and put another one in its place.
     bed.host("mv inner away; git init -q inner");
     let mut git = GitChanges::default();
     watch.end(|| git = views.end(true));
@@ -212,7 +213,7 @@ fn import_that_fails_says_why_and_keeps_the_view_for_the_next_sweep() {
     assert!(git.failed[0].kept_in.join("upper").is_dir());
     assert_eq!(bed.host("git -C inner branch --list topic"), "");
     bed.host("rm -rf inner; mv away inner; git branch -D -q topic");
-    // One that took long is not tried again before something else begins.
+    // An import that took long is not retried before something else begins.
     let slow = git.failed[0].kept_in.join("slow");
     fs::write(&slow, "").unwrap();
     let waits = recover(&bed.views(), Patience::Start);
@@ -226,16 +227,16 @@ fn import_that_fails_says_why_and_keeps_the_view_for_the_next_sweep() {
 }
 
 #[test]
-fn import_that_fails_leaves_nothing_in_the_view_but_what_the_task_did() {
+fn failed_import_leaves_only_the_tasks_changes_in_the_view() {
     let object = "f=.git/objects/$(git rev-parse main~1 | sed 's,..,&/,')";
     for (breaks, repairs) in [
-        // It fails when it is written, and when it is judged.
+        // One fails during the write, the other during the check.
         ("touch .git/index.lock".to_owned(), "rm .git/index.lock".to_owned()),
         (format!("{object}; mv $f ../gone"), format!("{object}; mv ../gone $f")),
     ] {
         let bed = Bed::new();
         let (mounts, watch, views) = bed.began("run-1");
-        // Where a commit is refused, the host's are looked at.
+        // When a commit is refused, the host's commits are examined.
         let tree = "printf '100644 blob %s\\t..\\n' $(git hash-object new) | git mktree";
         let refused = format!("git branch bad $(git commit-tree -m bad $({tree}))");
         work(&mounts, &bed.tree(), &format!("echo new > new; git add new; git commit -qm second; {refused}"));
@@ -250,7 +251,7 @@ fn import_that_fails_leaves_nothing_in_the_view_but_what_the_task_did() {
             names
         };
         assert_eq!(names(), ["upper", "view.json", "work"], "{git:?}");
-        // What one leaves that was killed goes too.
+        // The remains of a killed import are removed too.
         fs::create_dir_all(git.failed[0].kept_in.join("discarded-1/new-1")).unwrap();
         assert_eq!(recover(&bed.views(), Patience::Start).failed.len(), 1);
         assert_eq!(names(), ["upper", "view.json", "work"]);
@@ -261,12 +262,12 @@ fn import_that_fails_leaves_nothing_in_the_view_but_what_the_task_did() {
 }
 
 #[test]
-fn protected_version_that_only_git_has_is_named() {
+fn protected_version_that_only_git_has_is_named_in_a_hint() {
     for (script, expected) in [
         ("echo evil > .envrc; git add .envrc; git commit -qm x; rm .envrc", true),
         ("echo evil > .envrc; git add .envrc; git commit -qm x; git rm -q --cached .envrc; rm .envrc", true),
         ("echo evil > .envrc; git add .envrc; rm .envrc", true),
-        // A new one is moved away.
+        // A new file is moved away.
         ("echo evil > .envrc; git add .envrc; git commit -qm x", true),
         ("echo good > file; git add file; git commit -qm x", false),
     ] {
@@ -281,7 +282,7 @@ fn protected_version_that_only_git_has_is_named() {
 }
 
 #[test]
-fn repository_of_which_no_view_can_be_made_is_read_only() {
+fn repository_without_a_possible_view_is_read_only() {
     let bed = Bed::new();
     bed.host("git init -q -b main 'odd,name'; git -C 'odd,name' commit -q --allow-empty -m x");
     let (mounts, _watch, _views) = bed.began("run-1");
@@ -296,23 +297,23 @@ fn repository_of_which_no_view_can_be_made_is_read_only() {
 }
 
 #[test]
-fn commits_on_a_branch_that_host_and_task_packed_come() {
+fn commits_on_a_branch_packed_by_host_and_task_are_imported() {
     for host in ["git pack-refs --all", "git gc -q --prune=now"] {
         let bed = Bed::new();
-        // Outside of the task's mounts.
+        // Outside the task's mounts.
         let host = format!("nsenter -t $PPID -m sh -ec 'cd {}; {host}'", bed.tree().display());
         let task =
             "git switch -q side; git commit -q --allow-empty -m two; git switch -q main; git pack-refs --all";
         let git = bed.executed("run-1", &format!("{host}; {task}; {host}; git gc -q"));
         assert_eq!(bed.host("git log -1 --format=%s side"), "two\n", "{git:?}");
-        // What only the host did is not taken for the task's.
+        // Changes by the host alone are not attributed to the task.
         let git = bed.executed("run-2", &format!("{host}; git pack-refs --all"));
         assert!(git.is_empty(), "{git:?}");
     }
 }
 
 #[test]
-fn what_the_host_does_meanwhile_is_not_seen_in_a_view_and_not_taken_for_the_tasks() {
+fn host_changes_during_a_task_are_not_seen_and_not_attributed_to_it() {
     let bed = Bed::new();
     let says = "git for-each-ref; git diff --cached --name-only";
     let before = bed.host(says);
@@ -327,7 +328,7 @@ fn what_the_host_does_meanwhile_is_not_seen_in_a_view_and_not_taken_for_the_task
 }
 
 #[test]
-fn merge_that_the_host_begins_meanwhile_is_not_ended_by_a_commit_of_the_task() {
+fn merge_begun_by_the_host_is_not_ended_by_a_commit_of_the_task() {
     let bed = Bed::new();
     bed.host("git switch -q side; echo x > of-side; git add of-side; git commit -qm side; git switch -q main; git commit -q --allow-empty -m main");
     let host = format!(
@@ -342,14 +343,14 @@ fn merge_that_the_host_begins_meanwhile_is_not_ended_by_a_commit_of_the_task() {
 }
 
 #[test]
-fn gc_in_a_view_packs_what_is_new_and_not_the_history() {
+fn gc_in_a_view_packs_only_new_objects() {
     let bed = Bed::new();
     bed.host("git gc -q");
     let (mounts, watch, views) = bed.began("run-1");
     let packed = |also: &str| {
         work(&mounts, &bed.tree(), &format!("{also}; git commit -q --allow-empty -m two; git gc -q"));
         let upper = overlay_folders(mounts.iter().find_map(Mount::copy_dir).unwrap()).0;
-        // Those of the host are hidden by devices of the same names.
+        // Devices of the same names hide those of the host.
         let count =
             "for p in $(find objects/pack -name '*.idx' -type f); do git show-index < $p; done | wc -l";
         run(&upper, count).trim().parse::<usize>().unwrap()
@@ -368,7 +369,7 @@ fn gc_in_a_view_packs_what_is_new_and_not_the_history() {
 }
 
 #[test]
-fn repository_that_another_run_can_write_is_read_only_until_that_ends() {
+fn repository_writable_by_another_run_is_read_only_until_that_ends() {
     let bed = Bed::new();
     let is_view = |mounts: &[Mount], place: &str| {
         let mount = mounts.iter().find(|mount| mount.container_path() == place).unwrap();
@@ -387,7 +388,7 @@ fn repository_that_another_run_can_write_is_read_only_until_that_ends() {
 }
 
 #[test]
-fn repositories_beyond_the_views_are_read_only_and_too_many_refuse_the_run() {
+fn repositories_above_the_view_limit_are_read_only_and_too_many_refuse_the_run() {
     let bed = Bed::new();
     bed.host("for n in $(seq 60); do mkdir -p deep/$n; git init -q deep/$n; done");
     let (mounts, ..) = bed.began("run-1");
@@ -401,7 +402,7 @@ fn repositories_beyond_the_views_are_read_only_and_too_many_refuse_the_run() {
 }
 
 #[test]
-fn repository_that_two_mounts_lead_to_can_be_written_through_one_view_alone() {
+fn repository_in_two_mounts_is_writable_through_one_view_only() {
     let bed = Bed::new();
     let again = Mount::read_write(bed.tree(), "/again").protected(Protection::default());
     let around = Mount::read_write(bed.at(""), "/around");
@@ -415,7 +416,7 @@ fn repository_that_two_mounts_lead_to_can_be_written_through_one_view_alone() {
 }
 
 #[test]
-fn hook_in_a_viewed_repository_that_has_a_second_name_in_the_tree_is_put_back() {
+fn hook_of_a_viewed_repository_with_a_second_name_in_the_tree_is_restored() {
     let bed = Bed::new();
     bed.host("mkdir tools; echo good > tools/hook; ln tools/hook .git/hooks/pre-commit");
     let (mounts, watch, views) = bed.began("run-1");
@@ -427,7 +428,7 @@ fn hook_in_a_viewed_repository_that_has_a_second_name_in_the_tree_is_put_back() 
 }
 
 #[test]
-fn what_the_host_stores_in_a_viewed_repository_meanwhile_is_left_as_it_is() {
+fn host_objects_stored_in_a_viewed_repository_meanwhile_are_untouched() {
     let bed = Bed::new();
     let (_, watch, views) = bed.began("run-1");
     let store = "for of in .git .git/modules/sub inner/.git; do echo x > $of/objects/x; chmod 4755 $of/objects/x; done";
@@ -440,11 +441,11 @@ fn what_the_host_stores_in_a_viewed_repository_meanwhile_is_left_as_it_is() {
 }
 
 #[test]
-fn commits_in_a_linked_work_tree_come_to_the_repository_outside_of_it() {
+fn commits_in_a_linked_work_tree_are_imported_to_the_repository_outside() {
     let bed = Bed::new();
     bed.host("git worktree add -q ../linked -b linked");
     let before = bed.host("cat .git/config .git/worktrees/linked/gitdir");
-    // Git of the host is at work, and its locks stay for as long as the task looks.
+    // The host's git is running, and its locks exist for as long as the task looks.
     bed.host("cd .git/worktrees/linked; touch HEAD.lock index.lock");
     let (tree, common) = (bed.at("linked"), bed.tree().join(".git"));
     let resolver = sandbox_files::host_path::Resolver::new([&tree]);

@@ -1,7 +1,8 @@
-//! Views of repositories for a task that works on the tree itself: made before it starts, and imported when nothing of it lives any more.
+//! Views of repositories for a task that works on the tree itself: created before it starts, and
+//! imported when all its processes have ended.
 //!
-//! An execution has a folder of its own for them, which is locked as long as it lives. What one leaves whose program was killed is found
-//! by [`recover`].
+//! An execution has its own folder for them, which it locks as long as it lives. [`recover`] finds
+//! the folders of executions whose program was killed.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -27,28 +28,30 @@ use super::git_changes::{FailedImport, GitChanges, RepositoryChanges};
 use super::known::{Found, Known, run};
 use super::written_later::hint;
 
-/// What is known of a view, in its folder.
+/// The record of a view, in its folder.
 const RECORD: &str = "view.json";
-/// Held as long as the execution lives.
+/// Locked as long as the execution lives.
 const LOCK: &str = "lock";
-/// Where the execution can write: it is there before a task starts, and when all its views are.
+/// The trees that the execution can write to: it exists before a task starts, and once all its
+/// views exist.
 const TREES: &str = "trees.json";
-/// In the folder of a view whose import failed only after a long time.
+/// A marker in the folder of a view whose import took long and failed.
 const SLOW: &str = "slow";
-/// What this program writes and understands.
+/// The version that this program writes and reads.
 const VERSION: u32 = 1;
 
-/// How much is done for what an execution left that was killed.
+/// How much work to do for executions that were killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// What can be done at the start of something else: 30 seconds for each repository, and nothing that took long and failed before.
+    /// Work that fits the start of another execution: 30 seconds for each repository, and no import
+    /// that took long and failed before.
     Start,
-    /// All of it.
+    /// All work.
     Whole,
 }
 
 impl Patience {
-    /// What a start can wait for, in another project too.
+    /// The delay that a start can accept, in another project too.
     const LONG: Duration = Duration::from_secs(5);
 
     fn limits(self) -> Limits {
@@ -63,42 +66,42 @@ impl Patience {
 /// The views of one execution.
 #[derive(Debug)]
 pub(crate) struct Views {
-    /// Their folder; `None` where none can be made.
+    /// Their folder; `None` if none can be created.
     folder: Option<PathBuf>,
     lock: Option<FileLock>,
-    /// The folders that they are views of.
+    /// The folders that have views.
     of: Vec<PathBuf>,
-    /// What the task sees already, in a view or read-only.
+    /// Folders that the task sees already, in a view or read-only.
     seen: Vec<Identity>,
     others: Vec<Other>,
 }
 
-/// Another execution that lives.
+/// Another living execution.
 #[derive(Debug)]
 struct Other {
-    /// Where it can write.
+    /// The trees that it can write to.
     trees: Vec<PathText>,
-    /// Folders of repositories, with their numbers, in whose place it has views.
+    /// Folders of repositories, with their inode numbers, that it has views of.
     views: BTreeSet<(PathBuf, u64)>,
 }
 
-/// A view of the folder of a repository, which may have others in it.
+/// A view of a repository's folder, which may contain others.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct View {
     version: u32,
-    /// The work tree that it lies in; itself where that is elsewhere.
+    /// The work tree that contains it; the folder itself if that is elsewhere.
     tree: PathText,
-    /// Its path in that.
+    /// Its path in that tree.
     path: PathText,
-    /// The number of the folder: a task may put another one in its place.
+    /// The inode number of the folder: a task may replace the folder.
     inode: u64,
-    /// Those that are still to be imported, in the order of their paths.
+    /// Repositories that are still to be imported, sorted by path.
     known: Vec<Known>,
 }
 
 impl Views {
-    /// Views that are kept in `folder`, which need not be there yet; none without one.
+    /// Views stored in `folder`, which need not exist yet; without one, no views are created.
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
         Self { folder, lock: None, of: Vec::new(), seen: Vec::new(), others: Vec::new() }
     }
@@ -108,32 +111,33 @@ impl Views {
         self.lock.is_none()
     }
 
-    /// Finds out which other executions live. To be called when it is known which repositories there are: whichever of them one made, it had
-    /// said before where it can write.
+    /// Finds the other living executions. Call it when the repositories are known: an execution
+    /// that created one of them had announced before where it can write.
     pub(crate) fn look_around(&mut self) {
         let all = self.folder.as_deref().and_then(Path::parent).map(folders).unwrap_or_default();
         let others = all.iter().filter(|folder| Some(*folder) != self.folder.as_ref());
         self.others = others.filter_map(|folder| Other::living(folder)).collect();
     }
 
-    /// Says where the task will be able to write, before it starts.
+    /// Announces where the task will be able to write, before it starts.
     pub(crate) fn announce(&mut self, trees: Vec<PathBuf>) -> Result<(), WorkspaceError> {
         let Some(all) = self.folder.clone() else { return Ok(()) };
         self.lock(&all)?;
         record::write(&all.join(TREES), &trees.into_iter().map(PathText).collect::<Vec<_>>())
     }
 
-    /// Makes their folder, which is this execution's as long as that lives.
+    /// Creates their folder, which belongs to this execution as long as that lives.
     fn lock(&mut self, all: &Path) -> Result<(), WorkspaceError> {
         if self.lock.is_none() {
-            create_folder(all, 0o700).map_err(|source| WorkspaceError::new("make", all, source))?;
+            create_folder(all, 0o700).map_err(|source| WorkspaceError::new("create", all, source))?;
             self.lock = Some(lock(all)?.ok_or_else(|| WorkspaceError::Busy { tree: all.to_owned() })?);
         }
         Ok(())
     }
 
-    /// What is mounted at `place` over the folder `path` of `tree`, in which the repositories `found` are, each with its work tree: a view,
-    /// or the folder itself, read-only, where there can be none or is one already.
+    /// The mount at `place` over the folder `path` of `tree`, which contains the repositories
+    /// `found`, each with its work tree: a view, or the folder itself, read-only, if there can be
+    /// no view or is one already.
     pub(crate) fn over(
         &mut self,
         tree: &Tree,
@@ -148,7 +152,8 @@ impl Views {
         Ok(self.mount(tree.path(), path, place, (identity, inode), known))
     }
 
-    /// What is mounted in the place of `mount`, which is a repository outside of the work tree whose own folder in it is `own`.
+    /// The mount that replaces `mount`, a repository outside the work tree whose own folder in it
+    /// is `own`.
     pub(crate) fn instead_of(&mut self, mount: &Mount, own: &Path) -> io::Result<Mount> {
         let (common, held) = (mount.host_path(), mount.tree()?.folder(Path::new(""))?);
         let (identity, inode) = (Identity::of(&held)?, Facts::of(&held)?.stamp.inode);
@@ -172,7 +177,7 @@ impl Views {
             return read_only();
         }
         self.seen.push(identity);
-        // It could lead the import elsewhere.
+        // The other task could redirect the import.
         if self.others.iter().any(|other| other.can_write(folder, inode)) {
             tracing::warn!(
                 repository = %folder.display().to_string().escape_debug(),
@@ -186,14 +191,15 @@ impl Views {
                 tracing::warn!(
                     repository = %folder.display().to_string().escape_debug(),
                     problem = chain(&error),
-                    "the task can write nothing in this repository: no view of it can be made"
+                    "the task cannot write to this repository: failed to create a view of it"
                 );
                 read_only()
             }
         }
     }
 
-    /// Makes the folders for a view, of which nothing is there yet; `known` puts into the upper one what the task sees from the start.
+    /// Creates the folders for a view that does not exist yet; `known` fills the upper one with the
+    /// files that the task must see from the start.
     fn make(
         &mut self,
         (tree, path, inode): (&Path, &Path, u64),
@@ -211,14 +217,14 @@ impl Views {
         }
         self.lock(&all)?;
         let folder = all.join(self.seen.len().to_string());
-        create_folder(&folder, 0o700).map_err(|source| WorkspaceError::new("make", &folder, source))?;
+        create_folder(&folder, 0o700).map_err(|source| WorkspaceError::new("create", &folder, source))?;
         let made =
             overlay::make(&lower, &folder).and_then(|()| known(&folder.join(UPPER))).and_then(|known| {
                 let (tree, path) = (PathText(tree.to_owned()), PathText(path.to_owned()));
                 View { version: VERSION, tree, path, inode, known }.write(&folder)
             });
         if let Err(error) = made {
-            // Without a record, it would look as if that had been lost.
+            // Without a record, its files would seem to be lost changes.
             or_absent(fs::remove_dir_all(&folder))
                 .map_err(|source| WorkspaceError::new("remove", &folder, source))?;
             return Err(error);
@@ -227,7 +233,8 @@ impl Views {
         Ok(folder)
     }
 
-    /// Imports what the task did, once the container is gone. Else, and where an import fails, everything stays for the next sweep.
+    /// Imports the task's changes, once the container is gone. Otherwise, and if an import fails,
+    /// everything is kept for the next sweep.
     pub(crate) fn end(self, is_gone: bool) -> GitChanges {
         let Some(folder) = self.folder.as_ref().filter(|_| !self.is_empty()) else {
             return GitChanges::default();
@@ -236,12 +243,12 @@ impl Views {
             return import(folder, Patience::Whole);
         }
         let unseen = self.unseen("the task's container may still be at work");
-        // As long as this program lives, nobody takes them for those of one that was killed.
+        // While this program lives, no other one treats them as those of a killed execution.
         self.lock.into_iter().for_each(std::mem::forget);
         unseen
     }
 
-    /// What is reported where nothing could be imported.
+    /// The changes to report if nothing could be imported.
     pub(crate) fn unseen(&self, problem: &str) -> GitChanges {
         let kept_in = self.folder.clone().unwrap_or_default();
         let failed = self.of.iter().map(|path| FailedImport {
@@ -260,7 +267,7 @@ impl Views {
 }
 
 impl Other {
-    /// `None` where the one whose folder this is has not begun, or is no more.
+    /// The execution that owns this folder; `None` if it has not begun, or has ended.
     fn living(folder: &Path) -> Option<Self> {
         let path = folder.join(TREES);
         let trees = record::read(&path).unwrap_or_else(|_| Some(vec![PathText(PathBuf::from("/"))]))?;
@@ -269,7 +276,7 @@ impl Other {
         }
         let views = folders(folder).into_iter().filter_map(|view| View::read(&view).ok()?);
         let views = views.map(|view| (view.tree.0.join(&view.path.0), view.inode)).collect();
-        // Else it ended meanwhile, and took its views with it.
+        // Otherwise it ended meanwhile, and removed its views.
         path.exists().then_some(Self { trees, views })
     }
 
@@ -280,7 +287,7 @@ impl Other {
 }
 
 impl View {
-    /// `None` where there is none.
+    /// The record of a view; `None` if there is none.
     fn read(folder: &Path) -> Result<Option<Self>, WorkspaceError> {
         let path = folder.join(RECORD);
         let view: Option<Self> = record::read(&path)?;
@@ -299,26 +306,27 @@ impl View {
         known.path().strip_prefix(&self.path.0).unwrap_or(known.path())
     }
 
-    /// Whether no task wrote anything in the one that is kept in `folder`.
+    /// Whether no task wrote to the view stored in `folder`.
     fn is_unused(&self, folder: &Path) -> bool {
         let upper = Tree::open(&folder.join(UPPER));
         upper.is_ok_and(|upper| self.known.iter().all(|known| known.is_unused(&upper, self.inner(known))))
     }
 
-    /// Imports what is kept in `folder`, each repository once; returns whether all of it came.
+    /// Imports the view stored in `folder`, each repository once; returns whether the import is
+    /// complete.
     fn import(mut self, folder: &Path, run: &RunName, patience: Patience, git: &mut GitChanges) -> bool {
         if let Err(error) = trash::empty(folder) {
-            tracing::warn!(%error, "what an import that was killed had kept for itself cannot be removed");
+            tracing::warn!(%error, "failed to remove a killed import's own folder");
         }
         let mut waiting = Vec::new();
         let slow = folder.join(SLOW);
         let is_slow = patience == Patience::Start && slow.exists();
         if patience == Patience::Start && !is_slow {
-            // An import that ends this process counts as one that took long.
+            // An import that ends this process counts as slow.
             let _ = fs::write(&slow, "");
         }
         let begun = Instant::now();
-        // The inner ones before those that name their commits.
+        // Inner repositories before those that name their commits.
         while let Some(known) = self.known.pop() {
             let done = if is_slow {
                 let problem = "it took long to fail before, so no start tries it again";
@@ -333,7 +341,7 @@ impl View {
                     let known = self.known.iter().chain(waiting.iter().rev()).cloned().collect();
                     let rest = Self { tree: self.tree.clone(), path: self.path.clone(), known, ..self };
                     if let Err(error) = rest.write(folder) {
-                        tracing::warn!(%error, "that a repository was imported cannot be noted");
+                        tracing::warn!(%error, "failed to record that a repository was imported");
                     }
                 }
                 Err(error) => {
@@ -347,7 +355,7 @@ impl View {
             }
         }
         if !waiting.is_empty() && begun.elapsed() > Patience::LONG {
-            // Without it, the next start waits as long again.
+            // Without the marker, the next start would wait as long again.
             let _ = fs::write(&slow, "");
         } else if patience == Patience::Start && !is_slow {
             let _ = fs::remove_file(&slow);
@@ -392,30 +400,30 @@ impl View {
     }
 }
 
-/// Imports what executions left in `folder`, that of the views of all, whose program was killed: to be called when their containers are
-/// gone. Blocks.
+/// Imports the changes of executions whose program was killed, from `folder`, which has the views
+/// of all: call it when their containers are gone. Blocks.
 pub(crate) fn recover(folder: &Path, patience: Patience) -> GitChanges {
     let mut git = GitChanges::default();
     if folder.exists()
         && let Err(error) = trash::empty(folder)
     {
-        tracing::warn!(%error, "views of repositories that are no longer needed cannot be removed");
+        tracing::warn!(%error, "failed to remove views of repositories that are no longer needed");
     }
     for views in folders(folder) {
-        // Else it is just being made, or gone.
+        // Otherwise it is just being created, or gone.
         if !views.join(TREES).exists() && folders(&views).is_empty() {
             continue;
         }
         match lock(&views) {
             Ok(Some(_lock)) => git = git.and(import(&views, patience)),
             Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "what a task did in repositories is not looked at"),
+            Err(error) => tracing::warn!(%error, "a task's changes in repositories are not examined"),
         }
     }
     git
 }
 
-/// Imports all views in `folder`, and removes those that came.
+/// Imports all views in `folder`, and removes those that are complete.
 fn import(folder: &Path, patience: Patience) -> GitChanges {
     let mut git = GitChanges::default();
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -428,9 +436,9 @@ fn import(folder: &Path, patience: Patience) -> GitChanges {
                 is_done &= record.import(&view, &run, patience, &mut git);
                 continue;
             }
-            // It was being made.
+            // Its creation was interrupted.
             Ok(None) if !has_begun => continue,
-            Ok(None) => "what the repository was when the task began is not known".to_owned(),
+            Ok(None) => "the repository's state when the task began is unknown".to_owned(),
             Err(error) => chain(&error),
         };
         is_done = false;
@@ -440,7 +448,7 @@ fn import(folder: &Path, patience: Patience) -> GitChanges {
         && let Some(all) = folder.parent()
         && let Err(error) = trash::put(all, &[name]).and_then(|()| trash::empty(all))
     {
-        tracing::warn!(%error, "views of repositories that are no longer needed cannot be removed");
+        tracing::warn!(%error, "failed to remove views of repositories that are no longer needed");
     }
     git
 }
@@ -450,7 +458,7 @@ fn lock(folder: &Path) -> Result<Option<FileLock>, WorkspaceError> {
     FileLock::try_exclusive(&path).map_err(|source| WorkspaceError::new("lock", &path, source))
 }
 
-/// The folders in `folder`, but for those that only wait to be removed, in the order of their names.
+/// The folders in `folder`, sorted by name, except for trash.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| {
@@ -461,7 +469,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// An error with what caused it.
+/// The messages of an error and its causes.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,5 @@
-//! Protected files that git has in versions which the work tree does not: `git stash` or `git checkout` of the host writes them.
+//! Protected files of which git has versions that the work tree does not: the host's `git stash` or
+//! `git checkout` writes them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,12 +14,13 @@ use super::super::inventory::{Protected, makes_repository, protected};
 use super::super::protection::Protection;
 use super::super::role::Role;
 
-/// Bytes of a file: of a longer one, no version is known to be the same.
+/// Bytes of a file: no version of a longer one is recognised.
 const MOST_READ: u64 = 16 << 20;
 /// Names in a hint.
 const LISTED: usize = 5;
 
-/// What says so of the folder `work_tree` of `tree`, where there are such files. `follows` knows what the host's configuration names.
+/// The hint about such files in the folder `work_tree` of `tree`, if there are any. `follows` knows
+/// the paths that the host's configuration names.
 pub(crate) fn hint(
     tree: &Tree,
     work_tree: &Path,
@@ -47,7 +49,8 @@ pub(crate) fn hint(
     })
 }
 
-/// What is protected of the entries of each folder, if git wrote all that it recorded beside what is there.
+/// The protected entries of each folder, as if git wrote everything that it recorded next to the
+/// existing files.
 struct Folders(BTreeMap<PathBuf, Protected>);
 
 impl Folders {
@@ -70,7 +73,8 @@ impl Folders {
         Self(judged.collect())
     }
 
-    /// Whether `path` is protected, or a folder that it lies in. What `.gitmodules` says runs nothing.
+    /// Whether `path`, or a folder that contains it, is protected. The content of `.gitmodules`
+    /// runs nothing.
     fn protect(&self, path: &Path) -> bool {
         steps(path).any(|(folder, name)| {
             self.0.get(folder).is_some_and(|judged| {
@@ -81,7 +85,7 @@ impl Folders {
     }
 }
 
-/// The folders that `path` lies in, with the name in each, from the innermost.
+/// The folders that contain `path`, with the name in each, from the innermost.
 fn steps(path: &Path) -> impl Iterator<Item = (&Path, OsString)> {
     path.ancestors().filter_map(|part| Some((part.parent()?, part.file_name()?.to_owned())))
 }

@@ -1,4 +1,4 @@
-//! What is compared after a run, and what becomes of it.
+//! The comparison after a run, and its results.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -12,7 +12,7 @@ use super::*;
 mod git;
 mod others;
 
-/// A protected mount whose guards are not there: what the comparison does alone.
+/// A protected mount without its guards: the comparison alone.
 struct Bed {
     folder: TempDir,
 }
@@ -57,10 +57,10 @@ impl Bed {
         Watch::begin(vec![mount], quarantine, &mut Views::new(None)).unwrap()
     }
 
-    /// What was tampered with when `task` has run.
+    /// The paths tampered with by `task`.
     fn tampered(&self, task: impl FnOnce(&Self)) -> Vec<String> {
         let (_, mut watch) = self.begin(Protection::default());
-        // Where there are guards, a task cannot do what these do.
+        // Guards would prevent the task from doing this.
         watch.mounts.iter_mut().for_each(|mount| mount.guards.clear());
         task(self);
         let tampered = watch.end(|| {});
@@ -85,7 +85,7 @@ impl Bed {
 }
 
 #[test]
-fn what_is_there_is_guarded() {
+fn existing_protected_entries_are_guarded() {
     let bed = Bed::new();
     bed.write(".envrc", "x");
     bed.write("ci/deploy.sh", "x");
@@ -106,11 +106,11 @@ fn what_is_there_is_guarded() {
     assert!(mounts.len() == 1 && watch.mounts.is_empty());
 }
 
-/// What is tried, how, and what of it is reported as tampered.
+/// The attempt, its code, and the paths that are reported as tampered.
 type Case = (&'static str, fn(&Bed), &'static [&'static str]);
 
 #[test]
-fn what_appears_is_moved_out_of_the_way() {
+fn new_protected_entries_are_moved_away() {
     let cases: [Case; 8] = [
         ("nothing", |_| {}, &[]),
         ("a hook", |bed| bed.write(".git/hooks/pre-commit", "evil"), &[".git/hooks/pre-commit"]),
@@ -133,7 +133,7 @@ fn what_appears_is_moved_out_of_the_way() {
             &[".git/config"],
         ),
         (
-            "settings of what is there",
+            "settings of an existing repository",
             |bed| {
                 bed.write(".git/config", "[core]\n fsmonitor = true\n[user]\n name = a\n");
                 bed.write(".git/config.worktree", "[remote \"origin\"]\n pushurl = https://a.test/a\n");
@@ -156,7 +156,7 @@ fn what_appears_is_moved_out_of_the_way() {
 }
 
 #[test]
-fn tricks_with_places_do_not_help() {
+fn renames_and_replacements_do_not_evade_the_comparison() {
     let cases: [Case; 8] = [
         (
             "a folder with the look of a repository",
@@ -225,7 +225,7 @@ fn tricks_with_places_do_not_help() {
 }
 
 #[test]
-fn a_configuration_is_as_it_was_and_folders_that_were_made_are_gone() {
+fn tampered_configuration_is_restored_and_new_folders_are_removed() {
     let bed = Bed::new();
     let before = bed.read(".git/config");
     bed.tampered(|bed| {
@@ -239,14 +239,14 @@ fn a_configuration_is_as_it_was_and_folders_that_were_made_are_gone() {
 }
 
 #[test]
-fn what_a_guard_stood_over_is_the_hosts_own_business() {
+fn host_edit_of_a_guarded_path_is_not_reported() {
     let bed = Bed::new();
     let (_, watch) = bed.begin(Protection::default());
     bed.write(".git/hooks/pre-commit", "the user's");
     bed.write(".git/config", "[alias]\n st = !the-users\n");
     assert!(watch.end(|| {}).is_empty());
 
-    // A program that replaces the file takes the mount away: from then on the task could write there.
+    // A program that replaces the file removes the mount: from then on the task could write there.
     let (_, watch) = bed.begin(Protection::default());
     bed.write("new-config", "[alias]\n other = !evil\n");
     bed.rename("new-config", ".git/config");
@@ -255,7 +255,7 @@ fn what_a_guard_stood_over_is_the_hosts_own_business() {
 }
 
 #[test]
-fn whatever_is_in_quarantine_cannot_be_executed() {
+fn quarantined_files_cannot_be_executed() {
     let bed = Bed::new();
     let (_, watch) = bed.begin(Protection::default());
     bed.write("x/.envrc", "evil");
@@ -266,7 +266,7 @@ fn whatever_is_in_quarantine_cannot_be_executed() {
 }
 
 #[test]
-fn a_folder_with_the_look_of_a_repository_hides_nothing_from_the_next_run_either() {
+fn folder_that_looks_like_a_repository_hides_nothing_from_the_next_run() {
     let bed = Bed::new();
     for path in ["e/HEAD", "e/refs/x", "e/objects/known/.envrc"] {
         bed.write(path, "x");
@@ -276,7 +276,7 @@ fn a_folder_with_the_look_of_a_repository_hides_nothing_from_the_next_run_either
 }
 
 #[test]
-fn a_name_in_quarantine_is_plain() {
+fn name_in_quarantine_is_plain() {
     let bed = Bed::new();
     let (_, watch) = bed.begin(Protection::default());
     bed.write("a\u{1b}[2J\nb\u{202e}/`x`-1/.envrc", "x");
@@ -304,7 +304,7 @@ fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 const NOBODY: u32 = 65534;
 
 #[test]
-fn a_folder_that_was_closed_hides_nothing() {
+fn closed_folder_hides_nothing() {
     const SETTINGS: &str = ".claude/settings.json";
     let cases: [Case; 8] = [
         (
@@ -385,7 +385,7 @@ fn a_folder_that_was_closed_hides_nothing() {
 }
 
 #[test]
-fn what_was_closed_before_is_left_alone() {
+fn folder_closed_before_the_run_is_left_alone() {
     as_nobody(|| {
         let bed = Bed::new();
         bed.write("own/.envrc", "the user's");
@@ -395,7 +395,7 @@ fn what_was_closed_before_is_left_alone() {
         let mode = fs::metadata(bed.tree().join("own")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o311);
 
-        // Another folder in its place is not what was closed.
+        // Another folder in its place is not the one that was closed.
         let tampered = bed.tampered(|bed| {
             bed.rename("own", "former");
             bed.write("own/.envrc", "evil");
@@ -407,11 +407,11 @@ fn what_was_closed_before_is_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_looked_into_is_reported_once() {
+fn inaccessible_folder_is_reported_once() {
     let bed = Bed::new();
     let watched = || bed.begin(Protection::default()).1;
     let watch = watched();
-    // No path of it is short enough for the kernel.
+    // It has no path that is short enough for the kernel.
     let mut folder = Tree::open(&bed.tree()).unwrap().folder(Path::new("")).unwrap();
     for _ in 0..20 {
         let name = "x".repeat(250);
@@ -423,13 +423,13 @@ fn what_cannot_be_looked_into_is_reported_once() {
     assert_eq!(tampered.len(), 1, "{tampered:?}");
     assert!(tampered[0].moved_to.is_none() && tampered[0].path.starts_with(bed.tree()));
     let problem = tampered[0].problem.as_deref().unwrap_or_default();
-    assert!(problem.starts_with("it cannot be looked into: "), "{problem}");
+    assert!(problem.starts_with("it cannot be searched: "), "{problem}");
     assert!(watched().end(|| {}).is_empty());
 }
 
-/// Where files cannot be given away, everything belongs to this user, and is handled accordingly.
+/// If files cannot be given away, everything belongs to this user, and is handled accordingly.
 #[test]
-fn what_belongs_to_others_is_moved_or_reported() {
+fn entries_of_other_users_are_moved_or_reported() {
     const SOMEBODY: u32 = 12345;
     let is_root = geteuid().is_root();
     let bed = as_nobody(Bed::new);
@@ -440,7 +440,7 @@ fn what_belongs_to_others_is_moved_or_reported() {
             bed.close(path, 0o755);
         }
     });
-    // A list of `a` is refused to this user; what is in `b` cannot even be opened.
+    // This user cannot list `a`; entries of `b` cannot even be opened.
     for (path, mode) in [(".envrc", 0o755), ("a", 0o711), ("b", 0o700)] {
         let path = bed.tree().join(path);
         if is_root {

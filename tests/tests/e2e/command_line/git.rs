@@ -487,7 +487,7 @@ async fn a_work_tree_is_not_led_to_another_repository() {
     bed.host(&bed.root(), "git clone -q origin other; cd other; git worktree add -q ../others -b others");
     for (text, why) in [
         (format!("gitdir: {root}/other/.git/worktrees/others\n"), "which belongs to"),
-        (format!("gitdir: {root}/other/.git\n"), "which is no linked work tree's"),
+        (format!("gitdir: {root}/other/.git\n"), "which is not that of a linked work tree"),
         (format!("gitdir: {root}/m/.git/worktrees/elsewhere\n"), "which belongs to"),
     ] {
         say(&text);

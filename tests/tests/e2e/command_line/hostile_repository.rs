@@ -107,7 +107,7 @@ async fn hostile_git_folder_reaches_no_other_repository_and_runs_nothing_here() 
     assert_eq!(config(), before);
     fs::remove_file(repository.join(".git")).expect("our own link");
     write(&repository.join(".git"), &format!("gitdir: {}\n", other.join(".git").display()));
-    shell(&machine, script).fails(125, "which is no linked work tree's");
+    shell(&machine, script).fails(125, "which is not that of a linked work tree");
     assert_eq!(config(), before);
     git(&repository, &["config", "user.name", "Mallory"]);
     assert_ne!(config(), before, "the control");

@@ -1,4 +1,4 @@
-//! Trees as tasks could leave them.
+//! Trees that tasks could leave.
 
 use std::fs;
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A folder `tree` that tasks can write, beside one of the machine's own.
+/// A folder `tree` that tasks can write, next to one of the machine's own.
 fn machine() -> (tempfile::TempDir, Resolver) {
     let machine = tempfile::tempdir().unwrap();
     let at = |path: &str| machine.path().join(path);
@@ -19,7 +19,7 @@ fn machine() -> (tempfile::TempDir, Resolver) {
 }
 
 #[test]
-fn links_are_followed_above_what_tasks_can_write_and_never_in_it() {
+fn links_are_followed_above_writable_folders_and_never_inside() {
     let (machine, resolver) = machine();
     let at = |path: &str| machine.path().join(path);
     symlink("tree", at("to-tree")).unwrap();
@@ -53,7 +53,7 @@ fn links_are_followed_above_what_tasks_can_write_and_never_in_it() {
 }
 
 #[test]
-fn a_tree_is_known_by_what_it_is_and_not_by_its_name() {
+fn tree_identity_does_not_depend_on_its_name() {
     let (machine, resolver) = machine();
     fs::rename(machine.path().join("tree"), machine.path().join("moved")).unwrap();
     let found = resolver.find(&machine.path().join("moved/file")).unwrap();
@@ -63,7 +63,7 @@ fn a_tree_is_known_by_what_it_is_and_not_by_its_name() {
 }
 
 #[test]
-fn only_regular_files_are_opened_and_nothing_waits() {
+fn only_regular_files_are_opened_without_waiting() {
     let (machine, resolver) = machine();
     let at = |path: &str| machine.path().join(path);
     rustix::fs::mknodat(CWD, at("tree/pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
@@ -80,7 +80,7 @@ fn only_regular_files_are_opened_and_nothing_waits() {
 }
 
 #[test]
-fn what_is_written_is_what_was_named() {
+fn append_writes_to_the_named_file_only() {
     let (machine, resolver) = machine();
     let at = |path: &str| machine.path().join(path);
     for text in ["one ", "two"] {
@@ -109,7 +109,7 @@ fn what_is_written_is_what_was_named() {
 }
 
 #[test]
-fn folders_are_made_where_they_are_named_and_through_no_link() {
+fn folders_are_created_at_their_path_and_through_no_link() {
     let (machine, resolver) = machine();
     let at = |path: &str| machine.path().join(path);
     symlink("../own", at("tree/out")).unwrap();
@@ -132,14 +132,14 @@ fn folders_are_made_where_they_are_named_and_through_no_link() {
 }
 
 #[test]
-fn a_link_that_leads_to_itself_ends() {
+fn link_that_leads_to_itself_is_an_error() {
     let (machine, resolver) = machine();
     symlink("loop", machine.path().join("loop")).unwrap();
     assert!(resolver.find(&machine.path().join("loop")).is_err());
 }
 
 #[test]
-fn a_folder_contains_itself_and_all_below_it() {
+fn folder_contains_itself_and_all_below_it() {
     let (machine, resolver) = machine();
     let found = |path: &str| resolver.find(&machine.path().join(path)).unwrap();
     let root = resolver.find(Path::new("/")).unwrap();

@@ -1,4 +1,4 @@
-//! Applying, with everything in the way: the host, the protection, and the power.
+//! Applies with obstacles: the host's changes, the protection, and loss of power.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,12 +11,12 @@ use super::super::super::overlay::overlay_folders;
 use super::super::state::{CopyInUse, WorkspaceCopy};
 use super::*;
 
+mod after_apply;
 mod crashes;
 mod git;
-mod holding_back;
 mod hostile;
 mod recorded;
-mod what_stays;
+mod withheld;
 
 /// A work tree, and a copy of it that a task has worked on.
 struct Bed {
@@ -36,14 +36,14 @@ impl Bed {
         bed
     }
 
-    /// What a task has that works with the copy.
+    /// A running task's hold on the copy.
     fn taken(&self) -> CopyInUse {
         let mut copy = WorkspaceCopy::take(&self.tree(), &self.copy()).unwrap();
         copy.wait().unwrap();
         copy
     }
 
-    /// One of each kind of change, as an overlay has it after a task.
+    /// One change of each kind, as an overlay has it after a task.
     fn worked() -> Self {
         let bed = Self::new();
         bed.task("edited", "new content");
@@ -89,7 +89,7 @@ impl Bed {
         mknodat(CWD, &path, FileType::CharacterDevice, Mode::empty(), 0).unwrap();
     }
 
-    /// Makes `path` of the upper layer hide what the host has in it.
+    /// Hides the host's entry at `path` in the upper layer.
     fn hide(&self, path: &str) {
         let folder = fs::File::open(self.upper().join(path)).unwrap();
         let flags = rustix::fs::XattrFlags::empty();
@@ -119,7 +119,7 @@ impl Bed {
         self.opened().apply(options)
     }
 
-    /// Everything in the tree, with what it says or where it leads.
+    /// All entries in the tree, with their contents or targets.
     fn snapshot(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         let mut pending = vec![self.tree()];
@@ -163,13 +163,13 @@ const WORKED: [&str; 12] = [
 ];
 
 #[test]
-fn changes_are_what_the_overlay_says_and_what_is_the_same_is_none() {
+fn changes_match_the_overlay_and_equal_entries_are_not_listed() {
     assert_eq!(Bed::worked().changes(), WORKED);
     assert!(Bed::new().changes().is_empty());
 }
 
 #[test]
-fn applied_the_tree_is_what_the_task_saw_and_the_copy_is_gone() {
+fn applied_tree_equals_the_tasks_view_and_the_copy_is_removed() {
     let bed = Bed::worked();
     let applied = bed.apply(&ApplyOptions::default()).unwrap();
     assert_eq!(applied.applied.len(), WORKED.len());
@@ -192,7 +192,7 @@ fn applied_the_tree_is_what_the_task_saw_and_the_copy_is_gone() {
 }
 
 #[test]
-fn discarded_the_tree_is_what_it_was() {
+fn discarded_copy_leaves_the_tree_unchanged() {
     let bed = Bed::worked();
     let before = bed.snapshot();
     bed.opened().discard().unwrap();
@@ -202,7 +202,7 @@ fn discarded_the_tree_is_what_it_was() {
 }
 
 #[test]
-fn whatever_changed_on_the_host_too_stops_everything() {
+fn conflict_with_the_host_stops_everything() {
     type Meddle = fn(&Bed);
     let cases: [(&str, Meddle); 6] = [
         ("edited", |bed| bed.host("edited", "by the host")),
@@ -238,11 +238,11 @@ fn whatever_changed_on_the_host_too_stops_everything() {
 }
 
 #[test]
-fn what_changed_elsewhere_on_the_host_stays() {
+fn other_host_changes_remain() {
     let bed = Bed::worked();
     bed.host("dir/new-on-the-host", "h");
     bed.host("same", "h");
-    // The task wrote back what was there; the host's later change is in the way of that.
+    // The task wrote the former content back; the host's later change conflicts with that.
     assert!(matches!(bed.apply(&ApplyOptions::default()), Err(WorkspaceError::Conflict { .. })));
     bed.host("same", "same");
     bed.apply(&ApplyOptions::default()).unwrap();
@@ -250,7 +250,7 @@ fn what_changed_elsewhere_on_the_host_stays() {
 }
 
 #[test]
-fn protected_paths_and_ways_out_wait_until_they_are_asked_for() {
+fn protected_paths_and_outward_links_are_withheld_until_requested() {
     let bed = || {
         let bed = Bed::new();
         bed.task(".git/HEAD", "ref: x\n");
@@ -278,7 +278,7 @@ fn protected_paths_and_ways_out_wait_until_they_are_asked_for() {
     assert!(expected.iter().all(|path| !tree.contains_key(*path)), "{tree:?}");
     assert!(tree.contains_key("new") && tree.contains_key("sub/fine"));
 
-    // They stay in the copy, with which nothing else differs now.
+    // They remain in the copy, which has no other differences now.
     assert_eq!(held.changes().len(), expected.len());
     held.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
     assert_eq!(held.snapshot()[".claude/settings.json"], "evil");
@@ -292,7 +292,7 @@ fn protected_paths_and_ways_out_wait_until_they_are_asked_for() {
 }
 
 #[test]
-fn nothing_special_and_no_right_of_another_user_gets_out() {
+fn special_files_and_privilege_bits_are_not_applied() {
     let bed = Bed::new();
     bed.task("tool", "x");
     fs::set_permissions(bed.upper().join("tool"), fs::Permissions::from_mode(0o6755)).unwrap();
@@ -306,7 +306,7 @@ fn nothing_special_and_no_right_of_another_user_gets_out() {
 }
 
 #[test]
-fn a_folder_that_became_a_link_on_the_host_is_not_followed() {
+fn folder_that_became_a_link_on_the_host_is_not_followed() {
     let bed = Bed::worked();
     let outside = tempfile::tempdir().unwrap();
     fs::remove_dir_all(bed.tree().join("dir")).unwrap();
@@ -321,7 +321,7 @@ fn a_folder_that_became_a_link_on_the_host_is_not_followed() {
 }
 
 #[test]
-fn an_opaque_folder_hides_what_was_in_it() {
+fn opaque_folder_hides_its_former_content() {
     let bed = Bed::new();
     bed.task("dir/added", "x");
     bed.hide("dir");
@@ -334,10 +334,10 @@ fn an_opaque_folder_hides_what_was_in_it() {
 }
 
 #[test]
-fn a_copy_that_is_used_is_left_alone() {
+fn copy_in_use_is_left_alone() {
     let bed = Bed::worked();
     let held = bed.taken();
-    assert_eq!(bed.changes(), WORKED, "whoever works with it goes on where the last one ended");
+    assert_eq!(bed.changes(), WORKED, "the next task continues where the last one ended");
     assert!(matches!(bed.apply(&ApplyOptions::default()), Err(WorkspaceError::Busy { .. })));
     assert!(matches!(bed.opened().discard(), Err(WorkspaceError::Busy { .. })));
     assert!(matches!(WorkspaceCopy::take(&bed.tree(), &bed.copy()), Err(WorkspaceError::Busy { .. })));

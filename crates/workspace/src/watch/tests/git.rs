@@ -1,8 +1,8 @@
-//! What git of the host follows, wherever that is.
+//! Paths that the host's git follows, wherever they are.
 
 use super::*;
 
-/// What is there before, what is tried, and what of it is reported as tampered.
+/// The preparation, the attempt, and the paths that are reported as tampered.
 type Case = (&'static str, fn(&Bed), fn(&Bed), &'static [&'static str]);
 
 fn nothing(_: &Bed) {}
@@ -138,7 +138,7 @@ const OF_CONFIGURATIONS: [Case; 12] = [
 ];
 
 #[test]
-fn what_the_configuration_names_is_compared_and_put_back() {
+fn paths_named_by_the_configuration_are_compared_and_restored() {
     for (name, before, task, expected) in OF_CONFIGURATIONS {
         let bed = Bed::new();
         before(&bed);
@@ -149,7 +149,7 @@ fn what_the_configuration_names_is_compared_and_put_back() {
     }
 }
 
-/// A linked work tree in the tree, as git of the host makes it with relative paths.
+/// A linked work tree in the tree, as the host's git creates it with relative paths.
 fn linked(bed: &Bed) {
     bed.write("w/.git", "gitdir: ../.git/worktrees/w\n");
     for (name, text) in [("HEAD", "x"), ("commondir", "../..\n"), ("gitdir", "../../../w/.git\n")] {
@@ -320,7 +320,7 @@ const OF_POINTERS: [Case; 18] = [
         ],
     ),
     (
-        "a rebase that goes on with a command, remotes of old, modules with commands",
+        "a rebase that continues with a command, remotes of old, modules with commands",
         nothing,
         |bed| {
             bed.write(".git/rebase-merge/git-rebase-todo", "pick 1\nexec evil\n");
@@ -332,7 +332,7 @@ const OF_POINTERS: [Case; 18] = [
 ];
 
 #[test]
-fn pointers_and_gits_own_files_lead_nowhere_else() {
+fn pointers_and_git_files_that_lead_elsewhere_are_moved_away() {
     for (name, before, task, expected) in OF_POINTERS {
         let bed = Bed::new();
         before(&bed);
@@ -341,7 +341,7 @@ fn pointers_and_gits_own_files_lead_nowhere_else() {
 }
 
 #[test]
-fn a_guard_is_no_proof_where_there_is_another_way() {
+fn guard_is_not_a_proof_if_there_is_another_way() {
     let bed = Bed::new();
     bed.write(".claude/settings.json", "{}");
     bed.write("tools/hook", "good");
@@ -352,7 +352,7 @@ fn a_guard_is_no_proof_where_there_is_another_way() {
     assert_eq!(bed.names(&watch.end(|| {})), [".git/hooks/pre-commit"]);
     assert_eq!(bed.read(".git/hooks/pre-commit").as_deref(), Some("good"));
 
-    // The same tree, and what is around it, under other names.
+    // The same tree and its surroundings, under other names.
     let others = [
         Mount::read_write(bed.tree(), "/src"),
         Mount::read_write(bed.folder.path(), "/around"),
@@ -372,7 +372,7 @@ fn a_guard_is_no_proof_where_there_is_another_way() {
 }
 
 #[test]
-fn guards_go_to_the_rules_first() {
+fn guards_are_spent_on_rules_first() {
     let bed = Bed::new();
     for number in 0..150 {
         bed.write(&format!(".git/modules/{number}/config"), "[user]\n name = a\n");
@@ -390,7 +390,7 @@ fn guards_go_to_the_rules_first() {
 }
 
 #[test]
-fn what_a_task_makes_in_the_git_folder_takes_no_guard_from_its_configuration() {
+fn entries_created_in_the_git_folder_take_no_guard_from_its_configuration() {
     let bed = Bed::new();
     for number in 0..150 {
         bed.write(&format!(".git/a{number}/config"), "[user]\n name = a\n");

@@ -1,4 +1,4 @@
-//! What is reported, what loses its rights, and what quarantine does with much or with large files.
+//! Reports, removed permissions, and the quarantine of many or large files.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -29,7 +29,7 @@ fn sockets_are_covered_and_those_that_appear_are_reported() {
 }
 
 #[test]
-fn path_that_no_engine_can_be_given_refuses_the_run() {
+fn path_that_engines_cannot_mount_refuses_the_run() {
     let bed = Bed::new();
     let repository = bed.tree().join(OsStr::from_bytes(b"odd\xff")).join(".git");
     for folder in ["objects", "refs", "hooks"] {
@@ -48,7 +48,7 @@ fn path_that_no_engine_can_be_given_refuses_the_run() {
 }
 
 #[test]
-fn rights_of_another_user_do_not_stay() {
+fn privilege_bits_are_removed() {
     let bed = Bed::new();
     bed.write("before", "x");
     bed.close("before", 0o4755);
@@ -72,7 +72,7 @@ fn rights_of_another_user_do_not_stay() {
 }
 
 #[test]
-fn what_tools_read_and_work_changes_is_left_in_place_and_reported() {
+fn tool_inputs_changed_by_everyday_work_remain_and_are_reported() {
     let bed = Bed::new();
     bed.write(".npmrc", "a");
     bed.write("AGENTS.md", "a");
@@ -92,7 +92,7 @@ fn what_tools_read_and_work_changes_is_left_in_place_and_reported() {
 }
 
 #[test]
-fn the_newest_comes_first() {
+fn tampered_paths_are_sorted_newest_first() {
     let bed = Bed::new();
     let (_, watch) = bed.begin(Protection::default());
     for name in ["b/.envrc", "c/.envrc", "a/.envrc"] {
@@ -107,7 +107,7 @@ fn the_newest_comes_first() {
 }
 
 #[test]
-fn names_in_quarantine_are_counted_on() {
+fn names_in_quarantine_continue_the_count() {
     let bed = Bed::new();
     let prefix = "x".repeat(120);
     let (_, watch) = bed.begin(Protection::default());

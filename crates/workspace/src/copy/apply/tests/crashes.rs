@@ -1,4 +1,4 @@
-//! The power fails, and the user works on the tree before the next command comes.
+//! The power fails, and the user works on the tree before the next command.
 
 use super::*;
 
@@ -18,14 +18,14 @@ fn crash(bed: &Bed, point: FailPoint, count: usize) {
     assert!(matches!(stopped, Err(WorkspaceError::Unreadable { .. })), "{stopped:?}");
 }
 
-/// The host does something that makes the last step fail.
+/// A change by the host that makes the last step fail.
 fn meddle(bed: &Bed) {
     bed.host("tree/a/b", "by the host");
     fs::rename(bed.tree().join("tree"), bed.tree().join("tree2")).unwrap();
     fs::create_dir(bed.tree().join("tree")).unwrap();
 }
 
-/// The tree, but for what [`meddle`] did, and a stage that stays for its owner.
+/// The tree without the change of [`meddle`] and without a stage that is kept for its owner.
 fn unmeddled(bed: &Bed) -> BTreeMap<String, String> {
     let mut found = bed.snapshot();
     found.retain(|path, _| !path.starts_with("tree") && !path.starts_with(".sandbox-apply-"));
@@ -33,7 +33,7 @@ fn unmeddled(bed: &Bed) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn whenever_it_crashes_it_is_all_or_nothing() {
+fn crash_at_any_point_applies_all_or_nothing() {
     let (done, undone) = {
         let bed = Bed::worked();
         let undone = bed.snapshot();
@@ -51,7 +51,7 @@ fn whenever_it_crashes_it_is_all_or_nothing() {
         if applied(&bed, &mut fail_points).is_ok() {
             break;
         }
-        // The next command, whatever it is.
+        // The next command, of any kind.
         let left = WorkspaceCopy::open(bed.copy()).unwrap();
         let is = bed.snapshot();
         if let Some(copy) = left {
@@ -69,7 +69,7 @@ fn whenever_it_crashes_it_is_all_or_nothing() {
 }
 
 #[test]
-fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
+fn failed_step_undoes_earlier_ones_even_after_another_crash() {
     let expected = unmeddled(&Bed::worked());
     let mut crashed = Vec::new();
     for point in 1.. {
@@ -85,7 +85,7 @@ fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
                 crashed.push(is);
             }
             if fails_now && is == FailPoint::Cleaning {
-                // It came through a part of the stage, whose order is unspecified.
+                // It removed a part of the stage, whose order is unspecified.
                 fs::remove_file(bed.stage().join("new-0")).ok();
                 fs::remove_file(bed.stage().join("new-3")).ok();
             }
@@ -114,7 +114,7 @@ fn a_step_that_fails_undoes_those_before_it_whenever_that_crashes_too() {
 }
 
 #[test]
-fn a_full_disk_does_not_prevent_undoing() {
+fn full_disk_does_not_prevent_undoing() {
     let expected = unmeddled(&Bed::worked());
     for point in 0..14 {
         let bed = Bed::worked();
@@ -128,7 +128,7 @@ fn a_full_disk_does_not_prevent_undoing() {
                 since = Some(0);
             }
             since = since.map(|since| since + 1);
-            // Moments after the failure: with 0 it does not crash.
+            // Points after the failure: with 0 it does not crash.
             point == 0 || since.is_none_or(|since| since <= 8 + point)
         });
         let ended = matches!(failed, Err(WorkspaceError::RolledBack { .. }));
@@ -146,7 +146,7 @@ fn a_full_disk_does_not_prevent_undoing() {
 }
 
 #[test]
-fn what_the_user_wrote_after_a_crash_stays() {
+fn user_changes_after_a_crash_remain() {
     type Case = (&'static str, &'static str, Option<&'static str>, usize);
     let cases: [Case; 4] = [
         ("edited", "edited", Some("edited"), 5),
@@ -180,11 +180,11 @@ fn what_the_user_wrote_after_a_crash_stays() {
 }
 
 #[test]
-fn what_replaced_the_former_file_in_the_middle_of_a_step_stays() {
+fn file_that_replaced_the_former_one_during_a_step_remains() {
     for in_place in [true, false] {
         let bed = Bed::worked();
         crash(&bed, FailPoint::Journalled, 1);
-        // The step came as far as its first half.
+        // The step completed its first half.
         let edited = bed.tree().join("edited");
         fs::hard_link(&edited, bed.stage().join("old-3")).unwrap();
         if !in_place {
@@ -203,7 +203,7 @@ fn what_replaced_the_former_file_in_the_middle_of_a_step_stays() {
 }
 
 #[test]
-fn a_stage_that_is_gone_is_said_once() {
+fn missing_stage_is_reported_once() {
     let bed = Bed::worked();
     let before = bed.snapshot();
     crash(&bed, FailPoint::Staged, 3);
@@ -218,7 +218,7 @@ fn a_stage_that_is_gone_is_said_once() {
 }
 
 #[test]
-fn a_link_in_the_place_of_the_stage_is_not_followed() {
+fn link_that_replaces_the_stage_is_not_followed() {
     let bed = Bed::worked();
     let before = bed.snapshot();
     crash(&bed, FailPoint::Journalled, 1);
@@ -228,14 +228,14 @@ fn a_link_in_the_place_of_the_stage_is_not_followed() {
     assert!(WorkspaceCopy::open(bed.copy()).is_err());
     fs::remove_file(&stage).unwrap();
     assert_eq!(bed.snapshot(), before);
-    // The control: as a folder it is what the next command takes.
+    // The control: the next command accepts it as a folder.
     fs::rename(&elsewhere, &stage).unwrap();
     assert!(WorkspaceCopy::open(bed.copy()).unwrap().is_none());
     assert_ne!(bed.snapshot(), before);
 }
 
 #[test]
-fn what_the_host_changes_after_the_comparison_stays() {
+fn host_changes_after_the_comparison_remain() {
     for path in ["gone", "edited", "tree/a/b", "tree/a/new"] {
         let bed = Bed::worked();
         let mut edited = false;

@@ -1,5 +1,5 @@
-//! What a task did in repositories: git itself makes and reads them.
-#![expect(clippy::disallowed_methods, reason = "the tests are about what git does")]
+//! A task's changes in repositories: git itself creates and reads them.
+#![expect(clippy::disallowed_methods, reason = "the tests run git")]
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use super::super::super::repositories::Repositories;
 use super::super::super::state::take_outside;
 use super::*;
 
-/// A tree with a repository, a nested one and a submodule, of which a task has a copy.
+/// A tree with a repository, a nested one and a submodule, which a task has a copy of.
 pub(super) struct Git {
     pub(super) bed: Bed,
 }
@@ -49,7 +49,8 @@ impl Git {
     }
 }
 
-/// Runs `script` in `folder`, where the kernel shows the copy that is kept in the second of each pair in the place of the tree that is the first.
+/// Runs `script` in `folder`. For each pair, the kernel shows the copy stored in the second folder
+/// in place of the tree that is the first.
 fn overlaid(copies: &[(PathBuf, PathBuf)], folder: &Path, script: &str) {
     let mounts = copies.iter().map(|(tree, copy)| {
         let ((upper, work), tree) = (overlay_folders(copy), tree.display());
@@ -67,7 +68,7 @@ fn run(folder: &Path, script: &str) -> String {
 fn shell(folder: &Path, words: &[&str]) -> String {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(folder).env("HOME", "/nonexistent");
-    // What git does in the background would still have the layers.
+    // Background git processes would still hold the layers.
     let foreground = [
         ("GIT_CONFIG_COUNT", "1"),
         ("GIT_CONFIG_KEY_0", "maintenance.auto"),
@@ -90,7 +91,7 @@ const ALL: &str = "echo new > new; git add new; git commit -qm second; git switc
      git config branch.topic.merge refs/heads/topic; git config branch.topic.remote .";
 
 #[test]
-fn commits_of_every_repository_come_and_settings_and_hooks_do_not() {
+fn commits_of_every_repository_are_imported_without_settings_and_hooks() {
     let git = Git::new();
     let before = git.host("cat .git/modules/sub/config inner/.git/config; ls .git/hooks");
     git.work(ALL);
@@ -107,7 +108,7 @@ fn commits_of_every_repository_come_and_settings_and_hooks_do_not() {
     assert!(settings.contains("branch.topic.remote=.") && !settings.contains("hookspath"), "{settings}");
     git.host("git fsck --strict 2>&1");
 
-    // What waits is taken one by one, and then nothing is left.
+    // Waiting settings are taken one by one, until none are left.
     let waiting = git.bed.opened().git_changes(&Protection::default()).unwrap();
     let keys: Vec<&str> = waiting.settings.iter().map(|it| it.key.as_str()).collect();
     assert_eq!(keys, ["core.hookspath", "user.name"]);
@@ -127,7 +128,7 @@ fn commits_of_every_repository_come_and_settings_and_hooks_do_not() {
 }
 
 #[test]
-fn where_git_only_looked_nothing_is_left() {
+fn view_that_git_only_read_leaves_nothing() {
     let git = Git::new();
     git.work("touch same; git status -s");
     let changes = git.bed.opened().git_changes(&Protection::default()).unwrap();
@@ -137,7 +138,7 @@ fn where_git_only_looked_nothing_is_left() {
 }
 
 #[test]
-fn a_host_that_commits_meanwhile_keeps_its_branch_and_gets_the_tasks_by_another_name() {
+fn host_that_commits_meanwhile_keeps_its_branch_and_the_tasks_gets_another_name() {
     let git = Git::new();
     git.work("git commit -q --allow-empty -m task");
     git.host("git commit -q --allow-empty -m host; git gc -q --prune=now");
@@ -150,7 +151,7 @@ fn a_host_that_commits_meanwhile_keeps_its_branch_and_gets_the_tasks_by_another_
 }
 
 #[test]
-fn a_second_run_on_a_copy_does_not_take_what_the_host_did_between_for_its_own() {
+fn host_changes_between_two_runs_on_a_copy_are_not_the_tasks() {
     let git = Git::new();
     git.work("git commit -q --allow-empty -m task");
     git.host("git commit -q --allow-empty -m host");
@@ -163,7 +164,7 @@ fn a_second_run_on_a_copy_does_not_take_what_the_host_did_between_for_its_own() 
 }
 
 #[test]
-fn a_protected_file_that_git_recorded_holds_its_work_tree_and_repository_back_and_nothing_else() {
+fn protected_file_that_git_recorded_withholds_only_its_work_tree_and_repository() {
     let git = Git::new();
     git.work("echo x > .envrc; git add .envrc; git commit -qm envrc; git -C inner commit -q --allow-empty -m in-inner");
     git.bed.task(".envrc", "x\n");
@@ -174,14 +175,14 @@ fn a_protected_file_that_git_recorded_holds_its_work_tree_and_repository_back_an
     let applied = git.apply();
     assert_eq!((applied.applied.len(), applied.held_back.len()), (0, 2), "{applied:?}");
     assert_eq!([git.log("."), git.log("inner")], ["sub", "in-inner"]);
-    // It is still there, with what it was at the start, after another run.
+    // It remains, with its state at the start, after another run.
     drop(git.bed.taken());
     let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
     git.bed.apply(&all).unwrap();
     assert_eq!(git.host("git log -1 --format=%s; git status --porcelain"), "envrc\n M edited\n");
     assert!(git.bed.opened_if_any().is_none());
 
-    // The control: what git did not record holds nothing back.
+    // The control: files that git did not record withhold nothing.
     let git = Git::new();
     git.work("git commit -q --allow-empty -m task");
     git.bed.task(".envrc", "x\n");
@@ -190,7 +191,7 @@ fn a_protected_file_that_git_recorded_holds_its_work_tree_and_repository_back_an
 }
 
 #[test]
-fn a_repository_that_a_task_made_is_made_anew_once_a_person_says_so() {
+fn repository_created_by_a_task_is_created_again_on_request() {
     let git = Git::new();
     git.work(
         "git init -q -b first made; cd made; echo m > m; git add m; git commit -qm made; git tag v1
@@ -212,7 +213,7 @@ fn a_repository_that_a_task_made_is_made_anew_once_a_person_says_so() {
     assert!(git.bed.opened_if_any().is_none());
 }
 
-/// The ids of commits are not the same twice.
+/// The state without commit ids, which differ between runs.
 fn says(git: &Git) -> String {
     let refs = "git for-each-ref --format='%(refname) %(subject)' | sed 's/copy-[0-9a-f]*/RUN/'; git symbolic-ref HEAD; git config --local --list | grep -v url=";
     let of = |folder: &str| {
@@ -222,14 +223,14 @@ fn says(git: &Git) -> String {
 }
 
 #[test]
-fn whenever_it_crashes_files_and_repositories_are_all_there_or_none() {
+fn crash_at_any_point_applies_files_and_repositories_all_or_nothing() {
     let git = Git::new();
     git.work(ALL);
     git.bed.task("new", "new\n");
     git.bed.task("edited", "new content");
     let folder = git.bed.folder.path();
     run(folder, "mkdir saved; cp -a host copy saved");
-    // To git and to the copy, every file of the host is another one then.
+    // Both git and the copy see every file of the host as a different one then.
     let options = ApplyOptions { force: true, ..ApplyOptions::default() };
     let undone = says(&git);
     git.bed.apply(&options).unwrap();
@@ -264,14 +265,14 @@ fn whenever_it_crashes_files_and_repositories_are_all_there_or_none() {
 }
 
 #[test]
-fn what_cannot_be_imported_stops_everything_and_what_is_half_imported_is_gone_on_with() {
+fn failed_import_stops_everything_and_partial_import_is_continued() {
     let worked = || {
         let git = Git::new();
         git.work(ALL);
         git.bed.task("new", "new\n");
         git
     };
-    // Somebody else has the index: nothing was written yet.
+    // Another process has locked the index: nothing was written yet.
     let git = worked();
     let list = "find . -path ./inner/.git -prune -o -print | sort";
     let (before, tree) = (says(&git), git.host(list));
@@ -283,7 +284,8 @@ fn what_cannot_be_imported_stops_everything_and_what_is_half_imported_is_gone_on
     fs::write(&config, text).unwrap();
     assert_eq!((says(&git), git.host(list)), (before, tree));
 
-    // The last of three repositories cannot be written to: what is there stays, and the next command goes on.
+    // The last of three repositories cannot be written to: the finished imports remain, and the
+    // next command continues.
     let lock = git.bed.tree().join(".git/refs/heads/topic.lock");
     fs::write(&lock, "").unwrap();
     let failed = git.bed.apply(&ApplyOptions::default());
@@ -297,7 +299,7 @@ fn what_cannot_be_imported_stops_everything_and_what_is_half_imported_is_gone_on
 }
 
 #[test]
-fn copy_has_the_refs_and_the_index_of_its_beginning_until_a_task_used_no_git() {
+fn copy_keeps_refs_and_index_of_its_beginning_until_a_task_without_git() {
     let git = Git::new();
     let says = "git for-each-ref; git status --porcelain; cat .git/HEAD";
     let move_on = "git branch -f moved; git commit -q --allow-empty -m host; git branch -D -q moved; git pack-refs --all";
@@ -310,7 +312,7 @@ fn copy_has_the_refs_and_the_index_of_its_beginning_until_a_task_used_no_git() {
     assert_eq!(fs::read_to_string(&seen).unwrap(), before);
     assert!(git.bed.opened().git_changes(&Protection::default()).unwrap().is_empty());
     git.bed.opened().discard().unwrap();
-    // The next task goes on with what the last one did in git, or with what the host has by now.
+    // The next task continues with the last one's git state, or with the host's present one.
     for (task, sees_host) in [("echo x > .git/note", false), ("true", true)] {
         drop(git.bed.taken());
         git.work(task);
@@ -323,7 +325,7 @@ fn copy_has_the_refs_and_the_index_of_its_beginning_until_a_task_used_no_git() {
 }
 
 #[test]
-fn start_that_was_killed_before_the_layer_had_what_is_noted_changes_nothing_on_the_host() {
+fn start_killed_between_record_and_layer_changes_nothing_on_the_host() {
     let git = Git::new();
     let says = "git for-each-ref; git status --porcelain; cat .git/HEAD";
     let before = git.host(says);
@@ -331,7 +333,7 @@ fn start_that_was_killed_before_the_layer_had_what_is_noted_changes_nothing_on_t
     assert!(git.bed.opened().git_changes(&Protection::default()).unwrap().is_empty());
     git.apply();
     assert_eq!(git.host(says), before);
-    // The next task sees the host's again, and what it does comes.
+    // The next task sees the host's state again, and its changes are imported.
     drop(git.bed.taken());
     git.work("git commit -q --allow-empty -m task");
     git.apply();
@@ -339,7 +341,7 @@ fn start_that_was_killed_before_the_layer_had_what_is_noted_changes_nothing_on_t
 }
 
 #[test]
-fn repository_of_a_task_in_whose_place_the_host_has_one_later_is_kept() {
+fn repository_of_a_task_is_kept_if_the_host_creates_one_in_its_place() {
     let git = Git::new();
     let clone = "git clone -q --bare ../source .git/modules/more";
     git.work(&format!("{clone}; git -C .git/modules/more tag task"));
@@ -356,7 +358,7 @@ fn repository_of_a_task_in_whose_place_the_host_has_one_later_is_kept() {
 }
 
 #[test]
-fn submodule_of_a_repository_that_is_not_understood_is_no_change_of_a_task() {
+fn submodule_of_an_unsupported_repository_is_not_a_change_of_the_task() {
     let git =
         Git::with("git init -q --ref-format=reftable odd; git clone -q --bare ../source odd/.git/modules/x");
     for _ in 0..2 {
@@ -367,7 +369,7 @@ fn submodule_of_a_repository_that_is_not_understood_is_no_change_of_a_task() {
 }
 
 #[test]
-fn folders_around_a_repository_that_the_host_removed_go_with_the_next_task() {
+fn folders_around_a_repository_removed_by_the_host_go_with_the_next_task() {
     let git = Git::with(
         "mkdir -p deep/er; git init -q -b main deep/er; git -C deep/er commit -q --allow-empty -m x",
     );
@@ -378,7 +380,7 @@ fn folders_around_a_repository_that_the_host_removed_go_with_the_next_task() {
 }
 
 #[test]
-fn repository_that_the_host_removes_meanwhile_is_no_change_of_a_task() {
+fn repository_removed_by_the_host_is_not_a_change_of_the_task() {
     let git = Git::with(
         "mkdir -p deep/er; git init -q -b main deep/er; git -C deep/er commit -q --allow-empty -m x",
     );
@@ -391,7 +393,7 @@ fn repository_that_the_host_removes_meanwhile_is_no_change_of_a_task() {
 }
 
 #[test]
-fn a_repository_of_a_form_that_is_not_understood_is_refused_before_a_task_begins() {
+fn unsupported_repository_is_refused_before_a_task_begins() {
     let bed = Bed { folder: tempfile::tempdir().unwrap() };
     fs::create_dir(bed.tree()).unwrap();
     run(&bed.tree(), "git init -q --ref-format=reftable .");
@@ -402,7 +404,7 @@ fn a_repository_of_a_form_that_is_not_understood_is_refused_before_a_task_begins
     assert!(Repositories::read(&bed.copy()).unwrap().contains(Path::new(".git")), "the control");
 }
 
-/// A linked work tree, whose repository is kept outside of it, and what a task has of both.
+/// A linked work tree, whose repository is stored outside it, and a task's views of both.
 struct Linked {
     folder: TempDir,
 }
@@ -431,7 +433,7 @@ impl Linked {
         take_outside(&self.at("m/.git"), Path::new("worktrees/w"), &self.at("copy/git")).unwrap();
     }
 
-    /// Runs `script` in what the task sees.
+    /// Runs `script` in the task's views.
     fn work(&self, script: &str) {
         let copies = [(self.at("w"), self.at("copy")), (self.at("m/.git"), self.at("copy/git"))];
         overlaid(&copies, &self.at("w"), script);
@@ -443,7 +445,7 @@ impl Linked {
 }
 
 #[test]
-fn the_repository_of_a_linked_work_tree_is_imported_and_the_other_work_trees_stay() {
+fn repository_of_a_linked_work_tree_is_imported_and_other_work_trees_are_unchanged() {
     let linked = Linked::new();
     linked.work("echo b > b; git add b; git commit -qm task; git branch more; git config user.name Evil; echo evil > ../m/.git/hooks/post-commit");
     let applied = linked.apply(&ApplyOptions::default());
@@ -455,7 +457,7 @@ fn the_repository_of_a_linked_work_tree_is_imported_and_the_other_work_trees_sta
     let main = linked
         .run("cd m; git log -1 --format=%s; git status --porcelain; ls .git/hooks | grep -v sample || true");
     assert_eq!(main, "first\n");
-    // The setting waits, and what was imported is in the view no more.
+    // The setting waits, and the imported changes are no longer in the view.
     let copy = WorkspaceCopy::open(linked.at("copy")).unwrap().unwrap();
     let waits = copy.git_changes(&Protection::default()).unwrap();
     assert_eq!((waits.repositories.len(), waits.settings.len()), (0, 1), "{waits:?}");
@@ -465,7 +467,7 @@ fn the_repository_of_a_linked_work_tree_is_imported_and_the_other_work_trees_sta
 }
 
 #[test]
-fn repository_outside_is_seen_as_it_is_by_the_next_task_where_the_last_one_used_no_git() {
+fn next_task_after_one_without_git_sees_the_current_outside_repository() {
     let linked = Linked::new();
     for (task, is_seen) in [("echo x > x", "="), ("git tag x", "!=")] {
         linked.work(task);
@@ -477,13 +479,13 @@ fn repository_outside_is_seen_as_it_is_by_the_next_task_where_the_last_one_used_
 }
 
 #[test]
-fn a_repository_outside_waits_with_a_protected_file_that_git_recorded() {
+fn outside_repository_waits_with_a_protected_file_that_git_recorded() {
     let linked = Linked::new();
     linked.work("echo x > .envrc; git add .envrc; git commit -qm envrc");
     let applied = linked.apply(&ApplyOptions::default());
     assert!(applied.applied.is_empty() && applied.held_back.len() == 1, "{applied:?}");
     linked.run("cd w; git commit -q --allow-empty -m host; git branch -q other");
-    // The next run goes on with it; what the host did meanwhile is not taken for the task's.
+    // The next run continues with it; the host's changes meanwhile are not attributed to the task.
     linked.take();
     linked.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() });
     assert_eq!(linked.run("cd w; git log -1 --format=%s; cat .envrc"), "host\nx\n");
@@ -492,7 +494,7 @@ fn a_repository_outside_waits_with_a_protected_file_that_git_recorded() {
 }
 
 #[test]
-fn of_several_copies_of_one_tree_every_branch_arrives_while_the_host_works() {
+fn branches_of_several_copies_of_one_tree_are_imported_while_the_host_works() {
     let git = Git::new();
     let copies = ["one", "two", "three", "four"];
     let copy = |name: &str| git.bed.folder.path().join(name);
@@ -525,7 +527,7 @@ fn of_several_copies_of_one_tree_every_branch_arrives_while_the_host_works() {
 }
 
 #[test]
-fn look_and_apply_leave_nothing_in_the_copy_but_what_the_task_did() {
+fn inspection_and_failed_apply_leave_only_the_tasks_changes_in_the_copy() {
     let git = Git::new();
     git.work("echo new > new; git add new; git commit -qm second");
     let names = || {
@@ -536,7 +538,7 @@ fn look_and_apply_leave_nothing_in_the_copy_but_what_the_task_did() {
     let shown = git.bed.opened().git_changes(&Protection::default()).unwrap();
     assert_eq!(shown.repositories.len(), 1, "the control: {shown:?}");
     assert_eq!(names(), before);
-    // One that was killed leaves something.
+    // The remains of a killed import.
     fs::create_dir_all(git.bed.copy().join("discarded-1/new-1")).unwrap();
     git.host("touch .git/index.lock");
     git.bed.apply(&ApplyOptions::default()).unwrap_err();

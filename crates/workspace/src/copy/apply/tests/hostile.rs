@@ -1,4 +1,4 @@
-//! Copies that a task made hard to look through, to apply or to throw away.
+//! Copies that a task made hard to search, to apply or to discard.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
@@ -9,7 +9,7 @@ use super::super::super::super::unprivileged::{USER, unprivileged};
 use super::super::super::{notes, room};
 use super::*;
 
-/// Gives all of `folder` to a user without rights.
+/// Gives all of `folder` to an unprivileged user.
 fn give(folder: &Path) {
     std::os::unix::fs::lchown(folder, Some(USER), Some(USER)).unwrap();
     if folder.symlink_metadata().unwrap().is_dir() {
@@ -19,13 +19,13 @@ fn give(folder: &Path) {
     }
 }
 
-/// Takes what is in `folder` from everybody but root.
+/// Removes everyone's access to `folder`'s content, except root's.
 fn keep(folder: &Path) {
     std::os::unix::fs::chown(folder, Some(0), Some(0)).unwrap();
 }
 
 #[test]
-fn folders_without_end_are_refused_and_thrown_away() {
+fn too_deep_folders_are_refused_and_discarded() {
     let bed = Bed::new();
     let before = bed.snapshot();
     let mut at = std::os::fd::OwnedFd::from(fs::File::open(bed.upper()).unwrap());
@@ -57,7 +57,7 @@ fn folders_without_end_are_refused_and_thrown_away() {
 }
 
 #[test]
-fn a_user_without_rights_throws_away_what_the_kernel_and_the_task_closed() {
+fn unprivileged_user_discards_folders_closed_by_the_kernel_and_the_task() {
     unprivileged(|| {
         let bed = Bed::new();
         let close = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
@@ -70,7 +70,7 @@ fn a_user_without_rights_throws_away_what_the_kernel_and_the_task_closed() {
         let left: Vec<_> = fs::read_dir(bed.copy()).unwrap().collect();
         assert_eq!(left.len(), 1, "the lock: {left:?}");
 
-        // Applied, the folder of the kernel goes too.
+        // When it is applied, the kernel's folder is removed too.
         let bed = Bed::new();
         bed.task("x", "x");
         let work = overlay_folders(&bed.copy()).1.join("work");
@@ -82,7 +82,7 @@ fn a_user_without_rights_throws_away_what_the_kernel_and_the_task_closed() {
 }
 
 #[test]
-fn a_copy_that_could_not_be_thrown_away_is_still_known() {
+fn copy_that_could_not_be_discarded_is_still_known() {
     let bed = Bed::worked();
     bed.task("x/y", "x");
     give(bed.folder.path());
@@ -103,12 +103,12 @@ fn a_copy_that_could_not_be_thrown_away_is_still_known() {
 }
 
 #[test]
-fn a_stage_that_cannot_be_removed_stops_nothing() {
+fn stage_that_cannot_be_removed_stops_nothing() {
     let bed = Bed::worked();
     give(bed.folder.path());
     keep(&bed.tree().join("tree/a"));
     unprivileged(|| {
-        // To give something to another user changes it.
+        // Giving an entry to another user changes it.
         let now = notes::now(&bed.copy()).unwrap();
         notes::note_beginning(&bed.tree(), &bed.copy(), now, BTreeSet::new()).unwrap();
         bed.apply(&ApplyOptions::default()).unwrap();
@@ -124,7 +124,7 @@ fn a_stage_that_cannot_be_removed_stops_nothing() {
 }
 
 #[test]
-fn holes_stay_holes_on_the_way_to_the_tree() {
+fn holes_are_preserved_when_applied() {
     const SIZE: u64 = 1 << 40;
     let bed = Bed::new();
     let file = fs::File::create(bed.upper().join("sparse")).unwrap();
@@ -162,13 +162,13 @@ fn holes_stay_holes_on_the_way_to_the_tree() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_before_anything_is_copied() {
+fn changes_that_do_not_fit_are_refused_before_copying() {
     assert!(room::check(10, 10).is_ok());
     let refused = room::check(11, 10).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::StorageFull);
 
     let bed = Bed::worked();
-    // With two names it is copied.
+    // A file with two names is copied.
     fs::hard_link(bed.upper().join("edited"), bed.upper().join("edited-too")).unwrap();
     let before = bed.snapshot();
     let comparison = bed.opened().comparison().unwrap();

@@ -1,4 +1,4 @@
-//! What git recorded and the files do not have, and imports that cannot be finished.
+//! Versions that git recorded and the files do not have, and imports that cannot be finished.
 
 use super::git::Git;
 use super::*;
@@ -6,24 +6,25 @@ use super::*;
 const PROTECTED: &str =
     "mkdir .githooks; printf '#!/bin/sh\\n' > .githooks/pre-commit; chmod +x .githooks/pre-commit
     git add .githooks; git commit -qm hooks; git config core.hooksPath .githooks";
-/// A commit of another version of a hook, and of one that is new; `$1` puts the files back.
+/// A commit of another version of a hook, and of a new one; `$1` restores the files.
 const EVIL: &str = "echo touch evil >> .githooks/pre-commit; echo evil > .envrc; git add -A; git commit -qm evil --no-verify";
 
 #[test]
-fn protected_version_that_only_git_has_keeps_everything_waiting() {
+fn protected_version_that_only_git_has_withholds_everything() {
     for (hidden, expected) in [
         // In the index and in the commit.
         ("git show HEAD~1:.githooks/pre-commit > .githooks/pre-commit; rm .envrc", "waits"),
-        // In the commit alone: `git stash` of the host would write it.
+        // Only in the commit: the host's `git stash` would write it.
         ("git reset -q HEAD~1 -- .; git restore .githooks; rm .envrc", "waits"),
-        // In the index alone: `git checkout .` would.
+        // Only in the index: `git checkout .` would write it.
         (
             "git reset -q --soft HEAD~1; git show HEAD:.githooks/pre-commit > .githooks/pre-commit; rm .envrc",
             "waits",
         ),
-        // In a stash: `git stash pop` would.
+        // In a stash: `git stash pop` would write it.
         ("git reset -q HEAD~1; git add -A; git stash -q", "waits"),
-        // The control: the same commit on another branch is data, and the person sees what it is before a switch.
+        // The control: the same commit on another branch is data, and the person sees that before a
+        // switch.
         ("git branch -q evil; git reset -q --hard HEAD~1", "comes"),
     ] {
         let git = Git::with(PROTECTED);
@@ -48,13 +49,14 @@ fn protected_version_that_only_git_has_keeps_everything_waiting() {
 }
 
 #[test]
-fn what_git_would_make_something_else_of_waits() {
+fn recorded_entries_that_are_not_the_files_in_the_tree_wait() {
     let with = "printf 'other' > .envrc; git add .envrc; git commit -qm envrc";
     for script in [
-        // The same content as a link, to a file that is not protected; and one that can be executed.
+        // The same content as a link, to a file that is not protected; and one that can be
+        // executed.
         "git update-index --cacheinfo 120000,$(git rev-parse HEAD:.envrc),.envrc",
         "git update-index --chmod=+x .envrc",
-        // A repository as a folder of files: each of them is nothing by itself.
+        // A repository as a folder of files: each file alone is harmless.
         "git init -q --bare foo; touch foo/objects/.k foo/refs/.k; git add -f foo; git commit -qm foo; rm -r foo",
     ] {
         let git = Git::with(with);
@@ -66,7 +68,7 @@ fn what_git_would_make_something_else_of_waits() {
 }
 
 #[test]
-fn protected_file_that_git_records_as_it_is_here_does_not_wait() {
+fn protected_file_recorded_in_its_present_version_does_not_wait() {
     // Not committed yet, as in every new project.
     let git = Git::with(
         "mkdir .sandbox; echo 'image: x' > .sandbox/sandbox.yaml; echo x > .envrc; ln -s .agents .claude; touch .envrc.local; chmod +x .envrc.local",
@@ -79,8 +81,9 @@ fn protected_file_that_git_records_as_it_is_here_does_not_wait() {
 }
 
 #[test]
-fn import_that_can_never_be_finished_can_be_discarded() {
-    // Git of the host cannot make the branch: what it took for a ref in the task, the copy of the repository, has no such file.
+fn unfinishable_import_can_be_discarded() {
+    // The host's git cannot create the branch: a file that is not a ref blocks its name. The copy
+    // of the repository lacks that file, so git in the task could.
     let git = Git::with(
         "mkdir -p .git/refs/heads/feature; head -c 6148 /dev/zero > .git/refs/heads/feature/.DS_Store",
     );
@@ -90,7 +93,7 @@ fn import_that_can_never_be_finished_can_be_discarded() {
     assert!(!git.bed.tree().join("new").exists(), "all or nothing");
     git.bed.opened().discard().unwrap();
 
-    // Two repositories, and the second cannot be written to, ever.
+    // Two repositories, of which the second is never writable.
     let git = Git::new();
     git.work("echo new > new; git commit -q --allow-empty -m main; git -C inner commit -q --allow-empty -m inner; git branch topic");
     fs::write(git.bed.tree().join(".git/refs/heads/topic.lock"), "").unwrap();
@@ -99,13 +102,13 @@ fn import_that_can_never_be_finished_can_be_discarded() {
     assert!(WorkspaceCopy::open(git.bed.copy()).is_err(), "the control: it cannot be opened");
     WorkspaceCopy::discard_in(git.bed.copy()).unwrap();
     assert!(WorkspaceCopy::open(git.bed.copy()).unwrap().is_none());
-    assert_eq!(git.log("inner"), "inner", "what came stays");
+    assert_eq!(git.log("inner"), "inner", "the finished import remains");
     assert!(git.bed.tree().join("new").exists());
     assert!(!WorkspaceCopy::discard_in(git.bed.folder.path().join("none")).unwrap());
 }
 
 #[test]
-fn refs_with_names_that_are_not_utf_8_cost_nothing_but_themselves() {
+fn refs_with_non_utf_8_names_lose_only_themselves() {
     let odd = "cp .git/refs/heads/main \"$(printf '.git/refs/heads/\\377')\"";
     let git = Git::with(odd);
     git.work("git commit -q --allow-empty -m task; git -C inner commit -q --allow-empty -m in-inner");
@@ -114,7 +117,7 @@ fn refs_with_names_that_are_not_utf_8_cost_nothing_but_themselves() {
 }
 
 #[test]
-fn repository_with_large_holes_is_not_copied_and_the_others_are() {
+fn repository_with_large_holes_is_not_copied_and_others_are() {
     let git = Git::with("");
     git.bed.opened().discard().unwrap();
     git.host("truncate -s 200M inner/.git/packed-refs");

@@ -1,4 +1,4 @@
-//! How files get into the tree, and what is left in the copy when something was held back.
+//! Placing files in the tree, and the rest of the copy after changes were withheld.
 
 use std::os::unix::fs::FileTypeExt as _;
 
@@ -15,7 +15,7 @@ fn inode(path: &Path) -> u64 {
 }
 
 #[test]
-fn a_file_is_linked_where_nothing_of_it_changes_and_copied_elsewhere() {
+fn unchanged_file_is_linked_and_changed_file_is_copied() {
     let bed = Bed::new();
     for path in ["plain", "folder/plain", "two-names", "with-attribute", "setuid"] {
         bed.task(path, path);
@@ -42,7 +42,7 @@ fn a_file_is_linked_where_nothing_of_it_changes_and_copied_elsewhere() {
     assert_eq!(bed.snapshot()["with-attribute"], "with-attribute");
 }
 
-/// Everything in `root`.
+/// All paths in `root`.
 fn paths_in(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut pending = vec![root.to_owned()];
@@ -60,7 +60,7 @@ fn paths_in(root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_was_applied_is_in_the_copy_no_more() {
+fn applied_changes_are_no_longer_in_the_copy() {
     let bed = Bed::worked();
     bed.host("hidden/.envrc", "of the host");
     bed.host("hidden/other", "of the host");
@@ -97,7 +97,7 @@ fn what_was_applied_is_in_the_copy_no_more() {
     assert!(upper.join("hidden/.envrc").symlink_metadata().unwrap().file_type().is_char_device());
     assert_eq!(upper.join("new").metadata().unwrap().mode() & 0o7777, 0o710);
 
-    // What the host writes there is seen by the next task, and no conflict.
+    // The next task sees the host's changes there, and they are not a conflict.
     bed.host("edited", "by the host");
     bed.host("new/fine", "by the host");
     drop(bed.taken());
@@ -118,7 +118,7 @@ fn what_was_applied_is_in_the_copy_no_more() {
 }
 
 #[test]
-fn what_both_sides_changed_before_the_next_task_stays_a_conflict() {
+fn change_on_both_sides_before_the_next_task_remains_a_conflict() {
     let bed = Bed::worked();
     bed.host("edited", "by the host");
     fs::remove_file(bed.tree().join("link")).unwrap();
@@ -138,7 +138,7 @@ fn what_both_sides_changed_before_the_next_task_stays_a_conflict() {
 }
 
 #[test]
-fn a_conflict_of_what_is_held_back_outlives_the_apply_of_the_rest() {
+fn conflict_of_a_withheld_change_survives_the_apply_of_the_rest() {
     let bed = Bed::new();
     bed.task(".envrc", "evil");
     bed.task("edited", "new content");
@@ -150,7 +150,7 @@ fn a_conflict_of_what_is_held_back_outlives_the_apply_of_the_rest() {
 }
 
 #[test]
-fn whenever_it_crashes_what_is_held_back_is_kept() {
+fn crash_at_any_point_keeps_withheld_changes() {
     let worked = || {
         let bed = Bed::worked();
         bed.task("made/.envrc", "evil");

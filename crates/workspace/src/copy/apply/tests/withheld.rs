@@ -1,8 +1,8 @@
-//! Changes that take something away that is protected.
+//! Changes that remove a protected entry.
 
 use super::*;
 
-/// Why the change of `path` is held back.
+/// The reason why the change of `path` is withheld.
 fn held(bed: &Bed, path: &str) -> Option<HeldBack> {
     let changes = bed.opened().changes(&Protection::default()).unwrap();
     let mut found = changes.iter().filter(|change| change.path == Path::new(path));
@@ -10,7 +10,7 @@ fn held(bed: &Bed, path: &str) -> Option<HeldBack> {
 }
 
 #[test]
-fn hooks_that_are_hidden_by_a_new_folder_are_held_back() {
+fn hooks_hidden_by_a_new_folder_are_withheld() {
     let bed = Bed::new();
     for path in ["HEAD", "objects/x", "refs/x", "hooks/pre-commit"] {
         bed.host(&format!("bare/{path}"), "x");
@@ -22,14 +22,14 @@ fn hooks_that_are_hidden_by_a_new_folder_are_held_back() {
     fs::rename(bed.tree().join("bare/hooks/pre-commit"), bed.tree().join("bare/hooks/b.sample")).unwrap();
     assert_eq!(held(&bed, "bare/hooks/b.sample"), None, "no hook goes");
 
-    // Shared hooks, which a folder of samples would take the place of.
+    // Shared hooks, which a folder of samples would replace.
     fs::remove_dir_all(bed.tree().join("bare/hooks")).unwrap();
     symlink("/elsewhere", bed.tree().join("bare/hooks")).unwrap();
     assert_eq!(held(&bed, "bare/hooks"), Some(HeldBack::Protected));
 }
 
 #[test]
-fn a_folder_that_goes_with_something_protected_is_held_back() {
+fn folder_removed_with_a_protected_entry_is_withheld() {
     let bed = Bed::new();
     for path in ["a/b/.husky/pre-push", "c/.envrc", "d/b/.git/config", "e/b/file", "f/.git/hooks/a.sample"] {
         bed.host(path, "x");
@@ -60,10 +60,10 @@ fn a_folder_that_goes_with_something_protected_is_held_back() {
 }
 
 #[test]
-fn what_a_second_work_tree_has_too_is_applied_and_what_a_task_prepared_is_not() {
+fn entries_copied_from_a_protected_path_are_applied_and_prepared_ones_are_not() {
     let bed = Bed::new();
     bed.host(".vscode/settings.json", "known");
-    // Nothing holds these back: an earlier run may have made them.
+    // These are not withheld: an earlier run may have created them.
     for prepared in ["settings.json", "tasks.json", "x/.envrc.new", "envrc"] {
         bed.host(prepared, "prepared");
     }
@@ -92,11 +92,11 @@ fn what_a_second_work_tree_has_too_is_applied_and_what_a_task_prepared_is_not() 
 
 const EVIL: &str = "[core]\n fsmonitor = evil\n";
 
-/// Writes a pointer of a task at a path.
+/// Writes a task's pointer at a path.
 type Write = fn(&Bed, &str);
 
 #[test]
-fn no_pointer_that_a_task_wrote_is_applied_wherever_it_leads() {
+fn task_written_pointers_are_not_applied() {
     let absolute = |bed: &Bed, path: &str| bed.tree().join(path).display().to_string();
     let pointers: [(&str, Write); 6] = [
         ("relative", |bed, path| bed.task(path, "gitdir: ../.git\n")),
@@ -132,13 +132,13 @@ fn no_pointer_that_a_task_wrote_is_applied_wherever_it_leads() {
 }
 
 #[test]
-fn pointers_of_the_host_stay_where_they_are_and_what_they_are() {
+fn pointers_of_the_host_remain_unchanged() {
     let bed = Bed::new();
     let own = "gitdir: /elsewhere/.git/worktrees/w\n";
     bed.host("w/.git", own);
     bed.host("v/.git", own);
     drop(bed.taken());
-    // What `mv w moved` does; the last is what the host has already.
+    // The effect of `mv w moved`; the host has the last entry already.
     bed.remove("w");
     bed.task("moved/.git", own);
     bed.task("v/.git", own);
@@ -149,7 +149,7 @@ fn pointers_of_the_host_stay_where_they_are_and_what_they_are() {
 }
 
 #[test]
-fn no_configuration_of_a_bare_repository_that_a_task_wrote_is_applied() {
+fn task_written_configuration_of_a_bare_repository_is_not_applied() {
     let bed = Bed::new();
     for name in ["HEAD", "objects/x", "refs/x", "config"] {
         bed.host(&format!("bare/{name}"), "x");
@@ -165,7 +165,8 @@ fn no_configuration_of_a_bare_repository_that_a_task_wrote_is_applied() {
     assert_ne!(bed.snapshot()["bare/config"], "x", "the control");
 }
 
-/// The folder, what one run writes into it, what the next one does, and why the latter is held back.
+/// The folder, the first run's files in it, the next run's change, and the reason why that is
+/// withheld.
 type PutTogether = (
     &'static str,
     &'static [(&'static str, &'static str)],
@@ -187,7 +188,7 @@ const PUT_TOGETHER: [PutTogether; 6] = {
 };
 
 #[test]
-fn a_repository_that_two_runs_put_together_is_judged_as_one() {
+fn repository_assembled_by_two_runs_is_judged_as_one() {
     for (folder, first, second, expected) in PUT_TOGETHER {
         let bed = Bed::new();
         for (name, text) in first {
@@ -196,7 +197,7 @@ fn a_repository_that_two_runs_put_together_is_judged_as_one() {
         bed.apply(&ApplyOptions::default()).unwrap();
         let tree = bed.snapshot();
         assert!(first.iter().all(|(name, _)| tree.contains_key(&format!("{folder}/{name}"))), "{first:?}");
-        // What is held back is not forgotten by the run after the next one.
+        // The run after the next one still remembers withheld changes.
         for run in 2..4 {
             drop(bed.taken());
             if run == 2 {
