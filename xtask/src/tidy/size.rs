@@ -8,7 +8,8 @@ use super::source::{Finding, Source, is_comment};
 const HERE: &str = "xtask/src/tidy/size.rs";
 const TESTS: &str = "tests";
 /// Code lines that are allowed: no blank lines, no comments. Tests of a crate count as [`TESTS`], wherever they are.
-const BUDGET: [(&str, usize); 21] = [
+const BUDGET: [(&str, usize); 23] = [
+    ("crates/agents", 1_100),
     ("crates/allowlist", 5_100),
     ("crates/claude-output", 900),
     ("crates/credentials", 1_100),
@@ -18,13 +19,14 @@ const BUDGET: [(&str, usize); 21] = [
     ("crates/inside", 2_900),
     ("crates/located-yaml", 1_100),
     ("crates/logins", 1_100),
+    ("crates/network-log", 1_000),
     ("crates/packet-filter", 400),
     ("crates/panic-hook", 100),
     ("crates/podman", 2_800),
-    ("crates/proxy", 13_100),
+    ("crates/proxy", 13_000),
     ("crates/proxy-protocol", 700),
-    ("crates/sandbox", 17_900),
-    ("crates/sandbox-cli", 18_100),
+    ("crates/sandbox", 15_900),
+    ("crates/sandbox-cli", 18_000),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_500),

@@ -43,7 +43,7 @@ pub(super) fn learn(
     let written = !rules.is_empty() && is_wanted(args.yes, args.output, &file, printer)?;
     if written {
         project.replace_policy(&file, &changed)?.print(printer);
-        printer.message(format_args!("{} has {} more rules", file.label(), rules.len()));
+        printer.message(format_args!("{} has {}", file.label(), more_rules(rules.len())));
     }
     if args.output == Output::Json {
         // Texts and numbers always have a form in JSON.
@@ -84,6 +84,11 @@ fn show(learnt: &Learnt, file: &PolicyFile, changed: &PolicyText, printer: Print
         let request = sanitize_name(&format!("{} {}", asked.method, asked.url));
         printer.message(format_args!("left out: {request}: {}", why.as_str()));
     }
+}
+
+/// How many rules a file has got.
+pub(super) fn more_rules(count: usize) -> String {
+    if count == 1 { "1 more rule".to_owned() } else { format!("{count} more rules") }
 }
 
 /// Shows `changed` as a difference to `file`.

@@ -9,7 +9,7 @@ use allowlist::{LeftOut, Rule};
 use futures_util::StreamExt as _;
 use sandbox::{CommandSpec, Input, Isolation, Network, OutputChunk};
 
-use super::learn::{is_wanted, show_change};
+use super::learn::{is_wanted, more_rules, show_change};
 use crate::args::{GlobalArgs, Output, PackageClient, PackagesArgs};
 use crate::config::Environment;
 use crate::exit_status::ExitStatus;
@@ -68,7 +68,7 @@ pub(crate) async fn packages(
     show_change(&file, &changed, printer);
     if is_wanted(args.yes, Output::Text, &file, printer)? {
         project.replace_policy(&file, &changed)?.print(printer);
-        printer.message(format_args!("{} has {} more rules", file.label(), rules.len()));
+        printer.message(format_args!("{} has {}", file.label(), more_rules(rules.len())));
     }
     Ok(ExitStatus::Success)
 }
@@ -154,6 +154,11 @@ mod tests {
 
     fn rules(answer: &str) -> Vec<String> {
         Named::read(answer, &PackageClient::ALL).rules.iter().map(Rule::to_yaml).collect()
+    }
+
+    #[test]
+    fn one_rule_is_counted_as_one() {
+        assert_eq!([1, 2].map(more_rules), ["1 more rule", "2 more rules"]);
     }
 
     #[test]
