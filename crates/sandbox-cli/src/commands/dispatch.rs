@@ -55,7 +55,7 @@ pub(crate) async fn dispatch(
         }
         Command::Agent(args) => {
             let project = trusted(&args.task.image, args.task.policy.allowlist.as_deref())?;
-            agent::start(args, project, &global, environment, printer).await
+            Box::pin(agent::start(args, project, &global, environment, printer)).await
         }
         Command::Init(args) => init::init(&args, environment, printer),
         Command::Diff(args) => diff::diff(&args, &configured()?, printer),
