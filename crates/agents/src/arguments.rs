@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_id_is_no_option() {
+    fn session_id_that_reads_as_an_option_is_refused() {
         for (id, good) in [
             ("0f8fad5b-d9cb", true),
             ("ses_df80", true),

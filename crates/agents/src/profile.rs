@@ -26,7 +26,7 @@ pub struct Agent(Arc<Profile>);
 
 /// There is no agent of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no agent `{name}`: choose one of {}", Agent::NAMES.join(", "))]
+#[error("unknown agent `{name}`: choose one of {}", Agent::NAMES.join(", "))]
 pub struct UnknownAgent {
     name: String,
 }

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_are_what_is_no_wildcard() {
+    fn glob_without_wildcards_is_literal() {
         for (text, expected) in [("", ""), ("a*b?c", "abc"), ("a[b-d]e", "ae"), ("*[a", "[a"), ("a]", "a]")] {
             assert_eq!(Glob::new(text).literals().collect::<String>(), expected, "{text}");
         }

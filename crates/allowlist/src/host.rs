@@ -50,7 +50,7 @@ pub enum InvalidHost {
     #[error("the host is a number, but no IPv4 address in its usual form")]
     Number,
     /// Not convertible by UTS 46.
-    #[error("the host is no valid international name")]
+    #[error("the host is not a valid internationalized name")]
     International,
 }
 

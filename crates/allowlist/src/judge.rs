@@ -99,7 +99,7 @@ url_prefixes:
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_judged() {
+    fn request_with_bytes_that_are_not_text_is_judged() {
         let policy = Allowlist::from_yaml(POLICY, "policy.yaml").unwrap();
         assert_eq!(reason(&policy, "GET", b"https://example.com/\xff"), Some(Reason::Path));
         assert_eq!(reason(&policy, "GET", b"https://b\xfccher.example/"), Some(Reason::Identity));

@@ -39,7 +39,7 @@ struct Entry {
 
 /// There is no preset of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no preset `{}`: {}use one of {}", .name.escape_debug(), meant(.name), names())]
+#[error("unknown preset `{}`: {}use one of {}", .name.escape_debug(), meant(.name), names())]
 pub struct UnknownPreset {
     name: String,
 }
@@ -253,11 +253,11 @@ mod tests {
             );
         }
         let error = "nonesuch".parse::<Preset>().unwrap_err().to_string();
-        assert!(error.starts_with("there is no preset `nonesuch`: use one of anthropic, "), "{error}");
+        assert!(error.starts_with("unknown preset `nonesuch`: use one of anthropic, "), "{error}");
         assert!("x".repeat(10_000).parse::<Preset>().is_err());
         let fault =
             Allowlist::from_yaml("domains: [a.b]\npresets:\n  - github\n  - gihub\n", "p").unwrap_err();
         assert_eq!((fault.line(), fault.column()), (4, 5));
-        assert!(fault.message().starts_with("there is no preset `gihub`: did you mean `github`? "));
+        assert!(fault.message().starts_with("unknown preset `gihub`: did you mean `github`? "));
     }
 }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused_with_the_fix() {
+    fn malformed_rule_is_refused_with_the_fix() {
         for (text, words) in [
             ("", "the host is empty"),
             ("ftp://a.example/", "a host"),

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_says_error_is_no_error() {
+    fn reply_that_mentions_an_error_is_not_one() {
         let summary = summary(json!([
             {"type": "assistant", "parent_tool_use_id": "t", "is_api_error_message": true, "error": "rate_limit"},
             {"type": "result", "is_error": true},

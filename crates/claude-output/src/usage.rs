@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_no_count() {
+    fn text_in_place_of_a_count_is_refused() {
         assert!(serde_json::from_value::<Usage>(json!({"input_tokens": "3"})).is_err());
     }
 }

@@ -82,7 +82,7 @@ pub enum SecretError {
         fault: &'static str,
     },
     /// There is no such preset.
-    #[error("there is no preset `{}`: choose one of {}", name.escape_debug(), crate::preset::names())]
+    #[error("unknown preset `{}`: choose one of {}", name.escape_debug(), crate::preset::names())]
     UnknownPreset {
         /// What was asked for.
         name: String,

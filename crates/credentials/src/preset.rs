@@ -196,7 +196,7 @@ mod tests {
         }
         for name in ["", "GitHub", "github ", "gh"] {
             let error = name.parse::<Preset>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("there is no preset `{name}`")), "{error}");
+            assert!(error.starts_with(&format!("unknown preset `{name}`")), "{error}");
             assert!(error.ends_with(&format!("choose one of {}", super::names())), "{error}");
         }
     }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_half_of_basic_is_no_key() {
+    fn other_half_of_a_basic_pair_is_not_a_key() {
         for (preset, half, expected) in [
             (Preset::Github, "x-access-token", true),
             (Preset::Github, "x-oauth-basic", true),

@@ -26,7 +26,7 @@ mod tests {
     use crate::position::Position;
 
     #[test]
-    fn what_is_no_text_has_its_place() {
+    fn value_that_is_not_text_has_its_place() {
         assert_eq!(text("höme: x".as_bytes()), Ok("höme: x"));
         for (bytes, line, column) in [
             (&b"\xff\xfea\0"[..], 1, 1),

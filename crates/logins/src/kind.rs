@@ -168,7 +168,7 @@ impl FromStr for LoginKind {
         let found = Self::ALL.iter().find(|kind| kind.name() == text);
         found
             .copied()
-            .ok_or_else(|| format!("there is no login `{}`: use `claude` or `codex`", text.escape_debug()))
+            .ok_or_else(|| format!("unknown login `{}`: use `claude` or `codex`", text.escape_debug()))
     }
 }
 

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_says_another_length_is_no_packet() {
+    fn packet_that_is_cut_or_has_another_length_is_ignored() {
         let whole = reported(PACKET, b"abcde");
         // The value is aligned; what is behind it does not count.
         for cut in 0..whole.len() {

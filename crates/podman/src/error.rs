@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_goes_meanwhile_is_no_failure_for_good() {
+    fn image_removed_meanwhile_is_retried() {
         let status = |status, message: &str| Cause::Status { status, message: message.to_owned() };
         for (cause, expected) in [
             (status(500, "reading image \"1\": locating image with ID \"1\": image not known"), true),

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_lacks_what_we_need_is_no_answer() {
+    fn image_without_a_needed_field_is_an_error() {
         let whole = ImageInspect {
             id: Some(format!("sha256:{}", "0f".repeat(32))),
             created: Some("2026-11-21T09:44:05.125842226Z".to_owned()),

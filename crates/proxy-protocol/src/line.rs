@@ -35,8 +35,8 @@ pub enum LineFault {
 impl fmt::Display for LineFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Syntax => "this is no JSON",
-            Self::Shape => "this is no such message",
+            Self::Syntax => "this is not JSON",
+            Self::Shape => "this is not a known message",
             Self::CutShort => "the line is cut short",
             Self::Write => "the message cannot be written",
         })

@@ -424,7 +424,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_said_is_no_success() {
+    fn output_that_cannot_be_printed_is_a_failure() {
         let closed = || Some(io::Error::from(io::ErrorKind::BrokenPipe));
         let full = || Some(io::Error::other("the disk is full"));
         let code = |status, fault| ending(status, fault).map(ExitStatus::code);

@@ -97,7 +97,7 @@ print(tls(b'GET https://victim.test/ HTTP/1.1\r\nHost: open.test' + END))
 
 /// microsandbox 0c13181a: of a packet with two questions one was answered and the other judged.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_packet_with_two_questions_is_no_question() {
+async fn packet_with_two_questions_is_refused() {
     let (answers, log) = python(
         "domains: [open.test]",
         r"

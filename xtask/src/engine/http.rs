@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_http_is_an_error() {
+    fn answer_that_is_not_http_is_an_error() {
         for text in ["", "SSH-2.0", "HTTP/1.0 abc\r\n\r\n"] {
             assert!(parse_answer(text).is_err(), "{text:?}");
         }

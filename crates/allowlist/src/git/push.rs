@@ -254,7 +254,7 @@ impl PushCheck {
             parts.next().unwrap_or_default().split(|byte| *byte == b' ').filter(|word| !word.is_empty())
         {
             if !word.iter().all(u8::is_ascii_graphic) {
-                return Err(unreadable("its capabilities are no words"));
+                return Err(unreadable("its capabilities are not words"));
             }
             self.report.capability(word);
             match word.split(|byte| *byte == b'=').next() {

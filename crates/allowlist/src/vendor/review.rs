@@ -179,7 +179,7 @@ impl<'a> Walk<'a> {
             return Ok(Servers::default());
         }
         let servers = json::list(raw).ok().filter(|_| json::is_list(raw));
-        let servers = servers.ok_or_else(|| unreadable("its `mcp_servers` are no list", "send a list"))?;
+        let servers = servers.ok_or_else(|| unreadable("its `mcp_servers` is not a list", "send a list"))?;
         let mut remaining = Servers { emptied: !servers.is_empty(), names: BTreeSet::new() };
         let mut parts = Vec::new();
         for server in servers {
@@ -203,12 +203,12 @@ impl<'a> Walk<'a> {
             raw if json::is_list(raw) => json::list(raw)?,
             // Google's servers take one tool for a list of one.
             raw if json::is_object(raw) => vec![raw],
-            _ => return Err(unreadable("its `tools` are no list", "send a list")),
+            _ => return Err(unreadable("its `tools` is not a list", "send a list")),
         };
         let mut parts = Vec::with_capacity(items.len());
         for item in items {
             if !json::is_object(item) {
-                return Err(unreadable("one of its `tools` is no object", "send objects"));
+                return Err(unreadable("one of its `tools` is not an object", "send objects"));
             }
             let tool = Object::read(item)?;
             let kept =

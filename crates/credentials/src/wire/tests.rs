@@ -136,7 +136,7 @@ fn set(key: &'static str, value: Value) -> impl Fn(&mut Value) {
 }
 
 #[test]
-fn what_is_no_entry_is_refused() {
+fn malformed_entry_is_refused() {
     for document in [
         json!([]),
         json!("hunter2"),

@@ -219,7 +219,7 @@ impl<S: AsyncRead + Unpin> Framed<S> {
             self.searched = 0;
         }
         if self.pending.first().is_some_and(|byte| !head::begins_head(*byte)) {
-            self.refuse(HeadFault::Malformed("this is no HTTP"), cx);
+            self.refuse(HeadFault::Malformed("this is not HTTP"), cx);
             return true;
         }
         match self.head_end() {

@@ -56,7 +56,7 @@ impl Payload {
         let trailers = match streamed.strip_prefix(algorithm.name()) {
             Some("-PAYLOAD") => false,
             Some("-PAYLOAD-TRAILER") => true,
-            Some(_) => return Err(SignError::UnsupportedPayload("its pieces are no chunks")),
+            Some(_) => return Err(SignError::UnsupportedPayload("its pieces are not chunks")),
             None => {
                 return Err(SignError::UnsupportedPayload(
                     "its chunks have another algorithm than the request",

@@ -484,7 +484,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prompt_after_resume_is_no_id() {
+    fn prompt_after_resume_is_not_an_id() {
         let id = "0f8fad5b-d9cb-469f-a165-70867728950e";
         let owned = |text: Option<&str>| text.map(str::to_owned);
         for (resume, prompt, expected, text) in [

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn bytes_pass_and_a_reader_that_went_away_is_no_failure() {
+    async fn bytes_pass_and_a_closed_reader_is_not_a_failure() {
         let (ours, theirs) = tokio::io::duplex(64);
         let mut outlet = Outlet::new(ours, Filter::new(false, false));
         assert!(outlet.write(b"\x00\xff").await);

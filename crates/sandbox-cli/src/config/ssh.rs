@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_scope_or_shows_the_passphrase_is_refused() {
+    fn malformed_scope_or_clear_passphrase_is_refused() {
         for (text, expected) in [
             ("{unlock: keyring}", "scope"),
             ("{scope: s}", "unlock"),

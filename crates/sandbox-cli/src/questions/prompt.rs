@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_typed_before_the_question_could_be_read_is_no_answer() {
+    async fn key_typed_before_the_question_is_ignored() {
         let board = Board::new(|_| {});
         tokio::spawn(board.clone().ask(question()));
         board.is_asked().await;

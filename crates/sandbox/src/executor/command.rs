@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn without_input_there_is_no_stdin() {
+    fn command_without_input_gets_no_stdin() {
         let options = |stdin| ExecOptions { stdin, ..ExecOptions::default() };
         for (stdin, expected) in [(Input::Empty, false), (Input::Bytes(Vec::new()), true)] {
             let request = request("cat".into(), &options(stdin), &launch(ResourceLimits::default(), None));

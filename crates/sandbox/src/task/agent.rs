@@ -137,7 +137,7 @@ impl Prompt {
         if self.resume.as_deref().is_none_or(is_session_id) {
             return Ok(());
         }
-        let problem = "is no session id: it has other characters than letters, digits, `_` and `-`";
+        let problem = "is not a session id: it has characters other than letters, digits, `_` and `-`";
         Err(InvalidSpec::new("resume", problem))
     }
 

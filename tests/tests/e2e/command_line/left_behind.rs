@@ -295,7 +295,7 @@ async fn a_session_that_another_projects_tasks_can_write_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn this_machine_is_no_mount() {
+async fn mount_of_host_root_or_sockets_is_refused() {
     let project = Project::new();
     let socket =
         PathBuf::from(e2e_tests::setting::Setting::of_this_run().engine.trim_start_matches("unix://"));

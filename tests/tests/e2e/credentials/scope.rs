@@ -83,7 +83,7 @@ curl -sS {BEARER} https://control-places.scope.test/"
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn split_over_two_header_lines_it_is_no_surrogate() {
+async fn surrogate_split_over_two_header_lines_is_not_replaced() {
     let host = "split.scope.test";
     let script = format!(
         "curl -sS -H \"Authorization: Bearer ${{TOKEN:0:20}}\" -H \"Authorization: ${{TOKEN:20}}\" https://{host}/; curl -sS {BEARER} https://control-{host}/"

@@ -13,7 +13,7 @@ fn agent(script: &str) -> Ended {
 const BEGUN: &str = r#"echo '{"type":"system","subtype":"init","session_id":"a-b-c"}'"#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exit_0_without_a_result_is_no_success() {
+async fn agent_that_exits_with_0_and_no_result_fails() {
     let control = agent(&format!("{BEGUN}\necho '{RESULT}'"));
     assert_eq!(control.code, Some(0), "the control: {control:?}");
     assert_eq!(control.json()["outcome"], "success", "the control: {control:?}");

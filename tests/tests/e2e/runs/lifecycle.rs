@@ -30,7 +30,7 @@ async fn a_run_says_that_it_is_ready_ends_and_is_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn time_that_is_over_is_no_end_and_no_exit_code() {
+async fn wait_that_times_out_leaves_the_run_and_has_no_exit_code() {
     let bed = Bed::new().await;
     let runs = bed.sandbox.runs();
     let second = Some(Duration::from_secs(1));

@@ -208,7 +208,7 @@ masked_secrets:
     }
 
     #[test]
-    fn files_that_are_no_text_are_reported_with_their_place() {
+    fn file_that_is_not_text_is_reported_with_its_place() {
         let environment = environment(&[]);
         let (text, code) = found_in(b"image: x\nprefix: \xe9", None, &environment);
         let config = "error: .sandbox/sandbox.yaml:2:9: not UTF-8: save the file as UTF-8";

@@ -123,7 +123,7 @@ impl TryFrom<String> for MaskedPreset {
             Ok(preset) => Ok(Self(preset)),
             Err(_) => {
                 let known = Self::names().collect::<Vec<_>>().join("`, `");
-                Err(format!("there is no preset `{}`: use one of `{known}`", text.escape_debug()))
+                Err(format!("unknown preset `{}`: use one of `{known}`", text.escape_debug()))
             }
         }
     }

@@ -149,7 +149,7 @@ mod tests {
         for (yaml, expected) in [
             (
                 "logins: {gemini: {}}",
-                "sandbox.yaml:1:10: there is no login `gemini`: use `claude` or `codex`",
+                "sandbox.yaml:1:10: unknown login `gemini`: use `claude` or `codex`",
             ),
             (
                 "logins: {claude: {token_url: 'http://a.example/'}}",

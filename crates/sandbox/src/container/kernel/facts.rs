@@ -349,7 +349,7 @@ Max pending signals       96365                96365                signals   \n
     }
 
     #[test]
-    fn what_is_missing_or_another_process_is_no_answer() {
+    fn facts_of_a_missing_or_another_process_are_none() {
         assert!(read(fake("0e", STATUS, "", SNMP).path(), 7, "0f").is_err(), "another container's process");
         assert!(read(fake("0f", STATUS, "", SNMP).path(), 8, "0f").is_err(), "no such process");
         assert!(read(fake("0f", STATUS, "", "").path(), 7, "0f").is_err(), "no Forwarding");

@@ -91,7 +91,7 @@ mod tests {
     use crate::container::kernel::{Node, parse};
 
     #[test]
-    fn a_file_of_the_hosts_below_dev_is_no_device() {
+    fn file_of_the_host_below_dev_is_not_a_device() {
         // Where the host is a container itself, its `/dev` is in memory.
         let line = "166 155 0:6 /null /dev/null rw,nosuid,noexec - tmpfs tmpfs rw,mode=755\n";
         let facts = |nodes| KernelFacts {

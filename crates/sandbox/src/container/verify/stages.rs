@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_an_engine_leaves_out_is_no_answer() {
+    fn field_that_an_engine_leaves_out_is_an_error() {
         for field in [
             "/EffectiveCaps",
             "/BoundingCaps",

@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_log_that_can_be_written_there_is_no_egress() {
+    async fn egress_without_a_writable_log_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (channel, mut stdin, proxy) = channel();
         let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_no_warning_does_not_displace_the_reason_of_a_failure() {
+    async fn output_that_is_not_a_warning_keeps_the_reason_of_a_failure() {
         let ordinary = EVENT.replace("ERROR", "INFO") + "\n";
         let text = format!("{EVENT}\n{}", ordinary.repeat(100));
         let (emitted, tail) = seen(&[text.as_bytes()]);

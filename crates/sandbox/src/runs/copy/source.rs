@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_before_anything_is_written() {
+    fn source_that_is_not_a_file_is_refused_before_anything_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
         let _listener = UnixListener::bind(&socket).unwrap();
