@@ -1,13 +1,13 @@
 //! End-to-end tests: real podman, the real proxy, real clients.
 //!
 //! `cargo xtask e2e` runs them. It makes two network namespaces: the engine's *host*, and the *world*, in which the tests run
-//! and which [`world`] fills with servers. [`bed`] gives a test its sandbox, [`engine`] speaks to the engine behind the sandbox's
+//! and which [`world`] fills with servers. [`fixture`] gives a test its sandbox, [`engine`] speaks to the engine behind the sandbox's
 //! back (for controls: what a weakened set-up lets through), [`host`] puts listeners on the engine's host. [`secret`] makes what a
 //! task must not see, [`s3`] is a server that we did not write and that verifies signatures.
 
-pub mod bed;
 mod breach;
 pub mod engine;
+pub mod fixture;
 pub mod host;
 pub mod s3;
 pub mod secret;

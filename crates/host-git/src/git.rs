@@ -317,7 +317,7 @@ mod tests {
 
     fn bare() -> (tempfile::TempDir, Tree) {
         let folder = tempfile::tempdir().unwrap();
-        crate::tests::bed::git(folder.path(), "init --bare -q .");
+        crate::tests::fixture::git(folder.path(), "init --bare -q .");
         let tree = Tree::open(folder.path()).unwrap();
         (folder, tree)
     }
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn every_protocol_is_refused_even_if_the_repository_allows_it() {
         let (folder, bare) = bare();
-        crate::tests::bed::git(folder.path(), "config protocol.ext.allow always");
+        crate::tests::fixture::git(folder.path(), "config protocol.ext.allow always");
         let git = Git::new(&bare, Path::new(""), &Limits::default());
         let ran = folder.path().join("ran");
         let said =
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn git_message_is_not_preceded_by_advice() {
         let (folder, bare) = bare();
-        crate::tests::bed::script(
+        crate::tests::fixture::script(
             folder.path(),
             "git update-ref HEAD $(git commit-tree -m x $(git mktree </dev/null))",
         );
@@ -388,7 +388,7 @@ mod tests {
         let (folder, bare) = bare();
         let file = folder.path().join("large");
         std::fs::write(&file, vec![b'x'; 1 << 20]).unwrap();
-        crate::tests::bed::git(folder.path(), &format!("hash-object -w {}", file.display()));
+        crate::tests::fixture::git(folder.path(), &format!("hash-object -w {}", file.display()));
         let git = Git::new(&bare, Path::new(""), &Limits::default());
         let arguments = ["cat-file", "--batch-all-objects", "--batch"];
         let whole = git.read("print", &arguments, Input::Nothing).unwrap();

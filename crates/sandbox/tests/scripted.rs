@@ -22,14 +22,14 @@ use sandbox::{
 use tokio::io::AsyncReadExt as _;
 
 /// A sandbox on a scripted engine, and a folder for what a test has on the host.
-struct Bed {
+struct Fixture {
     folder: tempfile::TempDir,
     engine: ScriptedEngine,
     sandbox: Sandbox,
     image: ImageTag,
 }
 
-impl Bed {
+impl Fixture {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("tree")).unwrap();
@@ -67,46 +67,46 @@ fn chain(error: &SandboxError) -> String {
 
 #[tokio::test]
 async fn a_command_is_launched_as_specified_and_does_what_its_script_says() {
-    let bed = Bed::new().await;
-    bed.engine.then(Script::new().stdout("out").stderr("err").stdout(vec![b'x'; 20_000]).exit(3));
+    let fixture = Fixture::new().await;
+    fixture.engine.then(Script::new().stdout("out").stderr("err").stdout(vec![b'x'; 20_000]).exit(3));
     let policy = allowlist::Allowlist::from_yaml("domains: [api.example]", "policy.yaml").unwrap();
-    let spec = bed
+    let spec = fixture
         .command()
-        .mount(Mount::read_write(bed.tree(), "/workspace"))
+        .mount(Mount::read_write(fixture.tree(), "/workspace"))
         .working_dir("/workspace")
         .env(ContainerEnv::default().with("CI", "true"))
         .network(Network::Sandboxed(NetworkSandboxConfig::new(policy)))
         .limits(ResourceLimits::untrusted());
-    let command = bed.sandbox.create_command(spec).unwrap();
+    let command = fixture.sandbox.create_command(spec).unwrap();
     let mut execution = command.execute(Input::Bytes(b"in".to_vec()));
     assert_eq!(execution.next().await, Some(OutputChunk::Stdout("out".into())));
     let result = execution.await.unwrap();
     assert_eq!((result.exit_code, result.stdout.len(), result.stderr), (3, 20_003, b"err".to_vec()));
 
-    let [program] = &bed.engine.programs()[..] else { panic!("one program") };
+    let [program] = &fixture.engine.programs()[..] else { panic!("one program") };
     assert_eq!(program.command, ["prog", "arg"]);
     assert_eq!((program.input.as_slice(), program.working_dir.as_deref()), (&b"in"[..], Some("/workspace")));
     assert_eq!(program.env.variables().get("CI").map(String::as_str), Some("true"));
     assert_eq!(program.plan.limits, ResourceLimits::untrusted());
     assert!(matches!(program.plan.network, Network::Sandboxed(_)));
     let workspace = program.plan.mounts.iter().find(|mount| mount.container_path() == "/workspace").unwrap();
-    assert_eq!(workspace.host_path(), fs::canonicalize(bed.tree()).unwrap());
-    assert_eq!(bed.engine.scripts_left(), 0);
-    bed.sandbox.shutdown().await.unwrap();
+    assert_eq!(workspace.host_path(), fs::canonicalize(fixture.tree()).unwrap());
+    assert_eq!(fixture.engine.scripts_left(), 0);
+    fixture.sandbox.shutdown().await.unwrap();
 }
 
 #[tokio::test]
 async fn an_end_by_force_is_what_it_is_on_an_engine() {
-    let bed = Bed::new().await;
-    bed.engine.then(Script::new().stdout("so far").runs_on()).then(Script::new().runs_out_of_memory());
+    let fixture = Fixture::new().await;
+    fixture.engine.then(Script::new().stdout("so far").runs_on()).then(Script::new().runs_out_of_memory());
     let limits = ResourceLimits::default().timeout(Duration::from_millis(20));
-    let result = bed.run(bed.command().limits(limits), "").await.unwrap();
+    let result = fixture.run(fixture.command().limits(limits), "").await.unwrap();
     assert_eq!((result.exit_code, result.timed_out, result.stdout), (143, true, b"so far".to_vec()));
-    let result = bed.run(bed.command(), "").await.unwrap();
+    let result = fixture.run(fixture.command(), "").await.unwrap();
     assert_eq!((result.exit_code, result.oom_killed), (137, true));
 
-    bed.engine.then(Script::new().stdout("up").runs_on()).then(Script::new().ignores_input().runs_on());
-    let command = bed.sandbox.create_command(bed.command()).unwrap();
+    fixture.engine.then(Script::new().stdout("up").runs_on()).then(Script::new().ignores_input().runs_on());
+    let command = fixture.sandbox.create_command(fixture.command()).unwrap();
     let mut execution = command.execute(Input::Empty);
     assert!(execution.next().await.is_some());
     assert!(matches!(
@@ -117,68 +117,71 @@ async fn an_end_by_force_is_what_it_is_on_an_engine() {
     assert!(execution.await.unwrap().stopped);
     // An input without an end does not hold up what does not read it.
     drop(command.execute(Input::Reader(Box::new(tokio::io::repeat(0)))));
-    bed.sandbox.shutdown().await.unwrap();
+    fixture.sandbox.shutdown().await.unwrap();
 }
 
 #[tokio::test]
 async fn failures_of_the_engine_are_those_that_a_caller_will_see() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let not_found = ContainerError::ProgramNotFound { program: "prog".to_owned() };
-    bed.engine
+    fixture
+        .engine
         .then(Script::fails(EngineError::unreachable("create container", "x")))
         .then(Script::fails(EngineError::refused("create container", "x", "no space left")))
         .then(Script::fails(not_found))
         .then(Script::new().loses_the_engine());
-    assert!(bed.run(bed.command(), "").await.unwrap_err().is_engine_unreachable());
-    assert!(chain(&bed.run(bed.command(), "").await.unwrap_err()).contains("no space left"));
-    let error = bed.run(bed.command(), "").await.unwrap_err();
+    assert!(fixture.run(fixture.command(), "").await.unwrap_err().is_engine_unreachable());
+    assert!(chain(&fixture.run(fixture.command(), "").await.unwrap_err()).contains("no space left"));
+    let error = fixture.run(fixture.command(), "").await.unwrap_err();
     assert!(matches!(error, SandboxError::Container(ContainerError::ProgramNotFound { .. })), "{error:?}");
-    assert!(bed.run(bed.command(), "").await.unwrap_err().is_engine_unreachable());
+    assert!(fixture.run(fixture.command(), "").await.unwrap_err().is_engine_unreachable());
 
-    let error = bed.run(bed.command(), "").await.unwrap_err();
+    let error = fixture.run(fixture.command(), "").await.unwrap_err();
     let expected = "program 5, `prog arg`; say what it does with `ScriptedEngine::then`";
     assert!(chain(&error).contains(expected), "{}", chain(&error));
 
-    bed.engine.without_image("localhost/x");
-    assert!(matches!(bed.run(bed.command(), "").await, Err(SandboxError::NoImage(_))));
-    let missing = bed.sandbox.ensure_image(&ImageSource::existing("localhost/x")).await;
+    fixture.engine.without_image("localhost/x");
+    assert!(matches!(fixture.run(fixture.command(), "").await, Err(SandboxError::NoImage(_))));
+    let missing = fixture.sandbox.ensure_image(&ImageSource::existing("localhost/x")).await;
     assert!(matches!(missing, Err(SandboxError::ImageBuild(_))), "{missing:?}");
     let built = ImageSource::build("FROM localhost/x", [].into());
-    let tags = bed.sandbox.image_tags(&built).await.unwrap();
-    assert_eq!(bed.sandbox.ensure_image(&built).await.unwrap().as_str(), tags.overlay);
+    let tags = fixture.sandbox.image_tags(&built).await.unwrap();
+    assert_eq!(fixture.sandbox.ensure_image(&built).await.unwrap().as_str(), tags.overlay);
 }
 
 #[tokio::test]
 async fn what_a_task_plants_is_found_and_its_session_goes_on() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let said = |text: &str| {
         format!(
             "{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"{text}\",\"session_id\":\"s\"}}\n"
         )
     };
-    let tree = bed.tree();
+    let tree = fixture.tree();
     let plants = Script::new().at_start(move |plan| {
         assert!(plan.mounts.iter().any(|mount| mount.container_path() == "/workspace"));
         fs::write(tree.join(".envrc"), "evil").unwrap();
     });
-    bed.engine
+    fixture
+        .engine
         .then(plants.stdout(said("one")))
         .then(Script::new().stdout(said("two")))
         .then(Script::new().exit(9));
-    let tree = Mount::read_write(bed.tree(), "/workspace").protected(Protection::default());
-    let session = bed.folder.path().join("session");
-    let task = bed.sandbox.create_task(TaskSpec::new("t", bed.image.clone(), session).mount(tree)).unwrap();
+    let tree = Mount::read_write(fixture.tree(), "/workspace").protected(Protection::default());
+    let session = fixture.folder.path().join("session");
+    let task =
+        fixture.sandbox.create_task(TaskSpec::new("t", fixture.image.clone(), session).mount(tree)).unwrap();
 
     let result = task.execute(Prompt::new("first")).await.unwrap();
     assert_eq!((result.outcome, result.response_text.as_str()), (Outcome::Success, "one"));
-    assert!(result.tampered.len() == 1 && !bed.tree().join(".envrc").exists(), "{:?}", result.tampered);
+    assert!(result.tampered.len() == 1 && !fixture.tree().join(".envrc").exists(), "{:?}", result.tampered);
     let resume = task.session_store().session_id_for_resume().unwrap();
     let result = task.execute(Prompt::new("second").resume(resume).model("opus")).await.unwrap();
     assert_eq!((result.outcome, result.response_text.as_str()), (Outcome::Success, "two"));
     let result = task.execute(Prompt::new("third")).await.unwrap();
     assert_eq!(result.outcome, Outcome::ContainerFailed);
 
-    let programs = bed.engine.programs();
+    let programs = fixture.engine.programs();
     assert_eq!(programs[1].command[..5], ["claude", "--resume", "s", "--model", "opus"]);
     let prompt: serde_json::Value = serde_json::from_slice(&programs[2].input).unwrap();
     assert_eq!(prompt["message"]["content"], "third");
@@ -187,9 +190,9 @@ async fn what_a_task_plants_is_found_and_its_session_goes_on() {
 #[tokio::test]
 async fn commands_and_files_of_an_executor_are_programs_in_both_modes() {
     for mode in [ExecutorMode::Reuse, ExecutorMode::Fresh] {
-        let bed = Bed::new().await;
-        let executor = bed.executor(mode);
-        bed.engine.then(Script::new().stdout(vec![b'y'; 100_000]).stderr("e").exit(2));
+        let fixture = Fixture::new().await;
+        let executor = fixture.executor(mode);
+        fixture.engine.then(Script::new().stdout(vec![b'y'; 100_000]).stderr("e").exit(2));
         let options = ExecOptions {
             stdin: Input::Bytes(vec![b'z'; 300_000]),
             env: ContainerEnv::default().with("A", "b"),
@@ -198,11 +201,11 @@ async fn commands_and_files_of_an_executor_are_programs_in_both_modes() {
         };
         let result = executor.execute("make | tail", options).await.unwrap();
         assert_eq!((result.exit_code, result.stdout.len(), result.stderr), (2, 100_000, b"e".to_vec()));
-        bed.engine.then(Script::new().stdout("content"));
+        fixture.engine.then(Script::new().stdout("content"));
         assert_eq!(executor.read_file("/etc/x", 100).await.unwrap(), b"content");
 
         let not_found = ContainerError::ProgramNotFound { program: "x".to_owned() };
-        bed.engine.then(Script::fails(not_found)).then(Script::new().runs_on());
+        fixture.engine.then(Script::fails(not_found)).then(Script::new().runs_on());
         let error = executor.execute(["x"], ExecOptions::default()).await.unwrap_err();
         assert!(
             matches!(error, SandboxError::Container(ContainerError::ProgramNotFound { .. })),
@@ -214,13 +217,13 @@ async fn commands_and_files_of_an_executor_are_programs_in_both_modes() {
         let error = executor.execute(["y"], ExecOptions::default()).await.unwrap_err();
         assert!(chain(&error).contains("nothing is scripted for program 5, `y`"), "{}", chain(&error));
 
-        bed.engine.then(Script::new().loses_the_engine()).then(Script::new());
+        fixture.engine.then(Script::new().loses_the_engine()).then(Script::new());
         let error = executor.execute(["z"], ExecOptions::default()).await.unwrap_err();
         assert!(matches!(error, SandboxError::Executor(ExecutorError::ContainerEnded { .. })), "{error:?}");
         assert!(executor.execute(["again"], ExecOptions::default()).await.unwrap().is_success());
         executor.cleanup().await.unwrap();
 
-        let programs = bed.engine.programs();
+        let programs = fixture.engine.programs();
         assert_eq!(programs[0].command, ["sh", "-c", "make | tail"]);
         assert_eq!((programs[0].input.len(), programs[0].working_dir.as_deref()), (300_000, Some("/tmp")));
         assert!(programs[0].env.variables().contains_key("A"));
@@ -232,8 +235,8 @@ async fn commands_and_files_of_an_executor_are_programs_in_both_modes() {
 
 #[tokio::test]
 async fn runs_of_this_process_live_and_end() {
-    let bed = Bed::new().await;
-    let runs = bed.sandbox.runs();
+    let fixture = Fixture::new().await;
+    let runs = fixture.sandbox.runs();
     let (sender, mut called) = tokio::sync::mpsc::unbounded_channel();
     let call = move |what: &'static str| {
         let sender = sender.clone();
@@ -244,10 +247,10 @@ async fn runs_of_this_process_live_and_end() {
     };
     let hooks = LifecycleHooks::default().post_ready(call("ready")).post_stop(call("stopped"));
     let name: RunName = "r".parse().unwrap();
-    let spec = |name: &RunName| RunSpec::new(name.clone(), bed.image.clone(), ["serve"]);
+    let spec = |name: &RunName| RunSpec::new(name.clone(), fixture.image.clone(), ["serve"]);
 
-    bed.engine.then(Script::new().stdout("begin\n>> init complete\n").runs_on());
-    runs.run(spec(&name).volume(VolumeSpec::new(bed.tree(), "/workspace")), hooks).await.unwrap();
+    fixture.engine.then(Script::new().stdout("begin\n>> init complete\n").runs_on());
+    runs.run(spec(&name).volume(VolumeSpec::new(fixture.tree(), "/workspace")), hooks).await.unwrap();
     assert_eq!(runs.names().await.unwrap(), std::slice::from_ref(&name));
     assert!(runs.wait_until_ready(&name, None).await.unwrap().is_ready());
     let waited = runs.wait_for_exit(&name, Some(Duration::from_millis(10))).await;
@@ -260,11 +263,11 @@ async fn runs_of_this_process_live_and_end() {
     assert_eq!((called.recv().await, called.recv().await), (Some("ready"), Some("stopped")));
     assert!(runs.names().await.unwrap().is_empty() && !runs.task_state_dir(&name).exists());
 
-    bed.engine.then(Script::new().stdout("no marker").exit(4));
+    fixture.engine.then(Script::new().stdout("no marker").exit(4));
     runs.run(spec(&name), LifecycleHooks::default()).await.unwrap();
     assert_eq!(runs.wait_until_ready(&name, None).await.unwrap(), Readiness::Ended);
     assert_eq!(runs.wait_for_exit(&name, None).await.unwrap().code, 4);
-    let sealed = spec(&"s".parse().unwrap()).volume(VolumeSpec::new(bed.tree(), "/workspace")).sealed();
+    let sealed = spec(&"s".parse().unwrap()).volume(VolumeSpec::new(fixture.tree(), "/workspace")).sealed();
     let refused = runs.run(sealed, LifecycleHooks::default()).await;
     assert!(matches!(refused, Err(SandboxError::NoEngine)), "{refused:?}");
 }
@@ -332,14 +335,14 @@ async fn another_can_write_a_launcher() {
 
 #[tokio::test]
 async fn what_needs_an_engine_says_so() {
-    let bed = Bed::new().await;
-    bed.sandbox.prepare().await.unwrap();
-    bed.sandbox.sweep().await.unwrap();
+    let fixture = Fixture::new().await;
+    fixture.sandbox.prepare().await.unwrap();
+    fixture.sandbox.sweep().await.unwrap();
     for refused in [
-        bed.sandbox.engine_facts().await.map(drop),
-        bed.sandbox.inventory().await.map(drop),
-        bed.sandbox.list_images().await.map(drop),
-        bed.sandbox.remove_shared().await.map(drop),
+        fixture.sandbox.engine_facts().await.map(drop),
+        fixture.sandbox.inventory().await.map(drop),
+        fixture.sandbox.list_images().await.map(drop),
+        fixture.sandbox.remove_shared().await.map(drop),
     ] {
         let error = refused.unwrap_err();
         assert!(matches!(error, SandboxError::NoEngine) && error.to_string().contains("Sandbox::start"));

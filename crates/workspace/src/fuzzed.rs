@@ -11,7 +11,7 @@ use super::inventory::Inventory;
 use super::judge;
 use super::protection::Protection;
 use super::role::Role;
-use crate::fuzzing::{Bed, Script};
+use crate::fuzzing::{Fixture, Script};
 
 /// A setting that runs a program, in its simplest form: it must be found after any text. The last
 /// line before it may continue in the next one.
@@ -33,13 +33,13 @@ pub fn git_files(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == SEPARATOR);
     let (configuration, files) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     check_text(configuration);
-    let bed = Bed::new().unwrap_or_else(|error| panic!("{error}"));
+    let fixture = Fixture::new().unwrap_or_else(|error| panic!("{error}"));
     let script = Script::new(files);
-    bed.make(&bed.tree(), script.entries(true));
-    bed.make(&bed.tree(), script.entries(false));
+    fixture.make(&fixture.tree(), script.entries(true));
+    fixture.make(&fixture.tree(), script.entries(false));
     let text = [configuration, INCLUDED.as_bytes()].concat();
-    let is_ours = repository(&bed.tree(), &text).is_ok();
-    let tree = Tree::open(&bed.tree()).unwrap_or_else(|error| panic!("{error}"));
+    let is_ours = repository(&fixture.tree(), &text).is_ok();
+    let tree = Tree::open(&fixture.tree()).unwrap_or_else(|error| panic!("{error}"));
     let before = Inventory::take(&tree, &Protection::default());
     let again = Inventory::take(&tree, &Protection::default());
     assert!(before == again, "the same files are seen in two ways");
@@ -55,7 +55,7 @@ pub fn git_files(data: &[u8]) {
     if is_ours && is_read && before.followed.len() < MOST_FOLLOWED {
         let role = before.followed.get(Path::new("planted-hooks"));
         assert!(
-            role.is_some() || bed.tree().join("planted-hooks").is_file(),
+            role.is_some() || fixture.tree().join("planted-hooks").is_file(),
             "a path of hooks that is written plainly is not found: {:?}",
             before.followed
         );
@@ -66,7 +66,7 @@ pub fn git_files(data: &[u8]) {
             before.followed
         );
     }
-    bed.check_outside();
+    fixture.check_outside();
 }
 
 /// A repository with this configuration; an error if the files of the tree prevent that.

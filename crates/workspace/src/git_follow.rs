@@ -342,9 +342,9 @@ fn home() -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    struct Bed(tempfile::TempDir);
+    struct Fixture(tempfile::TempDir);
 
-    impl Bed {
+    impl Fixture {
         fn new() -> Self {
             Self(tempfile::tempdir().unwrap())
         }
@@ -370,13 +370,13 @@ mod tests {
 
     #[test]
     fn paths_named_by_configurations_in_the_tree_are_followed() {
-        let bed = Bed::new();
-        let root = bed.root().display().to_string();
-        bed.write("tools/watch", "x");
-        bed.write("build.sh", "x");
-        bed.write("src/x", "x");
-        bed.write(".gitconfig", "[core]\n sshCommand = tools/ssh -v\n[blame]\n ignoreRevsFile = revs\n");
-        bed.write(
+        let fixture = Fixture::new();
+        let root = fixture.root().display().to_string();
+        fixture.write("tools/watch", "x");
+        fixture.write("build.sh", "x");
+        fixture.write("src/x", "x");
+        fixture.write(".gitconfig", "[core]\n sshCommand = tools/ssh -v\n[blame]\n ignoreRevsFile = revs\n");
+        fixture.write(
             ".git/config",
             &format!(
                 "[core]\n hooksPath = .githooks\n fsmonitor = tools/watch\n editor = vi\n[include]\n path = ../.gitconfig\n path = local\n\
@@ -394,7 +394,7 @@ mod tests {
             ("tools/ssh", Role::Program),
             ("tools/watch", Role::Program),
         ];
-        let found = bed.followed(&[".git"], &[]);
+        let found = fixture.followed(&[".git"], &[]);
         // Paths are also relative to the repository, for hooks of bare ones.
         let of_work_tree: Vec<(&str, Role)> = found
             .iter()
@@ -407,35 +407,35 @@ mod tests {
     #[test]
     fn odd_configuration_that_git_reads_is_followed() {
         for odd in ["# \0\n[core]\n hooksPath = h", "x = y\n[.z]\n[core]\n hooksPath = h\\"] {
-            let bed = Bed::new();
-            bed.write(".git/config", odd);
-            let found = bed.followed(&[".git"], &[]);
+            let fixture = Fixture::new();
+            fixture.write(".git/config", odd);
+            let found = fixture.followed(&[".git"], &[]);
             assert!(found.contains(&("h".to_owned(), Role::Hooks)), "{odd:?}: {found:?}");
         }
     }
 
     #[test]
     fn work_trees_of_a_repository_and_repositories_elsewhere_are_followed() {
-        let bed = Bed::new();
-        bed.write(".git/config", "[core]\n hooksPath = h\n");
-        bed.write(".git/worktrees/w/commondir", "../..\n");
-        bed.write("w/.git", "gitdir: ../.git/worktrees/w\n");
-        bed.write("x/.git", "gitdir: ../.git\n");
-        let other = bed.0.path().canonicalize().unwrap().join("other");
+        let fixture = Fixture::new();
+        fixture.write(".git/config", "[core]\n hooksPath = h\n");
+        fixture.write(".git/worktrees/w/commondir", "../..\n");
+        fixture.write("w/.git", "gitdir: ../.git/worktrees/w\n");
+        fixture.write("x/.git", "gitdir: ../.git\n");
+        let other = fixture.0.path().canonicalize().unwrap().join("other");
         fs::create_dir_all(other.join("worktrees/o")).unwrap();
         fs::write(other.join("config"), "[core]\n hooksPath = hooks-of-other\n").unwrap();
         fs::write(other.join("worktrees/o/commondir"), "../..\n").unwrap();
-        bed.write("o/.git", &format!("gitdir: {}/worktrees/o\n", other.display()));
-        let found = bed.followed(&[".git", ".git/worktrees/w"], &["w/.git", "x/.git", "o/.git"]);
+        fixture.write("o/.git", &format!("gitdir: {}/worktrees/o\n", other.display()));
+        let found = fixture.followed(&[".git", ".git/worktrees/w"], &["w/.git", "x/.git", "o/.git"]);
         let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
         assert_eq!(paths, [".git/h", "h", "o/hooks-of-other", "w/h", "x/h"]);
     }
 
     #[test]
     fn pointers_are_read_as_git_reads_them() {
-        let bed = Bed::new();
-        bed.write("sub/x", "");
-        let tree = Tree::open(&bed.root()).unwrap();
+        let fixture = Fixture::new();
+        fixture.write("sub/x", "");
+        let tree = Tree::open(&fixture.root()).unwrap();
         let inside = |path: &str| Some(Pointer::Inside(path.into()));
         for (text, expected) in [
             ("gitdir: ../g\n", inside("g")),

@@ -282,18 +282,18 @@ mod tests {
     use super::*;
 
     /// Work trees of a repository, as git creates them.
-    struct Bed(tempfile::TempDir);
+    struct Fixture(tempfile::TempDir);
 
-    impl Bed {
+    impl Fixture {
         fn new() -> Self {
-            let bed = Self(tempfile::tempdir().unwrap());
+            let fixture = Self(tempfile::tempdir().unwrap());
             for repository in ["m/.git", "other/.git", "bare"] {
-                bed.write(&format!("{repository}/HEAD"), "ref: refs/heads/main\n");
-                fs::create_dir_all(bed.at(repository).join("refs")).unwrap();
-                fs::create_dir_all(bed.at(repository).join("objects")).unwrap();
+                fixture.write(&format!("{repository}/HEAD"), "ref: refs/heads/main\n");
+                fs::create_dir_all(fixture.at(repository).join("refs")).unwrap();
+                fs::create_dir_all(fixture.at(repository).join("objects")).unwrap();
             }
-            bed.linked("m/.git", "w");
-            bed
+            fixture.linked("m/.git", "w");
+            fixture
         }
 
         fn at(&self, path: &str) -> PathBuf {
@@ -322,75 +322,78 @@ mod tests {
 
     #[test]
     fn repository_of_a_linked_work_tree_is_mounted_where_git_looks() {
-        let bed = Bed::new();
-        let found = bed.of("w").unwrap().unwrap();
-        let place = bed.at("m/.git").display().to_string();
-        assert_eq!((found.folder(), found.container_path()), (bed.at("m/.git").as_path(), place.as_str()));
+        let fixture = Fixture::new();
+        let found = fixture.of("w").unwrap().unwrap();
+        let place = fixture.at("m/.git").display().to_string();
+        assert_eq!(
+            (found.folder(), found.container_path()),
+            (fixture.at("m/.git").as_path(), place.as_str())
+        );
         assert!(!found.mount().read_only() && found.mount_read_only().read_only());
-        bed.write("w/.git", "gitdir: ../m/.git/worktrees/w\n");
-        assert_eq!(bed.of("w").unwrap().unwrap().container_path(), "/m/.git", "relative to /workspace");
-        let place = OutsideRepository::place(&bed.at("w"), "/workspace");
+        fixture.write("w/.git", "gitdir: ../m/.git/worktrees/w\n");
+        assert_eq!(fixture.of("w").unwrap().unwrap().container_path(), "/m/.git", "relative to /workspace");
+        let place = OutsideRepository::place(&fixture.at("w"), "/workspace");
         assert_eq!(place.as_deref(), Some(Path::new("/m/.git/worktrees/w")));
     }
 
     #[test]
     fn moved_work_tree_has_a_stand_in_where_its_repository_looks() {
-        let bed = Bed::new();
-        let repository = bed.of("w").unwrap().unwrap();
+        let fixture = Fixture::new();
+        let repository = fixture.of("w").unwrap().unwrap();
         let places = |tree: Mount, repository: Mount| -> Vec<String> {
             let stand_ins = stand_ins(&[tree, repository]).into_iter();
             stand_ins.map(|mount| mount.container_path().to_owned()).collect()
         };
-        let at = bed.at("w/.git").display().to_string();
-        let elsewhere = || Mount::read_write(bed.at("w"), "/workspace");
+        let at = fixture.at("w/.git").display().to_string();
+        let elsewhere = || Mount::read_write(fixture.at("w"), "/workspace");
         assert_eq!(places(elsewhere(), repository.mount()), [at.as_str()]);
-        assert_eq!(places(elsewhere(), repository.copied(&bed.at("copy"))), [at.as_str()]);
+        assert_eq!(places(elsewhere(), repository.copied(&fixture.at("copy"))), [at.as_str()]);
         assert_eq!(places(elsewhere(), repository.mount_read_only()), [""; 0]);
-        let same = Mount::read_write(bed.at("w"), bed.at("w").display().to_string());
+        let same = Mount::read_write(fixture.at("w"), fixture.at("w").display().to_string());
         assert_eq!(places(same, repository.mount()), [""; 0]);
     }
 
     #[test]
     fn outside_repository_is_none_if_git_needs_or_finds_nothing_there() {
-        let bed = Bed::new();
-        fs::create_dir_all(bed.at("plain/.git")).unwrap();
-        fs::create_dir_all(bed.at("none")).unwrap();
-        bed.write("inside/.git", "gitdir: sub/repository\n");
-        bed.write("gone/.git", &format!("gitdir: {}\n", bed.at("m/.git/worktrees/gone").display()));
-        bed.write("odd/.git", "what\n");
+        let fixture = Fixture::new();
+        fs::create_dir_all(fixture.at("plain/.git")).unwrap();
+        fs::create_dir_all(fixture.at("none")).unwrap();
+        fixture.write("inside/.git", "gitdir: sub/repository\n");
+        fixture.write("gone/.git", &format!("gitdir: {}\n", fixture.at("m/.git/worktrees/gone").display()));
+        fixture.write("odd/.git", "what\n");
         for tree in ["plain", "none", "inside", "gone", "odd"] {
-            assert_eq!(bed.of(tree).unwrap(), None, "{tree}");
+            assert_eq!(fixture.of(tree).unwrap(), None, "{tree}");
         }
     }
 
     #[test]
     fn pointer_that_a_task_could_have_written_leads_to_no_other_repository() {
-        let bed = Bed::new();
-        bed.linked("other/.git", "others");
-        let own = |path: &str| format!("gitdir: {}\n", bed.at(path).display());
+        let fixture = Fixture::new();
+        fixture.linked("other/.git", "others");
+        let own = |path: &str| format!("gitdir: {}\n", fixture.at(path).display());
         let refused = |what: &str, text: &str, why: &str| {
-            bed.write("w/.git", text);
-            let error = bed.of("w").unwrap_err();
+            fixture.write("w/.git", text);
+            let error = fixture.of("w").unwrap_err();
             assert!(error.to_string().contains(why) && !error.hint().is_empty(), "{what}: {error}");
         };
         refused("another's", &own("other/.git/worktrees/others"), "which belongs to");
         refused("a main work tree's", &own("other/.git"), "which is not that of a linked work tree");
-        bed.write("m/.git/modules/s/config", "[core]\n worktree = ../../../s\n");
+        fixture.write("m/.git/modules/s/config", "[core]\n worktree = ../../../s\n");
         refused("a submodule's", &own("m/.git/modules/s"), "which is not that of a linked work tree");
         // A folder that only looks like a repository.
         for (path, text) in [("commondir", "../..\n".to_owned()), ("gitdir", own("w/.git")[8..].to_owned())] {
-            bed.write(&format!("home/worktrees/w/{path}"), &text);
+            fixture.write(&format!("home/worktrees/w/{path}"), &text);
         }
         refused("no repository", &own("home/worktrees/w"), "which is not in a repository");
-        bed.write("m/.git/worktrees/w/commondir", &bed.at("other/.git").display().to_string());
+        fixture.write("m/.git/worktrees/w/commondir", &fixture.at("other/.git").display().to_string());
         refused("another's objects", &own("m/.git/worktrees/w"), "which is not `worktrees/NAME`");
-        bed.write("m/.git/worktrees/w/commondir", "../..\n");
-        std::os::unix::fs::symlink(bed.at("m"), bed.at("w/link")).unwrap();
+        fixture.write("m/.git/worktrees/w/commondir", "../..\n");
+        std::os::unix::fs::symlink(fixture.at("m"), fixture.at("w/link")).unwrap();
         refused("a link of the task's", "gitdir: ../w/link/.git/worktrees/w\n", "which is not opened");
-        bed.write("w/.git", &own("m/.git/worktrees/w"));
-        assert!(bed.of("w").unwrap().is_some(), "the control");
-        bed.linked("bare", "bare/inner");
-        let error = bed.of("bare/inner").unwrap_err().to_string();
+        fixture.write("w/.git", &own("m/.git/worktrees/w"));
+        assert!(fixture.of("w").unwrap().is_some(), "the control");
+        fixture.linked("bare", "bare/inner");
+        let error = fixture.of("bare/inner").unwrap_err().to_string();
         assert!(error.contains("which contains the work tree itself"), "{error}");
     }
 }

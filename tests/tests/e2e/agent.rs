@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use e2e_tests::bed::Bed;
 use e2e_tests::engine;
+use e2e_tests::fixture::Fixture;
 use futures_util::StreamExt as _;
 use sandbox::diagnostics::Role;
 use sandbox::{Mount, Outcome, Prompt, ResourceLimits, Task};
 use serde_json::Value;
 
 /// `context.json` as another program reads it.
-fn context(bed: &Bed) -> Value {
-    let text = std::fs::read_to_string(bed.folder().join("session/context.json")).expect("context.json");
+fn context(fixture: &Fixture) -> Value {
+    let text = std::fs::read_to_string(fixture.folder().join("session/context.json")).expect("context.json");
     serde_json::from_str(&text).expect("whole JSON")
 }
 
 async fn outcome_of(prompt: &str) -> (Outcome, String) {
-    let bed = Bed::new().await;
-    let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
+    let fixture = Fixture::new().await;
+    let task = fixture.sandbox.create_task(fixture.agent()).expect("a good task");
     let result = task.execute(Prompt::new(prompt)).await.expect("the sandbox works");
-    let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).unwrap_or_default();
+    let log = std::fs::read_to_string(fixture.folder().join("network-sandbox.log")).unwrap_or_default();
     let facts = format!(
         "exit {} summary {:?}\nstdout {}\nstderr {}\nlog {log}",
         result.exit_code,
@@ -27,14 +27,14 @@ async fn outcome_of(prompt: &str) -> (Outcome, String) {
         String::from_utf8_lossy(&result.stdout),
         String::from_utf8_lossy(&result.stderr)
     );
-    bed.close().await;
+    fixture.close().await;
     (result.outcome, facts)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_turns_the_second_resumes_the_first() {
-    let bed = Bed::new().await;
-    let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
+    let fixture = Fixture::new().await;
+    let task = fixture.sandbox.create_task(fixture.agent()).expect("a good task");
     let mut execution = task.execute(Prompt::new("remember the word heliotrope"));
     let live = (&mut execution).count().await;
     let first = execution.await.expect("the sandbox works");
@@ -55,7 +55,7 @@ async fn two_turns_the_second_resumes_the_first() {
         "the first turn is part of the second: {}",
         second.response_text
     );
-    let context = context(&bed);
+    let context = context(&fixture);
     assert_eq!(context["execution_context_id"], "agent");
     let replies = context["replies"].as_array().expect("replies");
     assert_eq!(replies.len(), 2);
@@ -65,18 +65,18 @@ async fn two_turns_the_second_resumes_the_first() {
     assert!(replies.iter().all(|reply| {
         reply["is_error"] == false && reply["events"].as_array().is_some_and(|events| !events.is_empty())
     }));
-    let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log");
+    let log = std::fs::read_to_string(fixture.folder().join("network-sandbox.log")).expect("a log");
     assert!(log.contains("allowed POST https://api.anthropic.com/v1/messages"), "{log}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_call_runs_in_the_container_on_the_mounted_workspace() {
-    let bed = Bed::new().await;
-    let workspace = bed.folder().join("workspace");
+    let fixture = Fixture::new().await;
+    let workspace = fixture.folder().join("workspace");
     std::fs::create_dir(&workspace).expect("a folder");
-    let spec = bed.agent().mount(Mount::read_write(&workspace, "/workspace")).working_dir("/workspace");
-    let task = bed.sandbox.create_task(spec).expect("a good task");
+    let spec = fixture.agent().mount(Mount::read_write(&workspace, "/workspace")).working_dir("/workspace");
+    let task = fixture.sandbox.create_task(spec).expect("a good task");
     let result = task
         .execute(Prompt::new("scenario:tool-use\ncommand: echo made by a tool > made.txt && cat made.txt"))
         .await
@@ -86,20 +86,20 @@ async fn a_tool_call_runs_in_the_container_on_the_mounted_workspace() {
         std::fs::read_to_string(workspace.join("made.txt")).expect("the tool's file"),
         "made by a tool\n"
     );
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_arrive_live_and_killing_the_container_keeps_what_there_is() {
-    let bed = Bed::new().await;
-    let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
+    let fixture = Fixture::new().await;
+    let task = fixture.sandbox.create_task(fixture.agent()).expect("a good task");
     let mut execution = task.execute(Prompt::new("scenario:slow"));
     while let Some(event) = execution.next().await {
         if event.session_id().is_some() {
             break;
         }
     }
-    let name = bed.container(Role::Task).await;
+    let name = fixture.container(Role::Task).await;
     engine::call("POST", &format!("/containers/{name}/kill?signal=KILL"), None).await;
     let result = execution.await.expect("a killed container is an outcome");
     assert_eq!(result.outcome, Outcome::Killed);
@@ -108,18 +108,18 @@ async fn events_arrive_live_and_killing_the_container_keeps_what_there_is() {
     assert!(summary.starts_with("it was killed by SIGKILL"), "{summary}");
     let id = result.session_id.expect("the session id of the init event");
     assert!(!result.events.is_empty());
-    let context = context(&bed);
+    let context = context(&fixture);
     assert_eq!(context["replies"][0]["session_id"], id.as_str());
     assert_eq!(context["replies"][0]["is_error"], true);
     assert_eq!(context["replies"][0]["events"].as_array().map(Vec::len), Some(result.events.len()));
     assert_eq!(task.session_store().session_id_for_resume().expect("a session"), Some(id));
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_a_task_is_an_outcome_and_a_second_execution_at_once_is_refused() {
-    let bed = Bed::new().await;
-    let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
+    let fixture = Fixture::new().await;
+    let task = fixture.sandbox.create_task(fixture.agent()).expect("a good task");
     let mut execution = task.execute(Prompt::new("scenario:hang"));
     while execution.next().await.expect("the agent begins").session_id().is_none() {}
     let second = task.execute(Prompt::new("me too")).await;
@@ -129,17 +129,17 @@ async fn stopping_a_task_is_an_outcome_and_a_second_execution_at_once_is_refused
     let result = result.expect("a stop is an outcome");
     assert_eq!(result.outcome, Outcome::Stopped);
     assert!(result.session_id.is_some());
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_time_limit_is_an_outcome() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let limits = ResourceLimits::default().timeout(Duration::from_secs(4));
-    let task: Task = bed.sandbox.create_task(bed.agent().limits(limits)).expect("a good task");
+    let task: Task = fixture.sandbox.create_task(fixture.agent().limits(limits)).expect("a good task");
     let result = task.execute(Prompt::new("scenario:hang")).await.expect("a timeout is an outcome");
     assert_eq!(result.outcome, Outcome::Timeout);
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// Every outcome that the real program can be brought to by what the API answers.
@@ -167,9 +167,9 @@ async fn what_the_api_answers_decides_the_outcome() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_that_the_allowlist_does_not_permit_is_not_the_keys_fault() {
-    let bed = Bed::new().await;
-    let spec = bed.agent().network(e2e_tests::bed::network("domains: []"));
-    let task = bed.sandbox.create_task(spec).expect("a good task");
+    let fixture = Fixture::new().await;
+    let spec = fixture.agent().network(e2e_tests::fixture::network("domains: []"));
+    let task = fixture.sandbox.create_task(spec).expect("a good task");
     let result = task.execute(Prompt::new("hello")).await.expect("the sandbox works");
     assert_eq!(
         result.outcome,
@@ -177,7 +177,7 @@ async fn an_api_that_the_allowlist_does_not_permit_is_not_the_keys_fault() {
         "its words blame the key: {:?}",
         result.error_summary
     );
-    let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log");
+    let log = std::fs::read_to_string(fixture.folder().join("network-sandbox.log")).expect("a log");
     assert!(log.contains("BLOCKED POST https://api.anthropic.com/v1/messages"), "{log}");
-    bed.close().await;
+    fixture.close().await;
 }

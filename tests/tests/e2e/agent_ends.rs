@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use sandbox::{ContainerEnv, ExecutionResult, OnStall, Outcome, Prompt, ResourceLimits, TaskSpec};
@@ -21,21 +21,22 @@ const SHORT: Duration = Duration::from_secs(2);
 /// Longer than Claude Code takes to begin on a busy machine.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Executes one prompt in a bed of its own.
-async fn ended(set: impl AsyncFn(&Bed, TaskSpec) -> TaskSpec, prompt: Prompt) -> ExecutionResult {
-    let bed = Bed::new().await;
-    let spec = set(&bed, bed.agent()).await;
-    let task = bed.sandbox.create_task(spec).expect("a good task");
+/// Executes one prompt in a fixture of its own.
+async fn ended(set: impl AsyncFn(&Fixture, TaskSpec) -> TaskSpec, prompt: Prompt) -> ExecutionResult {
+    let fixture = Fixture::new().await;
+    let spec = set(&fixture, fixture.agent()).await;
+    let task = fixture.sandbox.create_task(spec).expect("a good task");
     let result = task.execute(prompt).await.expect("the sandbox works");
     drop(task);
-    bed.close().await;
+    fixture.close().await;
     result
 }
 
 /// How an agent ends that asked at least twice within its time limit.
 async fn tried_twice(scenario: &str) -> ExecutionResult {
     for limit in LIMITS.map(Duration::from_secs) {
-        let limited = async |_: &Bed, spec| patient(spec).limits(ResourceLimits::default().timeout(limit));
+        let limited =
+            async |_: &Fixture, spec| patient(spec).limits(ResourceLimits::default().timeout(limit));
         let result = ended(limited, Prompt::new(format!("scenario:{scenario}"))).await;
         if result.last_api_error.as_ref().is_some_and(|error| error.in_a_row > 1) {
             return result;
@@ -54,8 +55,8 @@ fn patient(spec: TaskSpec) -> TaskSpec {
 }
 
 /// An agent that is a script.
-fn scripted(bed: &Bed, spec: TaskSpec, script: &str) -> TaskSpec {
-    let program = bed.folder().join("claude");
+fn scripted(fixture: &Fixture, spec: TaskSpec, script: &str) -> TaskSpec {
+    let program = fixture.folder().join("claude");
     fs::write(&program, format!("#!/bin/bash\ncat > /dev/null\n{script}\n")).expect("a script");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("our own file");
     spec.claude_binary(program)
@@ -101,8 +102,9 @@ async fn what_breaks_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_silent_is_an_event_and_an_end_if_asked() {
-    let bed = Bed::new().await;
-    let task = bed.sandbox.create_task(bed.agent().stall(SHORT, OnStall::Report)).expect("a good task");
+    let fixture = Fixture::new().await;
+    let task =
+        fixture.sandbox.create_task(fixture.agent().stall(SHORT, OnStall::Report)).expect("a good task");
     let mut execution = task.execute(Prompt::new("scenario:hang"));
     while let Some(event) = execution.next().await {
         if event.event_type() == "stalled" {
@@ -112,9 +114,9 @@ async fn a_server_that_is_silent_is_an_event_and_an_end_if_asked() {
     let (result, stopped) = tokio::join!(execution, task.stop());
     assert!(stopped, "the control: it went on");
     assert_eq!(result.expect("a stop is an outcome").outcome, Outcome::Stopped);
-    bed.close().await;
+    fixture.close().await;
 
-    let stops = async |_: &Bed, spec: TaskSpec| spec.stall(SILENCE, OnStall::Stop);
+    let stops = async |_: &Fixture, spec: TaskSpec| spec.stall(SILENCE, OnStall::Stop);
     let result = ended(stops, Prompt::new("scenario:hang")).await;
     assert_eq!((result.outcome, result.timed_out), (Outcome::Stalled, false), "{result:?}");
     assert!(result.session_id.is_some(), "it can be resumed: {result:?}");
@@ -123,8 +125,8 @@ async fn a_server_that_is_silent_is_an_event_and_an_end_if_asked() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_goes_on_after_its_result_is_stopped_and_the_outcome_stays() {
     for script in ["sleep 3600", "trap '' TERM; while :; do sleep 1; done", "exec >&- 2>&-; sleep 3600"] {
-        let set = async |bed: &Bed, spec: TaskSpec| {
-            scripted(bed, spec, &format!("echo '{RESULT}'\n{script}")).result_grace(Some(SHORT))
+        let set = async |fixture: &Fixture, spec: TaskSpec| {
+            scripted(fixture, spec, &format!("echo '{RESULT}'\n{script}")).result_grace(Some(SHORT))
         };
         let result = ended(set, Prompt::new("x")).await;
         assert_eq!(
@@ -134,9 +136,9 @@ async fn what_goes_on_after_its_result_is_stopped_and_the_outcome_stays() {
         );
         assert!(result.exit_code > 128 && !result.timed_out, "{script}: {result:?}");
     }
-    let unlimited = async |bed: &Bed, spec: TaskSpec| {
+    let unlimited = async |fixture: &Fixture, spec: TaskSpec| {
         let limits = ResourceLimits::default().timeout(2 * SHORT);
-        scripted(bed, spec, &format!("echo '{RESULT}'\nsleep 3600")).result_grace(None).limits(limits)
+        scripted(fixture, spec, &format!("echo '{RESULT}'\nsleep 3600")).result_grace(None).limits(limits)
     };
     let control = ended(unlimited, Prompt::new("x")).await;
     assert_eq!(control.outcome, Outcome::Timeout, "the control: {control:?}");
@@ -169,7 +171,7 @@ async fn what_is_said_as_text_is_the_outcome_and_its_words() {
         ),
         ("kill -SEGV $$", Outcome::Killed, "it was killed by SIGSEGV"),
     ] {
-        let set = async |bed: &Bed, spec: TaskSpec| scripted(bed, spec, script);
+        let set = async |fixture: &Fixture, spec: TaskSpec| scripted(fixture, spec, script);
         let result = ended(set, Prompt::new("x")).await;
         let summary = result.error_summary.as_deref().unwrap_or_default();
         assert!(result.outcome == outcome && summary.contains(words), "{script}: {result:?}");
@@ -178,8 +180,8 @@ async fn what_is_said_as_text_is_the_outcome_and_its_words() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_of_its_state_is_in_the_session_and_nothing_goes_on_in_the_background() {
-    let bed = Bed::new().await;
-    let task = bed.sandbox.create_task(bed.agent()).expect("a good task");
+    let fixture = Fixture::new().await;
+    let task = fixture.sandbox.create_task(fixture.agent()).expect("a good task");
     for prompt in ["scenario:background", "hello"] {
         let resume = task.session_store().session_id_for_resume().expect("a session");
         let result = task.execute(Prompt::new(prompt).resume(resume)).await.expect("the sandbox works");
@@ -188,7 +190,7 @@ async fn all_of_its_state_is_in_the_session_and_nothing_goes_on_in_the_backgroun
         let results = result.events.iter().filter(|event| event.as_result().is_some()).count();
         assert_eq!(results, 1, "one turn: {result:?}");
     }
-    assert!(bed.folder().join("session/claude/.claude.json").is_file());
+    assert!(fixture.folder().join("session/claude/.claude.json").is_file());
     drop(task);
-    bed.close().await;
+    fixture.close().await;
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use allowlist::Allowlist;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::secret::{Secrets, injection, unique};
 use e2e_tests::world::World;
 use sandbox::network::{Answer, Question, Verdict};
@@ -28,14 +28,14 @@ fn asking<A: Future<Output: Into<Answer>> + Send + 'static>(
     (network, asked)
 }
 
-fn command(bed: &Bed, network: NetworkSandboxConfig, urls: &[&str]) -> sandbox::CommandSpec {
+fn command(fixture: &Fixture, network: NetworkSandboxConfig, urls: &[&str]) -> sandbox::CommandSpec {
     let arguments = [&["bash", "-c", SCRIPT, "bash"], urls].concat();
-    bed.command("domains: []", &arguments).network(Network::Sandboxed(network))
+    fixture.command("domains: []", &arguments).network(Network::Sandboxed(network))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn once_always_and_no() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let (network, asked) = asking(async |question: Question| match question.url.as_str() {
         url if url.contains("//once.") => Answer::new(Verdict::Once, "a person"),
         url if url.contains("//always.") && url.ends_with("/x") => {
@@ -60,7 +60,7 @@ async fn once_always_and_no() {
         "http://metadata.google.internal/",
         "http://localhost/",
     ];
-    let ran = bed.run_spec(command(&bed, network, &urls)).await;
+    let ran = fixture.run_spec(command(&fixture, network, &urls)).await;
     assert_eq!(ran.stdout.trim_end(), "200 200 200 200 403 403 403 403 403 000 000 403 000", "{}", ran.log);
     let asked = asked.lock().expect("no panic").clone();
     assert_eq!(
@@ -89,12 +89,12 @@ async fn once_always_and_no() {
     }
     assert!(World::shared().seen("no.ask.test").is_empty());
     assert!(!World::shared().seen("once.ask.test").is_empty(), "the control");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_opens_no_private_address_and_gives_no_secret_away() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let real = unique("ghp_", 36);
     let secrets = Secrets::default()
         .masked("TOKEN", &real, injection(&["named.ask.test"], &["authorization"]))
@@ -105,20 +105,20 @@ async fn an_answer_opens_no_private_address_and_gives_no_secret_away() {
         "for url; do curl -s -o /dev/null -w '%{http_code} ' -H \"Authorization: Bearer $TOKEN\" $url; done";
     let urls = ["https://named.ask.test/", "https://other.ask.test/", "http://private.test/"];
     let spec =
-        bed.command_with(&secrets, "domains: []", &[&["bash", "-c", script, "bash"], &urls[..]].concat());
-    let ran = bed.run_spec(spec.network(Network::Sandboxed(network))).await;
+        fixture.command_with(&secrets, "domains: []", &[&["bash", "-c", script, "bash"], &urls[..]].concat());
+    let ran = fixture.run_spec(spec.network(Network::Sandboxed(network))).await;
     assert_eq!(ran.stdout.trim_end(), "200 200 403", "{}", ran.log);
     assert_eq!(asked.lock().expect("no panic").len(), 3);
     let seen = |host| format!("{:?}", World::shared().seen(host));
     assert!(seen("named.ask.test").contains(&real), "the control: its scope says so");
     assert!(!seen("other.ask.test").contains(&real));
     assert!(ran.log.contains("[question: 3] [reason: address]"), "{}", ran.log);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_takes_too_long_or_goes_away_is_refused() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let signals = tempfile::tempdir().expect("a folder");
     let is_asked = signals.path().join("asked");
     let (network, asked) = asking(move |_| {
@@ -128,38 +128,38 @@ async fn what_takes_too_long_or_goes_away_is_refused() {
     // The client leaves while its request waits.
     let script =
         "curl -s https://gone.ask.test/ & until [ -e /signals/asked ]; do sleep 0.1; done; kill $!; wait";
-    let spec = bed.command("domains: []", &["bash", "-c", script]).network(Network::Sandboxed(network));
-    let ran = bed.run_spec(spec.mount(Mount::read_only_at(signals.path(), "/signals"))).await;
+    let spec = fixture.command("domains: []", &["bash", "-c", script]).network(Network::Sandboxed(network));
+    let ran = fixture.run_spec(spec.mount(Mount::read_only_at(signals.path(), "/signals"))).await;
     assert_eq!(asked.lock().expect("no panic").len(), 1);
     assert!(ran.log.contains("ANSWERED question 1 -> - [by: client]\n"), "{}", ran.log);
 
     let (network, asked) = asking(|_| std::future::pending::<Verdict>());
     let network = network.ask_timeout(Duration::from_secs(3));
-    let ran = bed.run_spec(command(&bed, network, &["https://late.ask.test/"])).await;
+    let ran = fixture.run_spec(command(&fixture, network, &["https://late.ask.test/"])).await;
     assert_eq!(ran.stdout.trim_end(), "403", "{}", ran.log);
     assert_eq!(asked.lock().expect("no panic").len(), 1);
     assert!(ran.log.contains("ANSWERED question 1 -> no [by: time]\n"), "{}", ran.log);
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// A task that asks a thousand times is answered a few times.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_is_refused_without_a_question() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let (network, asked) = asking(async |_| Verdict::No);
     let script = "seq 1000 | sed 's|.*|url=https://flood.ask.test/&\\noutput=/dev/null|' > /tmp/urls; \
                   curl -s --parallel --parallel-max 50 -w '%{http_code}\\n' -K /tmp/urls | sort | uniq -c";
-    let spec = bed.command("domains: []", &["bash", "-c", script]).network(Network::Sandboxed(network));
-    let ran = bed.run_spec(spec).await;
+    let spec = fixture.command("domains: []", &["bash", "-c", script]).network(Network::Sandboxed(network));
+    let ran = fixture.run_spec(spec).await;
     assert_eq!(ran.stdout.trim(), "1000 403", "{}", ran.stderr);
     let asked = asked.lock().expect("no panic").len();
     // A busy machine takes more than a minute for them at worst.
     assert!((1..=100).contains(&asked), "{asked}");
     // It is counted over a second, which the task may not have taken: then it comes with the end of its proxy.
     let deadline = Instant::now() + Duration::from_secs(90);
-    while !bed.log().contains("LIMIT questions -> reached ") {
-        assert!(Instant::now() < deadline, "{}", bed.log());
+    while !fixture.log().contains("LIMIT questions -> reached ") {
+        assert!(Instant::now() < deadline, "{}", fixture.log());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    bed.close().await;
+    fixture.close().await;
 }

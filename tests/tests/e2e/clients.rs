@@ -1,6 +1,6 @@
 //! Real clients trust the task's authority with no change to the image.
 
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::setting::Setting;
 use sandbox::Mount;
 
@@ -8,8 +8,8 @@ const POLICY: &str = "domains: [open.test, git.test, npm.test, pypi.test]";
 
 /// Runs `script` and expects `expected` on its stdout.
 async fn expect(script: &str, expected: &str) {
-    let bed = Bed::new().await;
-    let ran = bed.run(POLICY, script).await;
+    let fixture = Fixture::new().await;
+    let ran = fixture.run(POLICY, script).await;
     assert!(
         ran.stdout.contains(expected),
         "stdout: {}\nstderr: {}\nlog: {}",
@@ -17,7 +17,7 @@ async fn expect(script: &str, expected: &str) {
         ran.stderr,
         ran.log
     );
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,15 +85,15 @@ async fn pip_installs_a_package() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn npm_installs_a_package() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "mkdir /tmp/project && cd /tmp/project && node /npm/bin/npm-cli.js install --registry=https://npm.test/ demo >/dev/null \
          && node -e \"console.log(require('demo'))\"";
-    let spec = bed
+    let spec = fixture
         .command(POLICY, &["bash", "-c", script])
         .mount(Mount::read_only_at(&Setting::of_this_run().npm, "/npm"));
-    let ran = bed.run_spec(spec).await;
+    let ran = fixture.run_spec(spec).await;
     assert_eq!(ran.stdout, "demo from npm\n", "{}\n{}", ran.stderr, ran.log);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

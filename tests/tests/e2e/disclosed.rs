@@ -1,7 +1,7 @@
 //! Faults that were disclosed in systems of this kind, tried from inside a task, each beside a control.
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::host::HostService;
 use e2e_tests::secret::{Secrets, injection};
 use e2e_tests::world::World;
@@ -43,10 +43,10 @@ END = b'\r\nConnection: close\r\n\r\n'
 ";
 
 async fn python(policy: &str, program: &str) -> (Vec<String>, String) {
-    let bed = Bed::new().await;
-    let ran = bed.run(policy, &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF")).await;
+    let fixture = Fixture::new().await;
+    let ran = fixture.run(policy, &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF")).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    bed.close().await;
+    fixture.close().await;
     (ran.stdout.lines().map(str::to_owned).collect(), ran.log)
 }
 
@@ -120,7 +120,7 @@ for count, body in ((1, question), (2, question + other), (2, question + b'\xc0\
 /// microsandbox 0c13181a: records that were not asked for were accepted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_server_is_believed_about_the_name_that_was_asked_for() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let policy =
         "domains: [alias.test, alias-of-private.test, stray.test, other.test, beside.test, beside-it.test]";
     // `other` and `beside-it` are asked for after another's answer has named an address for them.
@@ -128,7 +128,7 @@ async fn a_name_server_is_believed_about_the_name_that_was_asked_for() {
 for name in alias alias-of-private stray other beside beside-it; do
   curl -sS -o /dev/null -w \"$name %{http_code}\\n\" --max-time 120 http://$name.test/believed
 done";
-    let ran = bed.run(policy, script).await;
+    let ran = fixture.run(policy, script).await;
     for name in ["stray.test", "alias-of-private.test"] {
         assert_held!(World::shared().seen(name).is_empty(), "{name}: {}", ran.log);
     }
@@ -142,13 +142,13 @@ done";
     // The control: the same addresses, as answers for the names themselves.
     let seen = World::shared().seen("other.test");
     assert_eq!(seen.iter().filter(|seen| seen.target == "/believed").count(), 1);
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// microsandbox#986: a credential for a proxy reached the outer proxy, and CONNECT was let through.
 #[tokio::test(flavor = "multi_thread")]
 async fn connect_is_refused_and_a_credential_for_a_proxy_stays() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let secrets = Secrets::default()
         .masked(
             "TOKEN",
@@ -162,7 +162,7 @@ print(plain(b'CONNECT open.test:443 HTTP/1.1\r\nHost: open.test:443\r\nProxy-Aut
 print(tls(b'CONNECT open.test:443 HTTP/1.1\r\nHost: open.test\r\nProxy-Authorization: Bearer ' + token + END))
 print(tls(b'GET /proxied HTTP/1.1\r\nHost: open.test\r\nAuthorization: Bearer ' + token + b'\r\nProxy-Authorization: Bearer ' + token + END))
 ";
-    let ran = bed.run_with(&secrets, POLICY, &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF")).await;
+    let ran = fixture.run_with(&secrets, POLICY, &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF")).await;
     assert_held!(ran.stdout.lines().take(2).all(|status| status != "200"), "{}{}", ran.stdout, ran.log);
     assert_eq!(ran.stdout, "403\n403\n200\n", "{}{}", ran.stderr, ran.log);
     let seen = World::shared().seen("open.test");
@@ -173,7 +173,7 @@ print(tls(b'GET /proxied HTTP/1.1\r\nHost: open.test\r\nAuthorization: Bearer ' 
     };
     assert_held!(!named("proxy-authorization"), "{seen:?}");
     assert!(named("authorization"), "{seen:?}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// nono#1709: a rule for a host and a port was passed by under a wildcard.
@@ -233,20 +233,20 @@ EOF
 /// cc#87381: a CONNECT through a relay within the sandbox was let through.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_within_the_task_leads_no_further_than_the_task() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let service = HostService::start();
     let outside = format!("http://{HOST}:{}/", service.port());
     let script = format!("{RELAY}\npython3 /tmp/relay.py https://open.test/ https://evil.test/ {outside}");
-    let ran = bed.run(POLICY, &script).await;
+    let ran = fixture.run(POLICY, &script).await;
     let lines: Vec<&str> = ran.stdout.lines().collect();
     let is_reached = |(line, begin): (&&str, &str)| line.starts_with(begin);
     assert_held!(!lines.iter().skip(1).zip(["200", "000 200"]).any(is_reached), "{lines:?}\n{}", ran.log);
     assert_eq!(lines, ["200 200", "403 200", "000 504"], "{}{}", ran.stderr, ran.log);
     let script = format!("{RELAY}\npython3 /tmp/relay.py {outside}");
-    let free = bed.command(POLICY, &["bash", "-c", &script]).network(Network::Unrestricted);
-    let control = bed.run_spec(free).await;
+    let free = fixture.command(POLICY, &["bash", "-c", &script]).network(Network::Unrestricted);
+    let control = fixture.run_spec(free).await;
     assert!(control.stdout.ends_with(" 200\n"), "{}{}", control.stdout, control.stderr);
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// What the kernel says to calls that Dirty Frag, Fragnesia and the x32 way around filters begin with.
@@ -287,8 +287,8 @@ EOF
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_protocol_on_top_of_a_socket_and_no_second_set_of_system_calls() {
-    let bed = Bed::new().await;
-    let ran = bed.run(POLICY, CALLS).await;
+    let fixture = Fixture::new().await;
+    let ran = fixture.run(POLICY, CALLS).await;
     let opened = |line: &str| {
         line.ends_with(" done")
             || line == "family ok"
@@ -303,17 +303,17 @@ async fn no_protocol_on_top_of_a_socket_and_no_second_set_of_system_calls() {
         ran.stderr
     );
     // Without the filter the kernel itself answers. Whether it has the modules, and x32, is its own affair.
-    let free = bed
+    let free = fixture
         .command(POLICY, &["bash", "-c", CALLS])
         .isolation(Isolation { seccomp: Seccomp::Unconfined, ..Isolation::agent() });
-    let control = bed.run_spec(free).await;
+    let control = fixture.run_spec(free).await;
     for name in ["ulp ", "ulp-high ", "encap ", "encap-high "] {
         let mut lines = control.stdout.lines();
         let answer = lines.find_map(|line| line.strip_prefix(name));
         let answer = answer.unwrap_or_else(|| panic!("{name}: {}{}", control.stdout, control.stderr));
         assert!(!["EPERM", "ENOSYS"].contains(&answer), "{name}: {answer}");
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -333,14 +333,14 @@ for host in (b'localhost', b'a.localhost', b'LOCALHOST.', b'localhost.localdomai
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_travels_as_curl_sends_it() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "
 curl -gsS -o /dev/null --http1.1 \"https://part.test/public/x?q=\u{fc}\" -w '%{http_code}\\n'
 curl -gsS -o /dev/null --http2 \"https://part.test/public/x?q=\u{fc}\" -w '%{http_code}\\n'
 curl -gsS -o /dev/null --http1.1 'https://part.test/public/x?q=\"<a>\"' -w '%{http_code}\\n'
 curl -gsS -o /dev/null --http2 'https://part.test/public/x?q=\"<b>\"' -w '%{http_version} %{http_code}\\n'
 curl -gsS -o /dev/null 'https://part.test/private?q=\"<c>\"' -w '%{http_code}\\n'";
-    let ran = bed.run(POLICY, script).await;
+    let ran = fixture.run(POLICY, script).await;
     let lines: Vec<&str> = ran.stdout.lines().collect();
     let [first, second, _, fourth, last] = lines.as_slice() else { panic!("{}{}", ran.stdout, ran.stderr) };
     assert_eq!((*first, *second, *last), ("200", "200", "403"), "{}", ran.log);
@@ -353,16 +353,16 @@ curl -gsS -o /dev/null 'https://part.test/private?q=\"<c>\"' -w '%{http_code}\\n
     assert!(fourth.starts_with("1.1 "), "{}{}", ran.stdout, ran.stderr);
     assert!(asked("b"), "{}", ran.log);
     assert!(!ran.log_lines("-> - [reason: framing]").is_empty(), "{}", ran.log);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_path_does_not_hide_in_a_header() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "
 curl -sS -o /dev/null -H 'X-Original-URL: /admin' -H 'X_Rewrite_Url: /admin' https://part.test/public/hidden
 curl -sS -o /dev/null -H 'X-Original-URL: /admin' https://open.test/whole";
-    let ran = bed.run(POLICY, script).await;
+    let ran = fixture.run(POLICY, script).await;
     let named = |host: &str, target: &str| {
         let seen = World::shared().seen(host);
         let seen = seen.iter().find(|seen| seen.target == target).expect("it arrived");
@@ -371,5 +371,5 @@ curl -sS -o /dev/null -H 'X-Original-URL: /admin' https://open.test/whole";
     assert_held!(!named("part.test", "/public/hidden"), "{}", ran.log);
     assert!(named("open.test", "/whole"), "the control: every path is allowed there");
     assert!(ran.log.contains("override the path"), "{}", ran.log);
-    bed.close().await;
+    fixture.close().await;
 }

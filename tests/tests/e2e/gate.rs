@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::{Bed, Ran};
+use e2e_tests::fixture::{Fixture, Ran};
 use sandbox::gate::{Repository, Rewrites};
 use sandbox::{Network, NetworkSandboxConfig};
 
@@ -26,25 +26,27 @@ fn new_name() -> String {
 }
 
 /// A mirror with one commit.
-async fn mirror(bed: &Bed) -> Repository {
-    let upstream = bed.folder().join("upstream");
+async fn mirror(fixture: &Fixture) -> Repository {
+    let upstream = fixture.folder().join("upstream");
     let path = upstream.to_str().expect("a plain path");
     git(&["init", "--quiet", "-b", "main", path]);
     git(&["-C", path, "commit", "--quiet", "--allow-empty", "-m", "first"]);
-    let repository = bed.sandbox.gate().init(&new_name(), Some(path)).await.expect("a repository");
+    let repository = fixture.sandbox.gate().init(&new_name(), Some(path)).await.expect("a repository");
     let report = repository.sync(Rewrites::Keep).await.expect("the upstream is there");
     assert_eq!(report.applied.len(), 1, "{report:?}");
     repository
 }
 
 /// Runs `script`, for which `URL` is that of `repository`, with `rule` as what the policy says of it.
-async fn run(bed: &Bed, repository: &Repository, rule: &str, script: &str) -> Ran {
+async fn run(fixture: &Fixture, repository: &Repository, rule: &str, script: &str) -> Ran {
     let name = repository.name();
     let policy = format!("url_prefixes: [{{host: gate, path: /{name}.git, {rule}}}]");
     let allowlist = allowlist::Allowlist::from_yaml(&policy, "test.yaml").expect("a good allowlist");
     let network = NetworkSandboxConfig::new(allowlist).gate([repository.clone()]);
     let script = format!("URL=http://gate/{name}.git\n{script}");
-    bed.run_spec(bed.command(&policy, &["bash", "-c", &script]).network(Network::Sandboxed(network))).await
+    fixture
+        .run_spec(fixture.command(&policy, &["bash", "-c", &script]).network(Network::Sandboxed(network)))
+        .await
 }
 
 fn refs(repository: &Repository, prefix: &str) -> String {
@@ -54,10 +56,10 @@ fn refs(repository: &Repository, prefix: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_the_policy_allows_arrives_in_a_repository_of_the_host() {
-    let bed = Bed::new().await;
-    let repository = mirror(&bed).await;
+    let fixture = Fixture::new().await;
+    let repository = mirror(&fixture).await;
     let rule = "git: {push: ['refs/heads/agent/*', 'refs/tags/agent-*']}";
-    let ran = run(&bed, &repository, rule, SCRIPT).await;
+    let ran = run(&fixture, &repository, rule, SCRIPT).await;
     let allowed = "clone create forward tag annotated umlaut bytes version0 version2 merge big shallow";
     let heads = refs(&repository, "refs/heads");
     for absent in ["mixed", "atomic", "signed", "agentx"] {
@@ -75,17 +77,18 @@ async fn only_what_the_policy_allows_arrives_in_a_repository_of_the_host() {
     assert!(heads.contains("refs/heads/agent/x") && heads.contains("refs/heads/agent/gone"), "{heads}");
     assert_eq!(refs(&repository, "refs/sandbox/backup"), "");
     // The host takes what the task pushed, with its own git.
-    let (upstream, path) = (bed.folder().join("upstream"), repository.path().to_str().expect("a plain path"));
+    let (upstream, path) =
+        (fixture.folder().join("upstream"), repository.path().to_str().expect("a plain path"));
     git(&["-C", upstream.to_str().expect("a plain path"), "fetch", "--quiet", path, "agent/x"]);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_permitted_push_removes_is_kept() {
-    let bed = Bed::new().await;
-    let repository = mirror(&bed).await;
+    let fixture = Fixture::new().await;
+    let repository = mirror(&fixture).await;
     let rule = "git: {push: ['refs/heads/*'], force: true, delete: true}";
-    let ran = run(&bed, &repository, rule, SCRIPT).await;
+    let ran = run(&fixture, &repository, rule, SCRIPT).await;
     for done in ["main", "mixed", "atomic", "delete", "forced", "rewound"] {
         assert!(
             verdicts(&ran.stdout, "ok").contains(&done.to_owned()),
@@ -99,31 +102,31 @@ async fn what_a_permitted_push_removes_is_kept() {
         assert_held!(backups.contains(removed), "{removed} is lost: {backups}");
     }
     // Inside there are none.
-    let ran = run(&bed, &repository, rule, "git ls-remote $URL").await;
+    let ran = run(&fixture, &repository, rule, "git ls-remote $URL").await;
     assert_held!(!ran.stdout.contains("backup"), "{}", ran.stdout);
     assert!(ran.stdout.contains("refs/heads/agent/x"), "{}", ran.stdout);
     let before = refs(&repository, "refs/heads");
     let report = repository.sync(Rewrites::Apply).await.expect("the upstream is there");
     assert!(report.applied.is_empty() && refs(&repository, "refs/heads") == before, "{report:?}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_opens_what_was_given_and_no_later_execution() {
-    let bed = Bed::new().await;
-    let repository = mirror(&bed).await;
-    let other = bed.sandbox.gate().init(&new_name(), None).await.expect("a repository");
+    let fixture = Fixture::new().await;
+    let repository = mirror(&fixture).await;
+    let other = fixture.sandbox.gate().init(&new_name(), None).await.expect("a repository");
     let ask = "echo $SANDBOX_GATE_TOKEN; for token in $SANDBOX_GATE_TOKEN $OTHER x; do \
                curl -s -o /dev/null -w '%{http_code} ' -u any:$token $URL/info/refs?service=git-upload-pack; done";
-    let first = run(&bed, &repository, "git: {}", ask).await;
+    let first = run(&fixture, &repository, "git: {}", ask).await;
     let (token, codes) = first.stdout.split_once('\n').expect("two lines");
     assert_eq!(codes, "200 401 ", "{}\n{}", first.stderr, first.log);
-    let second = run(&bed, &repository, "git: {}", &format!("OTHER={token}\n{ask}")).await;
+    let second = run(&fixture, &repository, "git: {}", &format!("OTHER={token}\n{ask}")).await;
     assert_held!(!second.stdout.contains(" 200"), "{}", second.stdout);
     assert!(second.stdout.ends_with("\n200 401 401 "), "{}", second.stdout);
     // What was not given is not there, whatever the policy says.
     let script = format!("git ls-remote http://gate/{}.git; git ls-remote $URL", other.name());
-    let ran = run(&bed, &repository, "git: {}}, {host: gate, path: '/*', git: {}", &script).await;
+    let ran = run(&fixture, &repository, "git: {}}, {host: gate, path: '/*', git: {}", &script).await;
     assert!(
         ran.stderr.contains("not found") && ran.stdout.contains("refs/heads/main"),
         "{}{}",
@@ -132,7 +135,7 @@ async fn a_token_opens_what_was_given_and_no_later_execution() {
     );
     // Nor is the gate there for a task that was given none.
     let ran =
-        bed.run("domains: [gate]", &format!("git ls-remote http://gate/{}.git", repository.name())).await;
+        fixture.run("domains: [gate]", &format!("git ls-remote http://gate/{}.git", repository.name())).await;
     assert_held!(ran.code != 0, "{}", ran.stdout);
-    bed.close().await;
+    fixture.close().await;
 }

@@ -1,7 +1,7 @@
 //! Rules for repositories: real git in the task, git's own server behind the proxy.
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 
 /// Pushes in all ways, and says what became of each.
 pub(crate) const SCRIPT: &str = r#"
@@ -46,10 +46,10 @@ git ls-remote $URL | cut -f 2 | tr '\n' ' '
 
 /// What the script says under `policy`, and what git and the log say.
 async fn pushed(policy: &str, repository: &str) -> (String, String) {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = format!("URL=https://a.git.test/{repository}.git\n{SCRIPT}");
-    let ran = bed.run(policy, &script).await;
-    bed.close().await;
+    let ran = fixture.run(policy, &script).await;
+    fixture.close().await;
     (ran.stdout, format!("{}\n{}", ran.stderr, ran.log))
 }
 

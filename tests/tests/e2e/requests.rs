@@ -1,7 +1,7 @@
 //! What is allowed, what is blocked, what a blocked client sees, and what the log says.
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::world::World;
 
 const POLICY: &str = "
@@ -23,8 +23,8 @@ fn curl(arguments: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allowed_request_reaches_the_origin_and_is_logged() {
-    let bed = Bed::new().await;
-    let ran = bed.run(POLICY, &curl("https://open.test/hello")).await;
+    let fixture = Fixture::new().await;
+    let ran = fixture.run(POLICY, &curl("https://open.test/hello")).await;
     assert_eq!(ran.stdout, "hello from open.test\n\n200\n", "{}", ran.stderr);
     let lines: Vec<&str> = ran.log.lines().collect();
     let [start, dns @ .., last] = lines.as_slice() else { panic!("{}", ran.log) };
@@ -32,12 +32,12 @@ async fn an_allowed_request_reaches_the_origin_and_is_logged() {
     assert!(dns.iter().any(|line| line.starts_with("DNS A open.test -> 10.199.")), "{}", ran.log);
     assert!(dns.contains(&"DNS AAAA open.test -> NODATA"), "{}", ran.log);
     assert_eq!(*last, "allowed GET https://open.test/hello -> 200");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_rule_allows_gets_403_with_the_reason_and_the_fix() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = [
         curl("https://evil.test/steal"),
         curl("https://api.test/v2/x"),
@@ -46,7 +46,7 @@ async fn what_no_rule_allows_gets_403_with_the_reason_and_the_fix() {
         "curl -sSI --max-time 20 https://evil.test/ | tr -d '\\r' | grep -i '^x-sandbox-blocked'".to_owned(),
     ]
     .join("\n");
-    let ran = bed.run(POLICY, &script).await;
+    let ran = fixture.run(POLICY, &script).await;
     assert_held!(World::shared().seen("evil.test").is_empty(), "{}", ran.log);
     let arrived = |target: &str| World::shared().seen("api.test").iter().any(|seen| seen.target == target);
     assert_held!(!arrived("/v2/x") && ran.log_lines("allowed DELETE").is_empty(), "{}", ran.log);
@@ -73,15 +73,15 @@ async fn what_no_rule_allows_gets_403_with_the_reason_and_the_fix() {
     ] {
         assert_eq!(ran.log_lines(line).len(), 1, "{line} in\n{}", ran.log);
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_that_fails_is_502_with_the_reason_and_an_error_line() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script =
         ["down.test", "nx.test", "wrong-certificate.test"].map(|host| curl(&format!("https://{host}/api")));
-    let ran = bed.run(POLICY, &script.join("\n")).await;
+    let ran = fixture.run(POLICY, &script.join("\n")).await;
     assert_eq!(ran.stdout.matches("\n502\n").count(), 3, "{}{}", ran.stdout, ran.log);
     for (host, words) in [
         ("down.test", "Connection refused"),
@@ -91,27 +91,27 @@ async fn an_upstream_that_fails_is_502_with_the_reason_and_an_error_line() {
         let lines = ran.log_lines(&format!("ERROR GET https://{host}/api -> "));
         assert!(lines.len() == 1 && lines[0].contains(words), "{host}: {lines:?}");
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_leads_to_a_private_address_is_refused() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script =
         ["private.test", "loopback.test", "metadata.test"].map(|host| curl(&format!("http://{host}/")));
-    let ran = bed.run(POLICY, &script.join("\n")).await;
+    let ran = fixture.run(POLICY, &script.join("\n")).await;
     assert_held!(!ran.stdout.contains("\n200\n"), "{}{}", ran.stdout, ran.log);
     assert_eq!(ran.stdout.matches("\n403\n").count(), 3, "{}{}", ran.stdout, ran.log);
     assert_eq!(ran.log_lines("[reason: address]").len(), 3, "{}", ran.log);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_without_an_exception_even_the_world_is_refused() {
-    let mut config = e2e_tests::bed::config(&e2e_tests::bed::state_dir());
+    let mut config = e2e_tests::fixture::config(&e2e_tests::fixture::state_dir());
     config.upstream.allow_addresses.clear();
-    let bed = Bed::with(config).await;
-    let ran = bed.run(POLICY, &curl("https://open.test/")).await;
+    let fixture = Fixture::with(config).await;
+    let ran = fixture.run(POLICY, &curl("https://open.test/")).await;
     assert_held!(!ran.stdout.contains("hello from"), "{}", ran.stdout);
     assert!(ran.stdout.ends_with("\n403\n"), "{}", ran.stdout);
     assert_eq!(
@@ -120,12 +120,12 @@ async fn the_control_without_an_exception_even_the_world_is_refused() {
         "{}",
         ran.log
     );
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_a_container_says_can_forge_a_line_of_the_log() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "
 python3 - <<'EOF'
 import socket, ssl
@@ -143,12 +143,12 @@ web = socket.create_connection(('evil.test', 80))
 web.sendall(b'GET /a[reason:none]->200 HTTP/1.1\\r\\nHost: evil.test\\r\\nConnection: close\\r\\n\\r\\n')
 web.recv(4096)
 EOF";
-    let ran = bed.run(POLICY, script).await;
+    let ran = fixture.run(POLICY, script).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     for line in ran.log.lines() {
         let known = ["=== TASK START", "DNS ", "BLOCKED "].iter().any(|start| line.starts_with(start));
         assert_held!(known && line.chars().all(|c| !c.is_control()), "forged: {line:?}");
     }
     assert_held!(!ran.log.contains("\nallowed"), "{}", ran.log);
-    bed.close().await;
+    fixture.close().await;
 }

@@ -1,12 +1,12 @@
 //! What is different where podman runs without root; on the other engines these tests are controls.
 
-use e2e_tests::bed::{self, Bed};
+use e2e_tests::fixture::{self, Fixture};
 use e2e_tests::setting::Setting;
 use sandbox::{ByteSize, ContainerError, Cpus, Input, ResourceLimits, SandboxError};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let none = ResourceLimits::default;
     // What the kernel says inside: in the files of version 1 of control groups, or in the one of version 2.
     let limits = [
@@ -26,8 +26,8 @@ async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
     ];
     for (expected, limits, script, in_force) in limits {
         let script = format!("cd /sys/fs/cgroup && {{ {script}; }} 2> /dev/null");
-        let spec = bed.command("domains: []", &["bash", "-c", &script]).limits(limits);
-        let command = bed.sandbox.create_command(spec).expect("a good specification");
+        let spec = fixture.command("domains: []", &["bash", "-c", &script]).limits(limits);
+        let command = fixture.sandbox.create_command(spec).expect("a good specification");
         match command.execute(Input::Empty).await {
             Ok(result) => assert_eq!(String::from_utf8_lossy(&result.stdout), in_force, "{expected}"),
             Err(SandboxError::Container(ContainerError::Unsupported { field, .. })) if field == expected => {
@@ -37,22 +37,22 @@ async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
         }
     }
     // No limits were asked for: it runs, and its limits on processes are in force.
-    let ran = bed.run("domains: [open.test]", "ulimit -Hc; curl -sS https://open.test/x").await;
+    let ran = fixture.run("domains: [open.test]", "ulimit -Hc; curl -sS https://open.test/x").await;
     assert!(ran.stdout.starts_with("0\nhello from open.test"), "{} {}", ran.stdout, ran.stderr);
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// A proxy of an engine without root reaches the host under names of its engine's. Only what the operator opens is connected to.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxy_connects_to_the_host_only_where_it_is_opened() {
-    let mut config = bed::config(&bed::state_dir());
+    let mut config = fixture::config(&fixture::state_dir());
     config.upstream.allow_addresses = vec!["203.0.113.0/27".parse().expect("the world without the host")];
-    let bed = Bed::with(config).await;
+    let fixture = Fixture::with(config).await;
     let policy = "domains: [open.test, host-of-pasta.test, host-of-slirp.test]";
     let script = "for name in host-of-pasta host-of-slirp open; do \
                   curl -s -o /dev/null -w '%{http_code}\\n' http://$name.test/; done";
-    let ran = bed.run(policy, script).await;
+    let ran = fixture.run(policy, script).await;
     assert_eq!(ran.stdout, "403\n403\n200\n", "{}", ran.log);
     assert_eq!(ran.log_lines("[reason: address]").len(), 2, "{}", ran.log);
-    bed.close().await;
+    fixture.close().await;
 }

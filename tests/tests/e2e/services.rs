@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
 use e2e_tests::assert_held;
-use e2e_tests::bed::{Bed, Ran};
+use e2e_tests::fixture::{Fixture, Ran};
 use e2e_tests::host;
 use e2e_tests::setting::Setting;
 use sandbox::{CommandSpec, HostService, Mount, Network, NetworkSandboxConfig};
@@ -100,28 +100,28 @@ fn http(socket: &Path) {
 }
 
 fn command(
-    bed: &Bed,
+    fixture: &Fixture,
     allowlist: &str,
     services: impl IntoIterator<Item = HostService>,
     script: &str,
 ) -> CommandSpec {
     let policy = allowlist::Allowlist::from_yaml(allowlist, "test.yaml").expect("a good allowlist");
     let network = NetworkSandboxConfig::new(policy).services(services).expect("good services");
-    bed.command(allowlist, &["bash", "-c", script]).network(Network::Sandboxed(network))
+    fixture.command(allowlist, &["bash", "-c", script]).network(Network::Sandboxed(network))
 }
 
 async fn run(
-    bed: &Bed,
+    fixture: &Fixture,
     allowlist: &str,
     services: impl IntoIterator<Item = HostService>,
     script: &str,
 ) -> Ran {
-    bed.run_spec(command(bed, allowlist, services, script)).await
+    fixture.run_spec(command(fixture, allowlist, services, script)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_of_the_host_is_reached_by_its_name() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let database = Server::postgres();
     let service = database.service("db").port(5432).expect("a good port");
     let script = "
@@ -133,7 +133,7 @@ with psycopg2.connect(host='db', user='app', dbname='postgres') as connection:
     cursor.execute('select n from t')
     print(len(cursor.fetchall()))
 EOF";
-    let ran = run(&bed, "domains: []", [service], script).await;
+    let ran = run(&fixture, "domains: []", [service], script).await;
     assert_eq!(
         ran.stdout, "CREATE TABLE\nINSERT 0 100000\n5000050000\n100000\n",
         "{}{}",
@@ -141,24 +141,24 @@ EOF";
     );
     assert_eq!(ran.log_lines("allowed STREAM db:5432 -> ").len(), 2, "{}", ran.log);
     // Control: the same client without the service.
-    let ran = run(&bed, "domains: []", [], script).await;
+    let ran = run(&fixture, "domains: []", [], script).await;
     assert!(ran.stdout.is_empty() && ran.stderr.contains("refused"), "{}{}", ran.stdout, ran.stderr);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cache_of_the_host_is_reached_by_its_name() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let cache = Server::redis();
     let service = cache.service("cache").port(6379).expect("a good port");
     let script = "redis-cli -h cache set a 1; redis-cli -h cache get a; printf 'PING\\r\\n' | timeout 60 socat - TCP:cache:6379 | head -n 1";
-    let ran = run(&bed, "domains: []", [service], script).await;
+    let ran = run(&fixture, "domains: []", [service], script).await;
     assert!(ran.stdout.starts_with("OK\n1\n+PONG"), "{}{}{}", ran.stdout, ran.stderr, ran.log);
     // A service that is not there is an error on record, and the task is not kept waiting.
     let address = cache.address;
     drop(cache);
     let gone = HostService::tcp("cache", address).and_then(|gone| gone.port(6379)).expect("a good service");
-    let ran = run(&bed, "domains: []", [gone], "redis-cli -h cache get a").await;
+    let ran = run(&fixture, "domains: []", [gone], "redis-cli -h cache get a").await;
     assert_ne!(ran.stdout, "1\n");
     assert_eq!(
         ran.log_lines("ERROR STREAM cache:6379 -> Connect: the service refused").len(),
@@ -166,19 +166,19 @@ async fn a_cache_of_the_host_is_reached_by_its_name() {
         "{}",
         ran.log
     );
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_policy_decides_about_requests_to_an_http_service() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("mcp.sock");
     http(&socket);
     let service = || HostService::unix("mcp", &socket, 8080).expect("a good service").http();
     let script = "curl -sS http://mcp:8080/tools; echo; curl -sS -o /dev/null -w '%{http_code} ' http://mcp:8080/other http://mcp:8080/tools -X POST http://mcp/tools";
     let policy = "url_prefixes: [{host: mcp, path: /tools, methods: [GET]}]";
-    let ran = run(&bed, policy, [service()], script).await;
+    let ran = run(&fixture, policy, [service()], script).await;
     assert_eq!(
         ran.stdout.lines().next(),
         Some("GET /tools HTTP/1.1"),
@@ -192,13 +192,13 @@ async fn the_policy_decides_about_requests_to_an_http_service() {
     assert!(ran.stdout.contains("403"), "{}", ran.stdout);
     assert_eq!(ran.log_lines("allowed GET http://mcp/tools -> 200").len(), 1, "{}", ran.log);
     // Control: a policy that allows the host lets the other path pass.
-    let ran = run(&bed, "domains: [mcp]", [service()], "curl -sS http://mcp:8080/other").await;
+    let ran = run(&fixture, "domains: [mcp]", [service()], "curl -sS http://mcp:8080/other").await;
     assert_eq!(ran.stdout, "GET /other HTTP/1.1", "{}{}", ran.stderr, ran.log);
     // Without a rule there is no way to it.
-    let ran = run(&bed, "domains: []", [service()], "curl -sS http://mcp:8080/tools").await;
+    let ran = run(&fixture, "domains: []", [service()], "curl -sS http://mcp:8080/tools").await;
     assert_held!(!ran.stdout.contains("GET /"), "{}", ran.stdout);
     assert!(ran.stdout.contains("not allowed"), "{}", ran.stdout);
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// Prints every TCP port that answers at the addresses in the arguments, and UDP ports 53 and `$UDP`. A port that says nothing for some
@@ -277,7 +277,7 @@ fn udp_service() -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scan_of_all_ports_finds_what_was_named_and_nothing_else() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let cache = Server::redis();
     let service = cache.service("cache").port(6379).expect("a good port");
     let (open, udp) = (host::HostService::start().port(), udp_service());
@@ -289,7 +289,7 @@ async fn a_scan_of_all_ports_finds_what_was_named_and_nothing_else() {
             "{find}; echo from $proxy $gateway; UDP={udp} python3 - $proxy $gateway {addresses} <<'EOF'\n{SCAN}\nEOF"
         )
     };
-    let ran = run(&bed, "domains: []", [service], &scan(find, &addresses)).await;
+    let ran = run(&fixture, "domains: []", [service], &scan(find, &addresses)).await;
     let mut lines = ran.stdout.lines();
     let proxy = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
     let expected =
@@ -300,8 +300,8 @@ async fn a_scan_of_all_ports_finds_what_was_named_and_nothing_else() {
     assert_eq!(found, expected, "{} {}", ran.stdout, ran.stderr);
     assert_eq!(ran.code, 0, "all of it was scanned: {}", ran.stderr);
     // Control: in a plain container, the same scan finds what listens on the host.
-    let plain = bed.command("domains: []", &["bash", "-c", &scan(":", &addresses)]);
-    let ran = bed.run_spec(plain.network(Network::Unrestricted)).await;
+    let plain = fixture.command("domains: []", &["bash", "-c", &scan(":", &addresses)]);
+    let ran = fixture.run_spec(plain.network(Network::Unrestricted)).await;
     for found in [format!(" tcp {open}"), format!(" udp {udp}")] {
         assert!(
             ran.stdout.lines().any(|line| line.ends_with(&found)),
@@ -310,12 +310,12 @@ async fn a_scan_of_all_ports_finds_what_was_named_and_nothing_else() {
             ran.stderr
         );
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_that_a_task_made_leads_to_no_socket() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let tree = tempfile::tempdir().expect("a folder");
     let elsewhere = tempfile::tempdir().expect("a folder");
     let secret = elsewhere.path().join("secret.sock");
@@ -324,21 +324,22 @@ async fn a_link_that_a_task_made_leads_to_no_socket() {
     http(&path);
     let service = || HostService::unix("mcp", &path, 8080).expect("a good service").http();
     let with_tree = |script: &str| {
-        command(&bed, "domains: [mcp]", [service()], script).mount(Mount::read_write(tree.path(), "/work"))
+        command(&fixture, "domains: [mcp]", [service()], script)
+            .mount(Mount::read_write(tree.path(), "/work"))
     };
     let ask = "curl -sS -m 60 http://mcp:8080/x";
-    let ran = bed.run_spec(with_tree(ask)).await;
+    let ran = fixture.run_spec(with_tree(ask)).await;
     assert_eq!(ran.stdout, "GET /x HTTP/1.1", "the control: {}{}", ran.stderr, ran.log);
     let replace = format!("rm /work/x.sock && ln -s {} /work/x.sock", secret.display());
-    assert_eq!(bed.run_spec(with_tree(&replace)).await.code, 0);
-    let ran = bed.run_spec(with_tree(ask)).await;
+    assert_eq!(fixture.run_spec(with_tree(&replace)).await.code, 0);
+    let ran = fixture.run_spec(with_tree(ask)).await;
     assert_held!(!ran.stdout.contains("GET /x"), "{}", ran.stdout);
     assert_eq!(ran.log_lines("ERROR GET http://mcp/x -> ").len(), 1, "{}", ran.log);
     // Nor does a service lead to the engine, whoever names it.
     let engine = Setting::of_this_run().engine.trim_start_matches("unix://").to_owned();
     let service = HostService::unix("engine", engine, 8080).expect("a good service").http();
-    let ran = run(&bed, "domains: [engine]", [service], "curl -sS -m 60 http://engine:8080/_ping").await;
+    let ran = run(&fixture, "domains: [engine]", [service], "curl -sS -m 60 http://engine:8080/_ping").await;
     assert_held!(!ran.stdout.starts_with("OK"), "{}", ran.stdout);
     assert_eq!(ran.log_lines("ERROR GET http://engine/_ping -> ").len(), 1, "{}", ran.log);
-    bed.close().await;
+    fixture.close().await;
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use allowlist::Allowlist;
 use e2e_tests::assert_held;
-use e2e_tests::bed::{self, Bed, read_until};
+use e2e_tests::fixture::{self, Fixture, read_until};
 use e2e_tests::secret::{Secrets, injection, unique};
 use e2e_tests::world::World;
 use sandbox::network::{ProxyError, ShieldState};
@@ -25,8 +25,8 @@ struct Asking {
 }
 
 impl Asking {
-    fn start(bed: &Bed, spec: CommandSpec) -> Self {
-        let command = bed.sandbox.create_command(spec).expect("a good command");
+    fn start(fixture: &Fixture, spec: CommandSpec) -> Self {
+        let command = fixture.sandbox.create_command(spec).expect("a good command");
         let (input, read) = tokio::io::duplex(1024);
         let execution = command.execute(Input::Reader(Box::new(read)));
         Self { command, execution, input }
@@ -57,19 +57,19 @@ fn policy(text: &str) -> Allowlist {
     Allowlist::from_yaml(text, "test.yaml").expect("a good allowlist")
 }
 
-fn log(bed: &Bed) -> String {
-    std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log")
+fn log(fixture: &Fixture) -> String {
+    std::fs::read_to_string(fixture.folder().join("network-sandbox.log")).expect("a log")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn down_opens_public_hosts_for_a_time_and_nothing_else() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let real = unique("ghp_", 36);
     let headers = injection(&["named.shield.test"], &["authorization"]);
     let secrets = Secrets::default().masked("TOKEN", &real, headers).prepare();
     let surrogate = secrets.env_vars().get("TOKEN").expect("a surrogate").clone();
     let named = "domains: [named.shield.test]";
-    let mut task = Asking::start(&bed, bed.command_with(&secrets, named, &["bash", "-c", SCRIPT]));
+    let mut task = Asking::start(&fixture, fixture.command_with(&secrets, named, &["bash", "-c", SCRIPT]));
     let both = "https://named.shield.test/ https://other.shield.test/";
     let private = "http://private.test/ http://loopback.test/ http://metadata.test/";
     assert_eq!(task.ask(both).await, "200 403", "the control");
@@ -110,7 +110,7 @@ async fn down_opens_public_hosts_for_a_time_and_nothing_else() {
     let other = seen("other.shield.test");
     assert_held!(!other.contains(&real), "masked as ever: {other}");
     assert!(other.contains(&surrogate), "{other}");
-    let log = log(&bed);
+    let log = log(&fixture);
     for line in [
         "allowed GET https://named.shield.test/ -> 200 [masked: 1]\n",
         "allowed GET https://other.shield.test/ -> 200 [shield: down]\n",
@@ -133,39 +133,39 @@ async fn down_opens_public_hosts_for_a_time_and_nothing_else() {
             "quarantine -> quarantine"
         ]
     );
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// The control is the test above, where `upstream.allow_addresses` has the network of the world.
 #[tokio::test(flavor = "multi_thread")]
 async fn while_it_is_down_an_address_that_is_not_public_is_refused() {
-    let mut config = bed::config(&bed::state_dir());
+    let mut config = fixture::config(&fixture::state_dir());
     config.upstream.allow_addresses.clear();
-    let bed = Bed::with(config).await;
-    let mut task = Asking::start(&bed, bed.command("domains: []", &["bash", "-c", SCRIPT]));
+    let fixture = Fixture::with(config).await;
+    let mut task = Asking::start(&fixture, fixture.command("domains: []", &["bash", "-c", SCRIPT]));
     assert_held_at(&task.ask("https://other.shield.test/").await, "403");
     task.command.shield_down(TEN_MINUTES).await.expect("a proxy that confirms");
     assert_held_at(&task.ask("https://other.shield.test/").await, "403");
     task.end().await;
-    let log = log(&bed);
+    let log = log(&fixture);
     let reasons: Vec<&str> = log.lines().filter(|line| line.starts_with("BLOCKED")).collect();
     let line = "BLOCKED GET https://other.shield.test/ -> 403";
     assert_eq!(
         reasons,
         [format!("{line} [reason: host]"), format!("{line} [shield: down] [reason: address]")]
     );
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// A request that begins after a change is confirmed is judged by what that change put in force, while others go on over connections that
 /// are older than it.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_changes_under_load_and_no_request_is_judged_by_what_was_before() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let load = "for host in a b; do curl -s -o /dev/null --rate 20/s \"https://$host.flip.test/load/[1-100000]\" & done; ";
     let script = format!("{load}{SCRIPT}; kill %1 %2");
     let [a, b] = ["domains: [a.flip.test]", "domains: [b.flip.test]"];
-    let mut task = Asking::start(&bed, bed.command(a, &["bash", "-c", &script]));
+    let mut task = Asking::start(&fixture, fixture.command(a, &["bash", "-c", &script]));
     let both = |round: u32| format!("https://a.flip.test/{round} https://b.flip.test/{round}");
     assert_eq!(task.ask(&both(0)).await, "200 403");
     for round in 1..=200 {
@@ -181,12 +181,12 @@ async fn two_hundred_changes_under_load_and_no_request_is_judged_by_what_was_bef
         assert_held_at(&task.ask(&both(round)).await, expected);
     }
     task.end().await;
-    let log = log(&bed);
+    let log = log(&fixture);
     assert_eq!(log.lines().filter(|line| line.starts_with("POLICY ")).count(), 200);
     for (host, round) in [("a", 200), ("b", 4)] {
         let line = format!("BLOCKED GET https://{host}.flip.test/{round} -> 403 [reason: host]");
         assert!(log.contains(&line), "{line} is not in the log");
     }
     assert!(log.contains("allowed GET https://a.flip.test/load/"), "the control: there was load");
-    bed.close().await;
+    fixture.close().await;
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use allowlist::HostPattern;
 use e2e_tests::DEADLINE;
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::secret::{Secrets, unique};
 use e2e_tests::setting::Setting;
 use e2e_tests::world::{Lock, World};
@@ -41,26 +41,26 @@ def sign(data, key=key): return b'\x0d' + string(key) + string(data) + struct.pa
 ";
 
 /// The keys of a scope of this test's own, and their public line.
-async fn keys(bed: &Bed, scope: &str) -> (Arc<SigningKeys>, String) {
+async fn keys(fixture: &Fixture, scope: &str) -> (Arc<SigningKeys>, String) {
     let unlock = Unlock::Passphrase(Passphrase::new("e2e").expect("it is not empty"));
-    let scope = bed.sandbox.init_ssh(scope, unlock).expect("the name of a scope");
+    let scope = fixture.sandbox.init_ssh(scope, unlock).expect("the name of a scope");
     let key = scope.rotate(KeyKind::Ed25519).await.expect("a key");
     (Arc::new(scope.keys().await.expect("its passphrase opens it")), key.public_line)
 }
 
 /// The bash script `script` in a folder of the host, with nothing to reach.
-fn script(bed: &Bed, signer: Option<SshSigner>, script: &str) -> CommandSpec {
+fn script(fixture: &Fixture, signer: Option<SshSigner>, script: &str) -> CommandSpec {
     let env = ContainerEnv::default()
         .with("GIT_CONFIG_COUNT", "2")
         .with("GIT_CONFIG_KEY_0", "user.name")
         .with("GIT_CONFIG_VALUE_0", "an agent")
         .with("GIT_CONFIG_KEY_1", "user.email")
         .with("GIT_CONFIG_VALUE_1", "agent@example.org");
-    let spec = bed
+    let spec = fixture
         .command("domains: []", &["bash", "-ec", script])
         .network(Network::Disabled)
         .env(env)
-        .mount(Mount::read_write(bed.folder(), "/work"))
+        .mount(Mount::read_write(fixture.folder(), "/work"))
         .working_dir("/work");
     match signer {
         Some(signer) => spec.ssh_signer(signer),
@@ -85,18 +85,18 @@ fn is_verified(folder: &Path, line: &str, verify: &str, object: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_made_inside_is_verified_outside() {
-    let bed = Bed::new().await;
-    let (keys, line) = keys(&bed, "commits").await;
-    let (_, other) = self::keys(&bed, "others").await;
+    let fixture = Fixture::new().await;
+    let (keys, line) = keys(&fixture, "commits").await;
+    let (_, other) = self::keys(&fixture, "others").await;
     let events = Arc::<Mutex<Vec<SignEvent>>>::default();
     let seen = Arc::clone(&events);
     let signer =
         SshSigner::new(keys).sign_all().on_event(move |event| seen.lock().unwrap().push(event.clone()));
     let commits = "git init -q repo; cd repo; git commit -q --allow-empty -m signed; git branch signed
         git commit -q --no-gpg-sign --allow-empty -m unsigned; git branch unsigned; git tag -m tag v1";
-    let ran = bed.run_spec(script(&bed, Some(signer), commits)).await;
+    let ran = fixture.run_spec(script(&fixture, Some(signer), commits)).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let folder = bed.folder();
+    let folder = fixture.folder();
     assert!(is_verified(folder, &line, "verify-commit", "signed"));
     assert!(is_verified(folder, &line, "verify-tag", "v1"));
     assert_held!(!is_verified(folder, &line, "verify-commit", "unsigned"), "nothing signed it");
@@ -110,15 +110,15 @@ async fn a_commit_made_inside_is_verified_outside() {
     }));
 
     // The control: without a signer, nothing is signed.
-    let unsigned = script(&bed, None, "cd repo; git commit -q -S --allow-empty -m x");
-    assert_ne!(bed.run_spec(unsigned).await.code, 0);
-    bed.close().await;
+    let unsigned = script(&fixture, None, "cd repo; git commit -q -S --allow-empty -m x");
+    assert_ne!(fixture.run_spec(unsigned).await.code, 0);
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_signs_nothing_else_and_shows_no_key() {
-    let bed = Bed::new().await;
-    let (keys, _) = keys(&bed, "hostile").await;
+    let fixture = Fixture::new().await;
+    let (keys, _) = keys(&fixture, "hostile").await;
     let events = Arc::<Mutex<Vec<SignEvent>>>::default();
     let seen = Arc::clone(&events);
     let signer = SshSigner::new(keys).on_event(move |event| seen.lock().unwrap().push(event.clone()));
@@ -145,7 +145,7 @@ ls -A /run/sandbox/ssh
 rm -f /run/sandbox/ssh/agent.sock || echo read-only
 grep -rl 'PRIVATE KEY' /run /root /tmp /etc/ssh 2>/dev/null || echo none"
     );
-    let ran = bed.run_spec(script(&bed, Some(signer), &program)).await;
+    let ran = fixture.run_spec(script(&fixture, Some(signer), &program)).await;
     let expected = ["14"].into_iter().chain(["5"; 12]).chain(["14", "agent.sock", "read-only", "none"]);
     // 14 is a signature. All answers but the first and the last are about what is no commit's.
     let hostile = ran.stdout.lines().skip(1).take(12);
@@ -156,54 +156,54 @@ grep -rl 'PRIVATE KEY' /run /root /tmp /etc/ssh 2>/dev/null || echo none"
     let refusals: Vec<_> = events.iter().filter_map(|event| event.outcome.err()).collect();
     assert_eq!(refusals.len(), 12, "{refusals:?}");
     assert_eq!(refusals.first(), Some(&Refusal::Namespace));
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_of_an_executor_sign_as_another_user_than_root() {
-    let bed = Bed::new().await;
-    let (keys, line) = keys(&bed, "executor").await;
-    let tree = bed.folder().join("repo");
+    let fixture = Fixture::new().await;
+    let (keys, line) = keys(&fixture, "executor").await;
+    let tree = fixture.folder().join("repo");
     std::fs::create_dir(&tree).expect("a folder of the test's own");
     let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(&tree, all).expect("a folder of the test's own");
     let limits = Setting::of_this_run().possible(ResourceLimits::untrusted().timeout(DEADLINE));
-    let config = ExecutorConfig::new("exec", bed.image.clone())
+    let config = ExecutorConfig::new("exec", fixture.image.clone())
         .limits(limits)
         .workspace(Workspace::ReadWrite(tree))
         .ssh_signer(SshSigner::new(keys));
-    let executor = bed.sandbox.create_executor(config).expect("a good configuration");
+    let executor = fixture.sandbox.create_executor(config).expect("a good configuration");
     let commit = "set -e; id -u; export HOME=/tmp; git config --global --add safe.directory '*'; git init -q .; \
         git -c user.name=x -c user.email=agent@example.org commit -q -S --allow-empty -m x";
     let result = executor.execute(commit, ExecOptions::default()).await.expect("the infrastructure works");
     assert!(result.is_success(), "{result:?}");
     assert_ne!(result.stdout_text().trim(), "0");
     executor.cleanup().await.expect("nothing is left");
-    assert!(is_verified(bed.folder(), &line, "verify-commit", "HEAD"));
-    bed.close().await;
+    assert!(is_verified(fixture.folder(), &line, "verify-commit", "HEAD"));
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_ends_with_its_execution_and_leaves_nothing() {
-    let bed = Bed::new().await;
-    let (keys, _) = keys(&bed, "ends").await;
+    let fixture = Fixture::new().await;
+    let (keys, _) = keys(&fixture, "ends").await;
     let isolation = Isolation { read_only_root: true, ..Isolation::agent() };
     let look = r#"ssh-add -l | grep -o 'sandbox:ends'; awk '$5 == "/run/sandbox/ssh" { print $4 }' /proc/self/mountinfo"#;
-    let spec = script(&bed, Some(SshSigner::new(keys)), look).isolation(isolation);
-    let ran = bed.run_spec(spec).await;
+    let spec = script(&fixture, Some(SshSigner::new(keys)), look).isolation(isolation);
+    let ran = fixture.run_spec(spec).await;
     let (listed, folder) = ran.stdout.trim().split_once('\n').expect("two lines");
     assert_eq!(listed, "sandbox:ends", "{}", ran.stderr);
-    let agents = e2e_tests::bed::state_dir().join("sockets");
+    let agents = e2e_tests::fixture::state_dir().join("sockets");
     let folder = agents.join(folder.rsplit('/').next().unwrap_or_default());
     assert_held!(!folder.exists(), "the agent's socket is still there: {}", folder.display());
     assert!(agents.is_dir() && folder != agents, "{}", folder.display());
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn addresses_of_ssh_work_where_a_token_of_that_host_is_masked() {
     let (host, other) = ("over-https.git.test", "unmasked.git.test");
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let token = unique("ghp_", 36);
     for host in [host, other] {
         World::shared().lock(host, Lock::Password(token.clone()));
@@ -221,7 +221,7 @@ git log -1 --format=%an"
     };
     let policy = format!("domains: [{host}, {other}]");
     let run = async |script: &str| {
-        let spec = bed.command_with(&secrets, &policy, &["bash", "-c", script]);
+        let spec = fixture.command_with(&secrets, &policy, &["bash", "-c", script]);
         let mut env = ContainerEnv::new(secrets.env_vars().clone()).with("GIT_CONFIG_COUNT", "2");
         for (number, (key, value)) in
             [("user.name", "an agent"), ("user.email", "agent@example.org")].into_iter().enumerate()
@@ -230,7 +230,7 @@ git log -1 --format=%an"
                 .with(format!("GIT_CONFIG_KEY_{number}"), key)
                 .with(format!("GIT_CONFIG_VALUE_{number}"), value);
         }
-        bed.run_spec(spec.env(env)).await
+        fixture.run_spec(spec.env(env)).await
     };
     let ran = run(&script(host)).await;
     assert_eq!(ran.stdout, "hello\nhello\npushed\nan agent\n", "{} {}", ran.stderr, ran.log);
@@ -243,5 +243,5 @@ git log -1 --format=%an"
         unmasked.stderr,
         unmasked.log
     );
-    bed.close().await;
+    fixture.close().await;
 }

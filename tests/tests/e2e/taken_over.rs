@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::{self, Bed, read_until};
 use e2e_tests::engine;
+use e2e_tests::fixture::{self, Fixture, read_until};
 use e2e_tests::host::HostService;
 use e2e_tests::setting::Setting;
 use e2e_tests::world::{ORIGIN, SINK, UNUSED, UdpSink};
@@ -46,11 +46,11 @@ with concurrent.futures.ThreadPoolExecutor(len(kinds)) as pool:
     for line in pool.map(row, kinds): print(line)
 ";
 
-/// A bed whose proxies may reach the origin and nothing else that is private.
-async fn bed() -> Bed {
-    let mut config = bed::config(&bed::state_dir());
+/// A fixture whose proxies may reach the origin and nothing else that is private.
+async fn fixture() -> Fixture {
+    let mut config = fixture::config(&fixture::state_dir());
     config.upstream.allow_addresses = vec![format!("{ORIGIN}/32").parse().expect("a network")];
-    Bed::with(config).await
+    Fixture::with(config).await
 }
 
 /// A task that waits for the end of its input, and its proxy.
@@ -62,17 +62,17 @@ struct Waiting {
 }
 
 impl Waiting {
-    async fn start(bed: &Bed) -> Self {
-        let spec = bed.command(
+    async fn start(fixture: &Fixture) -> Self {
+        let spec = fixture.command(
             POLICY,
             &["bash", "-c", "curl -sS https://open.test/; echo up; read go; curl -sS https://open.test/"],
         );
-        let command = bed.sandbox.create_command(spec).expect("a good command");
+        let command = fixture.sandbox.create_command(spec).expect("a good command");
         let (input, reader) = tokio::io::duplex(64);
         let mut execution = command.execute(Input::Reader(Box::new(reader)));
         let begun = read_until(&mut execution, |output| output.contains("up")).await;
         assert!(begun.contains("hello from open.test"), "{begun}");
-        let name = bed.container(Role::Proxy).await;
+        let name = fixture.container(Role::Proxy).await;
         let proxy = engine::json("GET", &format!("/containers/{name}/json"), None).await;
         Self { execution, input, proxy }
     }
@@ -177,7 +177,7 @@ const REACHED: [&str; 1] = ["origin"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_reaches_public_hosts_and_neither_the_host_nor_private_networks_nor_others() {
-    let (first_bed, second_bed) = (bed().await, bed().await);
+    let (first_bed, second_bed) = (fixture().await, fixture().await);
     let (first, second) = tokio::join!(Waiting::start(&first_bed), Waiting::start(&second_bed));
     let (service, sink) = (HostService::start(), UdpSink::bind(SINK));
     let targets = targets(&first, &second, &service, &sink);
@@ -221,8 +221,8 @@ async fn it_reaches_public_hosts_and_neither_the_host_nor_private_networks_nor_o
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_has_no_capability_and_can_get_none() {
-    let bed = bed().await;
-    let waiting = Waiting::start(&bed).await;
+    let fixture = fixture().await;
+    let waiting = Waiting::start(&fixture).await;
     let began_with = waiting.fact("/EffectiveCaps");
     assert_eq!(*began_with, json!(["CAP_NET_ADMIN", "CAP_SETPCAP"]), "the control: what there is to give up");
     let pid = waiting.fact("/State/Pid");
@@ -241,5 +241,5 @@ async fn it_has_no_capability_and_can_get_none() {
     }
     assert!(count > 1, "the control: threads that began later are among them");
     waiting.end().await;
-    bed.close().await;
+    fixture.close().await;
 }

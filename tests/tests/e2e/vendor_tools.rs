@@ -1,7 +1,7 @@
 //! Tools that a model's vendor runs on its side: the real Claude Code with its web search, and hostile requests for them.
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::{Bed, network};
+use e2e_tests::fixture::{Fixture, network};
 use sandbox::{Outcome, Prompt};
 
 const NONE: &str = "domains: [api.anthropic.com]";
@@ -17,17 +17,18 @@ async fn claude_code_goes_on_without_the_search_that_the_policy_does_not_allow()
         (REFUSE, "runs at the model's vendor", "-> 403 [reason: vendor_tool]"),
         (SEARCH, "The request has the tools: web_search_2", ""),
     ] {
-        let bed = Bed::new().await;
-        let task = bed.sandbox.create_task(bed.agent().network(network(policy))).expect("a good task");
+        let fixture = Fixture::new().await;
+        let task =
+            fixture.sandbox.create_task(fixture.agent().network(network(policy))).expect("a good task");
         let result = task.execute(Prompt::new("scenario:web-search")).await.expect("the sandbox works");
-        let log = std::fs::read_to_string(bed.folder().join("network-sandbox.log")).expect("a log");
+        let log = std::fs::read_to_string(fixture.folder().join("network-sandbox.log")).expect("a log");
         assert_eq!(result.outcome, Outcome::Success, "{:?}\n{log}", result.error_summary);
         assert!(result.response_text.starts_with("The tool printed: "), "{}\n{log}", result.response_text);
         assert!(result.response_text.contains(seen), "{policy}: {}\n{log}", result.response_text);
         let logged = log.lines().any(|other| !line.is_empty() && other.ends_with(line));
         assert_eq!(logged, !line.is_empty(), "{log}");
         assert_eq!(log.contains("vendor_tool") || log.contains("removed"), logged, "{log}");
-        bed.close().await;
+        fixture.close().await;
     }
 }
 
@@ -60,9 +61,9 @@ ask removed -d "{\"tools\":[$search],$end" "$messages"
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_requests_fail_closed() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for (policy, open) in [(NONE, false), (ANY, true)] {
-        let ran = bed.run(policy, HOSTILE).await;
+        let ran = fixture.run(policy, HOSTILE).await;
         let lines: Vec<(&str, &str)> = ran.stdout.lines().filter_map(|line| line.split_once(' ')).collect();
         assert_eq!(lines.len(), 16, "{}\n{}", ran.stdout, ran.stderr);
         for (name, status) in lines {
@@ -74,5 +75,5 @@ async fn hostile_requests_fail_closed() {
         let removed = ran.log.lines().filter(|line| line.ends_with("[removed: web_search]")).count();
         assert_eq!(removed, usize::from(!open), "{}", ran.log);
     }
-    bed.close().await;
+    fixture.close().await;
 }

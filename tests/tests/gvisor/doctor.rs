@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::setting::Setting;
 use serde_json::Value;
 
@@ -11,14 +11,14 @@ use super::hook;
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_warns_and_its_trial_run_works() {
     let _hook = hook::stays();
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let setting = Setting::of_this_run();
     let output = Command::new(&setting.sandbox_bin)
         .args(["doctor", "--output", "json"])
-        .current_dir(bed.folder())
+        .current_dir(fixture.folder())
         .env("CONTAINER_HOST", &setting.engine)
         .env("SANDBOX_PROXY_DIR", &setting.proxy_dir)
-        .env("XDG_STATE_HOME", bed.folder().join("state"))
+        .env("XDG_STATE_HOME", fixture.folder().join("state"))
         .output()
         .expect("the sandbox command");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -34,5 +34,5 @@ async fn doctor_warns_and_its_trial_run_works() {
         assert!(hint.contains(part), "{part}: {hint}");
     }
     assert_eq!(named("trial run")["verdict"], "ok", "{report}");
-    bed.close().await;
+    fixture.close().await;
 }

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use e2e_tests::DEADLINE;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::executor::{ExecOptions, ExecResult, Executor, ExecutorConfig, ExecutorMode};
 use sandbox::{Isolation, ResourceLimits};
 
-use super::bed::in_gvisor;
+use super::fixture::in_gvisor;
 use super::hook;
 
-fn executor(bed: &Bed, isolation: Isolation) -> Executor {
-    let config = ExecutorConfig::new("exec", bed.image.clone())
+fn executor(fixture: &Fixture, isolation: Isolation) -> Executor {
+    let config = ExecutorConfig::new("exec", fixture.image.clone())
         .isolation(isolation)
         .mode(ExecutorMode::Fresh)
         .limits(ResourceLimits::untrusted().timeout(DEADLINE));
-    bed.sandbox.create_executor(config).expect("a good configuration")
+    fixture.sandbox.create_executor(config).expect("a good configuration")
 }
 
 async fn run(executor: &Executor, command: &str) -> ExecResult {
@@ -25,8 +25,8 @@ async fn run(executor: &Executor, command: &str) -> ExecResult {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_run_as_nobody_in_particular_and_start_others() {
     let _hook = hook::stays();
-    let bed = Bed::new().await;
-    let executor = executor(&bed, in_gvisor(Isolation::untrusted()));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, in_gvisor(Isolation::untrusted()));
     let line = "id -u; for i in 1 2 3; do (bash -c \"exit $i\"; echo $?) & done; wait; exit 7";
     let result = run(&executor, line).await;
     let stdout = result.stdout_text();
@@ -35,14 +35,14 @@ async fn commands_run_as_nobody_in_particular_and_start_others() {
     assert_eq!(lines, ["1", "1000", "2", "3"], "{result:?}");
     assert_eq!(result.exit_code, 7);
     executor.cleanup().await.expect("it goes");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timeout_ends_a_command_and_keeps_what_was_written() {
     let _hook = hook::stays();
-    let bed = Bed::new().await;
-    let executor = executor(&bed, in_gvisor(Isolation::untrusted()));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, in_gvisor(Isolation::untrusted()));
     let line = "setsid sleep 300 & echo started; sleep 300";
     let options = ExecOptions { timeout: Some(Duration::from_secs(5)), ..ExecOptions::default() };
     let result = executor.execute(line, options).await.expect("a result");
@@ -50,28 +50,28 @@ async fn a_timeout_ends_a_command_and_keeps_what_was_written() {
     assert_eq!(result.stdout_text(), "started\n");
     assert_eq!(run(&executor, "echo next").await.stdout_text(), "next\n");
     executor.cleanup().await.expect("it goes");
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// Unlike the host's kernel, gVisor's lets a container end its own first process. No other process is hit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_kills_the_supervisor_ends_its_container_and_the_next_has_another() {
     let _hook = hook::stays();
-    let bed = Bed::new().await;
-    let executor = executor(&bed, in_gvisor(Isolation::untrusted()));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, in_gvisor(Isolation::untrusted()));
     let killed = executor.execute("kill -9 1; sleep 60", ExecOptions::default()).await;
     let error = killed.expect_err("its container ended").to_string();
     assert!(error.starts_with("the container of the command ended"), "{error}");
     assert_eq!(run(&executor, "echo next").await.stdout_text(), "next\n");
     executor.cleanup().await.expect("it goes");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_demand_there_is_an_error_that_says_so() {
     let _hook = hook::stays();
-    let bed = Bed::new().await;
-    let executor = executor(&bed, Isolation::untrusted());
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, Isolation::untrusted());
     let error = executor
         .execute("true", ExecOptions::default())
         .await
@@ -79,8 +79,9 @@ async fn without_the_demand_there_is_an_error_that_says_so() {
     let text = error.to_string();
     assert!(text.contains("isolation.runtime") && text.contains("a container for each command"), "{text}");
     drop(executor);
-    let shared = ExecutorConfig::new("exec", bed.image.clone()).isolation(in_gvisor(Isolation::untrusted()));
-    let error = bed.sandbox.create_executor(shared).expect_err("commands would share a container");
+    let shared =
+        ExecutorConfig::new("exec", fixture.image.clone()).isolation(in_gvisor(Isolation::untrusted()));
+    let error = fixture.sandbox.create_executor(shared).expect_err("commands would share a container");
     assert!(error.to_string().contains("ExecutorMode::Fresh"), "{error}");
-    bed.close().await;
+    fixture.close().await;
 }

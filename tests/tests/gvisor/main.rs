@@ -2,10 +2,10 @@
 //! an engine of their own; docs/gvisor.md says what follows from them.
 #![expect(clippy::disallowed_methods, reason = "tests start the programs that they test")]
 
-mod bed;
 mod commands;
 mod doctor;
 mod executor;
+mod fixture;
 mod hook;
 mod limits;
 mod network;

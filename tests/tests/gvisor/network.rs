@@ -1,21 +1,21 @@
 //! The network sandbox, whose packets pass the host's kernel.
 
-use e2e_tests::bed::{self, Bed};
+use e2e_tests::fixture::{self, Fixture};
 use sandbox::Input;
 
-use super::bed::{in_gvisor, spec};
+use super::fixture::{in_gvisor, spec};
 use super::hook;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_allowed_passes_what_is_not_is_refused_and_both_are_logged() {
     let _hook = hook::stays();
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "for url in https://open.test/hello https://evil.test/steal; do curl -sS --max-time 20 -w '\\n%{http_code}\\n' $url; done; \
                   cat /proc/net/if_inet6; curl --max-time 5 -sS http://203.0.113.1/ 2>/dev/null || echo no way";
-    let spec = bed
+    let spec = fixture
         .command("domains: [open.test]", &["bash", "-c", script])
         .isolation(in_gvisor(sandbox::Isolation::agent()));
-    let ran = bed.run_spec(spec).await;
+    let ran = fixture.run_spec(spec).await;
     assert!(ran.stdout.starts_with("hello from open.test\n\n200\n"), "{} {}", ran.stdout, ran.stderr);
     // Without IPv6 there is nothing between these lines.
     assert!(ran.stdout.ends_with("\n403\nno way\n"), "{}", ran.stdout);
@@ -25,18 +25,18 @@ async fn what_is_allowed_passes_what_is_not_is_refused_and_both_are_logged() {
     ] {
         assert_eq!(ran.log_lines(line).len(), 1, "{line} in\n{}", ran.log);
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_without_the_hook_is_an_error_and_not_a_network_with_ipv6() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let _gone = hook::Gone::now();
     // A network of its own needs none.
-    let alone = bed.run_spec(spec(&bed, "echo ran")).await;
+    let alone = fixture.run_spec(spec(&fixture, "echo ran")).await;
     assert_eq!(alone.stdout, "ran\n");
-    let spec = spec(&bed, "echo ran").network(bed::network("domains: [open.test]"));
-    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let spec = spec(&fixture, "echo ran").network(fixture::network("domains: [open.test]"));
+    let command = fixture.sandbox.create_command(spec).expect("a good command");
     let error =
         command.execute(Input::Empty).await.expect_err("neither the container nor its proxy is as planned");
     let mut text = error.to_string();
@@ -48,5 +48,5 @@ async fn an_engine_without_the_hook_is_an_error_and_not_a_network_with_ipv6() {
     for part in ["IPv6 addresses: planned false, is true", "sandbox doctor"] {
         assert!(text.contains(part), "{text}");
     }
-    bed.close().await;
+    fixture.close().await;
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use e2e_tests::bed::{self, Bed};
+use e2e_tests::fixture::{self, Fixture};
 use sandbox::diagnostics::VerifySpec;
 use sandbox::{Isolation, Network, ResourceLimits};
 
-use super::bed::in_gvisor;
+use super::fixture::in_gvisor;
 use super::hook;
 
 /// Of gVisor itself, whatever was asked for.
@@ -20,9 +20,15 @@ const ALWAYS: [&str; 7] = [
     "seccomp_filter",
 ];
 
-async fn check(bed: &Bed, isolation: Isolation, limits: ResourceLimits, network: Network, more: &[&str]) {
-    let spec = VerifySpec::new(bed.image.clone(), in_gvisor(isolation), limits).network(network);
-    let report = bed.sandbox.verify(spec).await.expect("the sandbox works");
+async fn check(
+    fixture: &Fixture,
+    isolation: Isolation,
+    limits: ResourceLimits,
+    network: Network,
+    more: &[&str],
+) {
+    let spec = VerifySpec::new(fixture.image.clone(), in_gvisor(isolation), limits).network(network);
+    let report = fixture.sandbox.verify(spec).await.expect("the sandbox works");
     let broken: BTreeSet<&str> = report.broken().map(|finding| finding.check.id()).collect();
     let expected: BTreeSet<&str> =
         ALWAYS.into_iter().chain(["user_namespace_refused"]).chain(more.iter().copied()).collect();
@@ -34,17 +40,17 @@ async fn check(bed: &Bed, isolation: Isolation, limits: ResourceLimits, network:
 #[tokio::test(flavor = "multi_thread")]
 async fn the_guarantees_for_an_agent_that_do_not_hold_are_these() {
     let _hook = hook::stays();
-    let bed = Bed::new().await;
-    let network = bed::network("domains: [open.test]");
+    let fixture = Fixture::new().await;
+    let network = fixture::network("domains: [open.test]");
     let more = ["cgroup_readonly", "proc_sys_readonly"];
-    check(&bed, Isolation::agent(), ResourceLimits::default(), network, &more).await;
-    bed.close().await;
+    check(&fixture, Isolation::agent(), ResourceLimits::default(), network, &more).await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_guarantees_for_the_untrusted_that_do_not_hold_are_these() {
     let _hook = hook::stays();
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let more = [
         "etc_readonly",
         "memory_bounded",
@@ -54,6 +60,6 @@ async fn the_guarantees_for_the_untrusted_that_do_not_hold_are_these() {
         "usr_readonly",
     ];
     let limits = ResourceLimits::untrusted();
-    check(&bed, Isolation::untrusted(), limits, Network::Disabled, &more).await;
-    bed.close().await;
+    check(&fixture, Isolation::untrusted(), limits, Network::Disabled, &more).await;
+    fixture.close().await;
 }

@@ -1,6 +1,6 @@
 //! Filling the disk.
 
-use e2e_tests::bed::{Bed, read_until};
+use e2e_tests::fixture::{Fixture, read_until};
 use sandbox::{ByteSize, CommandSpec, Input, ResourceLimits};
 
 use super::limit::{MIB, bounded};
@@ -11,8 +11,8 @@ const FILL: &str = "said=$(head -c 256M /dev/zero 2>&1 > /fill); echo \"${said##
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_fills_its_limit_and_nothing_else() {
-    let bed = Bed::new().await;
-    let limited = bed.run_spec(bounded(&bed, &["bash", "-c", FILL], 64 * MIB).await).await;
+    let fixture = Fixture::new().await;
+    let limited = fixture.run_spec(bounded(&fixture, &["bash", "-c", FILL], 64 * MIB).await).await;
     assert_eq!(limited.code, 0, "{limited:?}");
     let lines: Vec<&str> = limited.stdout.lines().collect();
     let ["exceeded", size, "after"] = lines.as_slice() else {
@@ -21,29 +21,29 @@ async fn a_task_fills_its_limit_and_nothing_else() {
     let size: u64 = size.parse().expect("a number");
     assert!((16 * MIB..=64 * MIB).contains(&size), "{size}");
 
-    let control = bed.run("domains: []", FILL).await;
+    let control = fixture.run("domains: []", FILL).await;
     assert_eq!(control.stdout, "\n268435456\nafter\n", "the control: {control:?}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// Two at once, one of them full to the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_task_does_not_disturb_another() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "cat /dev/zero > /fill 2>/dev/null; echo full; read -r line; echo \"$line\"";
-    let spec = bounded(&bed, &["bash", "-c", script], 32 * MIB).await;
-    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let spec = bounded(&fixture, &["bash", "-c", script], 32 * MIB).await;
+    let command = fixture.sandbox.create_command(spec).expect("a good command");
     let (input, held) = tokio::io::duplex(64);
     let mut full = command.execute(Input::Reader(Box::new(held)));
     let said = read_until(&mut full, |output| output.contains("full")).await;
-    let other = bed.run("domains: []", "head -c 64M /dev/zero > /x && stat -c %s /x").await;
+    let other = fixture.run("domains: []", "head -c 64M /dev/zero > /x && stat -c %s /x").await;
     drop(input);
     let ended = full.await;
     assert_eq!(said, "full\n", "{ended:?}");
     assert_eq!(other.stdout, "67108864\n", "{other:?}");
     let ended = ended.expect("the sandbox works");
     assert_eq!(ended.stdout, b"full\n\n", "{ended:?}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// Names take room too, and a quota of btrfs counts it.
@@ -54,23 +54,23 @@ async fn files_without_content_are_bounded_too() {
         \x20 try: open(f\"/many/a-name-that-takes-some-room-{number}\", \"x\").close()\n\
         \x20 except OSError as error: print(error.strerror); break\n\
         else: print(\"all\")'";
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let command = ["bash", "-c", script];
-    let limited = bed.run_spec(bounded(&bed, &command, 16 * MIB).await).await;
+    let limited = fixture.run_spec(bounded(&fixture, &command, 16 * MIB).await).await;
     assert_eq!(limited.stdout, "Disk quota exceeded\n", "{limited:?}");
-    let control = bed.run("domains: []", script).await;
+    let control = fixture.run("domains: []", script).await;
     assert_eq!(control.stdout, "all\n", "the control: {control:?}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_that_the_image_exceeds_is_an_error_with_the_field() {
-    let bed = Bed::new().await;
-    let spec = CommandSpec::new("small", bed.image.clone(), ["true"])
+    let fixture = Fixture::new().await;
+    let spec = CommandSpec::new("small", fixture.image.clone(), ["true"])
         .limits(ResourceLimits::default().disk(ByteSize::new(MIB)));
-    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let command = fixture.sandbox.create_command(spec).expect("a good command");
     let error = command.execute(Input::Empty).await.expect_err("no room");
     let text = error.to_string();
     assert!(text.contains("resource_limits.disk") && text.contains("the image counts"), "{text}");
-    bed.close().await;
+    fixture.close().await;
 }

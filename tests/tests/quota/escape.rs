@@ -1,7 +1,7 @@
 //! Ways around the limit.
 
-use e2e_tests::bed::Bed;
 use e2e_tests::engine;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::setting::Setting;
 use sandbox::isolation::Seccomp;
 use sandbox::{ByteSize, CommandSpec, Input, Isolation, ResourceLimits};
@@ -22,25 +22,25 @@ const SUBVOLUME: &str = "import fcntl, os, struct\n\
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_subvolume_can_be_made_beside_the_quota() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let command = ["python3", "-c", SUBVOLUME];
-    let spec = bounded(&bed, &command, 32 * MIB).await;
-    let refused = bed.run_spec(spec.clone()).await;
+    let spec = bounded(&fixture, &command, 32 * MIB).await;
+    let refused = fixture.run_spec(spec.clone()).await;
     assert_eq!(refused.stdout, "Function not implemented\nDisk quota exceeded\nFalse\n", "{refused:?}");
 
     // A profile of the caller's own is trusted; this one trusts everybody.
-    let profile = bed.folder().join("open.json");
+    let profile = fixture.folder().join("open.json");
     std::fs::write(&profile, r#"{"defaultAction": "SCMP_ACT_ALLOW"}"#).expect("a profile");
     let open = Isolation { seccomp: Seccomp::Profile(profile), ..Isolation::agent() };
-    let control = bed.run_spec(spec.isolation(open)).await;
+    let control = fixture.run_spec(spec.isolation(open)).await;
     assert_eq!(control.stdout, "True\n", "the control: {control:?}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// What an image declares as a volume lies outside of the container.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_with_a_volume_is_an_error() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let image = Setting::of_this_run().image.as_str();
     let reference = format!("localhost/quota-volume:{}", std::process::id());
     let created = engine::json(
@@ -56,12 +56,12 @@ async fn an_image_with_a_volume_is_an_error() {
     engine::call("DELETE", &format!("/containers/{id}?force=true&timeout=0"), None).await;
 
     let source = sandbox::ImageSource::existing(&reference);
-    let image = bed.sandbox.ensure_image(&source).await.expect("the image is there");
+    let image = fixture.sandbox.ensure_image(&source).await.expect("the image is there");
     let spec = |disk| {
         CommandSpec::new("volume", image.clone(), ["true"]).limits(ResourceLimits::default().disk(disk))
     };
     let run = |spec| {
-        let command = bed.sandbox.create_command(spec).expect("a good command");
+        let command = fixture.sandbox.create_command(spec).expect("a good command");
         async move { command.execute(Input::Empty).await }
     };
     let error = run(spec(Some(ByteSize::gib(2)))).await.expect_err("the volume has no limit");
@@ -70,5 +70,5 @@ async fn an_image_with_a_volume_is_an_error() {
     let control = run(spec(None)).await.expect("the control");
     assert_eq!(control.exit_code, 0);
     engine::call("DELETE", &format!("/images/{reference}?force=true"), None).await;
-    bed.close().await;
+    fixture.close().await;
 }

@@ -1,16 +1,16 @@
 //! Tasks with a limit.
 
-use e2e_tests::bed::Bed;
 use e2e_tests::engine;
+use e2e_tests::fixture::Fixture;
 use sandbox::{ByteSize, CommandSpec, ResourceLimits};
 use serde_json::Value;
 
 pub(super) const MIB: u64 = 1 << 20;
 
 /// `command` as an agent, with room for `room` bytes beside the image.
-pub(super) async fn bounded(bed: &Bed, command: &[&str], room: u64) -> CommandSpec {
-    let disk = ByteSize::new(image_size(bed.image.as_str()).await + room);
-    bed.command("domains: []", command).limits(ResourceLimits::default().disk(disk))
+pub(super) async fn bounded(fixture: &Fixture, command: &[&str], room: u64) -> CommandSpec {
+    let disk = ByteSize::new(image_size(fixture.image.as_str()).await + room);
+    fixture.command("domains: []", command).limits(ResourceLimits::default().disk(disk))
 }
 
 /// Bytes of an image that the engine has, with all its layers.

@@ -3,6 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets the unexpected has failed")]
 #![expect(clippy::disallowed_methods, reason = "git is what is tested; no engine is involved")]
 
-mod bed;
+mod fixture;
 mod mirror;
 mod server;

@@ -2,10 +2,10 @@
 
 use sandbox_gate::{ChangeKind, GateError, Repository, Rewrites, SyncReport};
 
-use super::bed::{Bed, refs};
+use super::fixture::{Fixture, refs};
 
 struct Mirror {
-    bed: Bed,
+    fixture: Fixture,
     repository: Repository,
 }
 
@@ -13,21 +13,21 @@ impl Mirror {
     /// A mirror of an upstream with the branches `main` and `side`, whose work tree is the folder
     /// `up`.
     async fn new() -> Self {
-        let bed = Bed::new();
-        bed.must("git init -q -b trunk up && cd up && git commit -qm one --allow-empty && git branch side && git tag v1").await;
-        let upstream = bed.path("up");
-        let repository = bed.gate.init("project", upstream.to_str()).await.unwrap();
-        Self { bed, repository }
+        let fixture = Fixture::new();
+        fixture.must("git init -q -b trunk up && cd up && git commit -qm one --allow-empty && git branch side && git tag v1").await;
+        let upstream = fixture.path("up");
+        let repository = fixture.gate.init("project", upstream.to_str()).await.unwrap();
+        Self { fixture, repository }
     }
 
     async fn upstream(&self, script: &str) {
-        self.bed.must(&format!("cd up && {script}")).await;
+        self.fixture.must(&format!("cd up && {script}")).await;
     }
 
     /// Runs `script`, which pushes, in a client's clone.
     async fn client(&self, script: &str) {
         let path = self.repository.path().display();
-        self.bed
+        self.fixture
             .must(&format!("rm -rf client && git clone -q '{path}' client && cd client && {script}"))
             .await;
     }
@@ -41,11 +41,11 @@ impl Mirror {
     }
 
     async fn refs(&self) -> String {
-        refs(&self.bed, self.repository.path(), false).await.join(", ")
+        refs(&self.fixture, self.repository.path(), false).await.join(", ")
     }
 
     async fn backups(&self) -> usize {
-        refs(&self.bed, self.repository.path(), true).await.len()
+        refs(&self.fixture, self.repository.path(), true).await.len()
     }
 }
 
@@ -152,11 +152,11 @@ async fn unreachable_upstream_changes_nothing() {
     let mirror = Mirror::new().await;
     mirror.sync(Rewrites::Keep).await;
     let before = mirror.refs().await;
-    mirror.bed.must("mv up gone").await;
+    mirror.fixture.must("mv up gone").await;
     let error = mirror.repository.sync(Rewrites::Apply).await.unwrap_err();
     assert!(matches!(error, GateError::Git { .. }), "{error}");
     assert_eq!(mirror.refs().await, before);
-    let alone = mirror.bed.gate.init("alone", None).await.unwrap();
+    let alone = mirror.fixture.gate.init("alone", None).await.unwrap();
     assert!(matches!(alone.sync(Rewrites::Keep).await, Err(GateError::NoUpstream { .. })));
     assert_eq!(ChangeKind::Advanced.to_string(), "advanced");
 }
@@ -199,7 +199,7 @@ async fn replaced_objects_are_not_believed() {
     let mirror = Mirror::new().await;
     mirror.sync(Rewrites::Keep).await;
     mirror.upstream("git commit -q --amend -m other --allow-empty").await;
-    let other = mirror.bed.must("git -C up rev-parse trunk").await;
+    let other = mirror.fixture.must("git -C up rev-parse trunk").await;
     let fake = "fake=$(git commit-tree -p HEAD -m fake HEAD^{tree})";
     mirror.client(&format!("{fake} && git push -q origin $fake:refs/replace/{other}")).await;
     assert_eq!(mirror.sync(Rewrites::Keep).await.1, ["rewritten refs/heads/trunk"]);

@@ -5,69 +5,71 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::bed::{Bed, refs};
+use super::fixture::{Fixture, refs};
 
 const WORK: &str = "git init -q -b main work && cd work && echo one > a && git add . && git commit -qm one";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pushed_commits_are_fetched_again() {
-    let bed = Bed::new();
-    let repository = bed.gate.init("project", None).await.unwrap();
-    let url = bed.serve(&[&repository]).await;
+    let fixture = Fixture::new();
+    let repository = fixture.gate.init("project", None).await.unwrap();
+    let url = fixture.serve(&[&repository]).await;
     // More than git sends at once, so the request has no length.
     let big = "head -c 8000000 /dev/urandom > big && git add . && git commit -qm big";
-    bed.must(&format!("{WORK} && {big} && git push -q {url}/project.git main && git tag -am note v1 && git push -q {url}/project v1")).await;
+    fixture.must(&format!("{WORK} && {big} && git push -q {url}/project.git main && git tag -am note v1 && git push -q {url}/project v1")).await;
     for protocol in 0..=2 {
         let clone = format!(
             "git -c protocol.version={protocol} clone -q {url}/project.git c{protocol} && cmp work/big c{protocol}/big"
         );
-        bed.must(&clone).await;
+        fixture.must(&clone).await;
     }
-    bed.must(&format!("git clone -q --depth 1 {url}/project.git shallow && git clone -q --filter=blob:none {url}/project.git partial")).await;
-    bed.must(
-        "cd shallow && echo two > a && git commit -qam two && git push -q origin HEAD:refs/heads/agent/x",
-    )
-    .await;
+    fixture.must(&format!("git clone -q --depth 1 {url}/project.git shallow && git clone -q --filter=blob:none {url}/project.git partial")).await;
+    fixture
+        .must(
+            "cd shallow && echo two > a && git commit -qam two && git push -q origin HEAD:refs/heads/agent/x",
+        )
+        .await;
     assert_eq!(
-        refs(&bed, repository.path(), false).await,
+        refs(&fixture, repository.path(), false).await,
         ["refs/heads/agent/x two", "refs/heads/main big", "refs/tags/v1 note"]
     );
-    assert!(refs(&bed, repository.path(), true).await.is_empty());
+    assert!(refs(&fixture, repository.path(), true).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn values_removed_by_a_push_are_backed_up_out_of_clients_reach() {
-    let bed = Bed::new();
-    let repository = bed.gate.init("project", None).await.unwrap();
-    let url = format!("{}/project.git", bed.serve(&[&repository]).await);
-    bed.must(&format!("{WORK} && git push -q {url} main HEAD:refs/heads/side && echo two > a && git commit -qam two && git push -q {url} main")).await;
-    assert!(refs(&bed, repository.path(), true).await.is_empty(), "nothing is lost so far");
-    bed.must(&format!("cd work && git commit -q --amend -m rewritten && git push -qf {url} main :side"))
+    let fixture = Fixture::new();
+    let repository = fixture.gate.init("project", None).await.unwrap();
+    let url = format!("{}/project.git", fixture.serve(&[&repository]).await);
+    fixture.must(&format!("{WORK} && git push -q {url} main HEAD:refs/heads/side && echo two > a && git commit -qam two && git push -q {url} main")).await;
+    assert!(refs(&fixture, repository.path(), true).await.is_empty(), "nothing is lost so far");
+    fixture
+        .must(&format!("cd work && git commit -q --amend -m rewritten && git push -qf {url} main :side"))
         .await;
-    let backups = refs(&bed, repository.path(), true).await;
+    let backups = refs(&fixture, repository.path(), true).await;
     let of =
         |line: &String| line.split('/').nth(4).unwrap().to_owned() + " " + line.split(' ').nth(1).unwrap();
     assert_eq!(backups.iter().map(of).collect::<Vec<_>>(), ["main two", "side one"], "{backups:?}");
-    assert_eq!(refs(&bed, repository.path(), false).await, ["refs/heads/main rewritten"]);
+    assert_eq!(refs(&fixture, repository.path(), false).await, ["refs/heads/main rewritten"]);
 
-    let seen = bed.must(&format!("git ls-remote {url}")).await;
+    let seen = fixture.must(&format!("git ls-remote {url}")).await;
     assert!(seen.contains("refs/heads/main") && !seen.contains("sandbox"), "{seen}");
     let backup = backups[0].split(' ').next().unwrap();
     for update in [format!(":{backup}"), format!("+HEAD:{backup}"), "HEAD:refs/sandbox/backup/x".to_owned()] {
         assert!(
-            !bed.sh(&format!("cd work && git push -q {url} {update}")).await.status.success(),
+            !fixture.sh(&format!("cd work && git push -q {url} {update}")).await.status.success(),
             "{update}"
         );
     }
-    assert_eq!(refs(&bed, repository.path(), true).await, backups);
+    assert_eq!(refs(&fixture, repository.path(), true).await, backups);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletion_without_an_old_value_is_refused() {
-    let bed = Bed::new();
-    let repository = bed.gate.init("project", None).await.unwrap();
-    let url = format!("{}/project.git", bed.serve(&[&repository]).await);
-    bed.must(&format!("{WORK} && git push -q {url} main HEAD:refs/heads/side")).await;
+    let fixture = Fixture::new();
+    let repository = fixture.gate.init("project", None).await.unwrap();
+    let url = format!("{}/project.git", fixture.serve(&[&repository]).await);
+    fixture.must(&format!("{WORK} && git push -q {url} main HEAD:refs/heads/side")).await;
     let zero = "0".repeat(40);
     for old in [&zero, &"1".repeat(40)] {
         let line = format!("{old} {zero} refs/heads/side\\0 report-status");
@@ -75,38 +77,38 @@ async fn deletion_without_an_old_value_is_refused() {
         let push = format!(
             "printf '{length:04x}{line}0000' | curl -s -o out -w '%{{http_code}}' -H 'Content-Type: application/x-git-receive-pack-request' --data-binary @- {url}/git-receive-pack"
         );
-        assert_eq!(bed.must(&push).await, "409", "{old}");
+        assert_eq!(fixture.must(&push).await, "409", "{old}");
     }
     // The control: git's own way to delete it.
-    assert_eq!(refs(&bed, repository.path(), false).await.len(), 2);
-    bed.must(&format!("git -C work push -q {url} :side")).await;
-    assert_eq!(refs(&bed, repository.path(), false).await.len(), 1);
+    assert_eq!(refs(&fixture, repository.path(), false).await.len(), 2);
+    fixture.must(&format!("git -C work push -q {url} :side")).await;
+    assert_eq!(refs(&fixture, repository.path(), false).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_and_user_settings_are_ignored() {
-    let bed = Bed::new();
-    let repository = bed.gate.init("project", None).await.unwrap();
-    let url = format!("{}/project.git", bed.serve(&[&repository]).await);
+    let fixture = Fixture::new();
+    let repository = fixture.gate.init("project", None).await.unwrap();
+    let url = format!("{}/project.git", fixture.serve(&[&repository]).await);
     let hook = repository.path().join("hooks/pre-receive");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    std::fs::write(&hook, format!("#!/bin/sh\ntouch '{}'\nexit 1\n", bed.path("ran").display())).unwrap();
-    bed.must(&format!("chmod +x '{}'", hook.display())).await;
-    bed.must(&format!("{WORK} && git push -q {url} main")).await;
-    assert!(!bed.path("ran").exists());
+    std::fs::write(&hook, format!("#!/bin/sh\ntouch '{}'\nexit 1\n", fixture.path("ran").display())).unwrap();
+    fixture.must(&format!("chmod +x '{}'", hook.display())).await;
+    fixture.must(&format!("{WORK} && git push -q {url} main")).await;
+    assert!(!fixture.path("ran").exists());
     // The control: git without the server runs it.
     let direct = format!("git -C work push -q '{}' HEAD:other", repository.path().display());
-    assert!(!bed.sh(&direct).await.status.success() && bed.path("ran").exists());
+    assert!(!fixture.sh(&direct).await.status.success() && fixture.path("ran").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_token_gives_access_and_only_to_served_repositories() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     let [served, other] =
-        [bed.gate.init("served", None).await.unwrap(), bed.gate.init("other", None).await.unwrap()];
-    let url = bed.serve(&[&served]).await;
+        [fixture.gate.init("served", None).await.unwrap(), fixture.gate.init("other", None).await.unwrap()];
+    let url = fixture.serve(&[&served]).await;
     let (_, host) = url.rsplit_once('@').unwrap();
-    let others = bed.serve(&[&other]).await;
+    let others = fixture.serve(&[&other]).await;
     let wrong = others.rsplit_once('@').unwrap().0;
     let refs = "info/refs?service=git-upload-pack";
     for (request, expected) in [
@@ -127,7 +129,7 @@ async fn only_the_token_gives_access_and_only_to_served_repositories() {
         (format!("{url}/.new-0/{refs}"), "404"),
         (format!("{url}/"), "404"),
     ] {
-        let got = bed.must(&format!("curl -s -o out -w '%{{http_code}}' --path-as-is '{request}'")).await;
+        let got = fixture.must(&format!("curl -s -o out -w '%{{http_code}}' --path-as-is '{request}'")).await;
         assert_eq!(got, expected, "{request}");
     }
 }
@@ -135,13 +137,13 @@ async fn only_the_token_gives_access_and_only_to_served_repositories() {
 /// Requests that are not git pushes change nothing, and the server continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_and_odd_pushes_change_nothing() {
-    let bed = Bed::new();
-    let repository = bed.gate.init("project", None).await.unwrap();
-    let url = bed.serve(&[&repository]).await;
-    bed.must(&format!("{WORK} && git push -q {url}/project.git main")).await;
+    let fixture = Fixture::new();
+    let repository = fixture.gate.init("project", None).await.unwrap();
+    let url = fixture.serve(&[&repository]).await;
+    fixture.must(&format!("{WORK} && git push -q {url}/project.git main")).await;
     let (credentials, host) = url.strip_prefix("http://").unwrap().split_once('@').unwrap();
     let basic = BASE64.encode(credentials);
-    let id = bed.must("git -C work rev-parse HEAD").await;
+    let id = fixture.must("git -C work rev-parse HEAD").await;
     let zero = "0".repeat(40);
     let line = format!("{zero} {id} refs/heads/x\0 report-status");
     let command = format!("{:04x}{line}0000", line.len() + 4);
@@ -162,23 +164,23 @@ async fn half_and_odd_pushes_change_nothing() {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
     }
-    assert_eq!(refs(&bed, repository.path(), false).await, ["refs/heads/main one"]);
-    assert!(refs(&bed, repository.path(), true).await.is_empty());
-    bed.must(&format!("git clone -q {url}/project.git again")).await;
+    assert_eq!(refs(&fixture, repository.path(), false).await, ["refs/heads/main one"]);
+    assert!(refs(&fixture, repository.path(), true).await.is_empty());
+    fixture.must(&format!("git clone -q {url}/project.git again")).await;
 }
 
 /// The data that git holds in memory is bounded; the controls are a smaller push, and one that is
 /// as short as it announces.
 #[tokio::test(flavor = "multi_thread")]
 async fn push_that_exceeds_gits_memory_is_refused() {
-    let bed = Bed::new();
-    let repository = bed.gate.init("project", None).await.unwrap();
-    let url = format!("{}/project.git", bed.serve(&[&repository]).await);
-    bed.must(&format!("{WORK} && git push -q {url} main")).await;
+    let fixture = Fixture::new();
+    let repository = fixture.gate.init("project", None).await.unwrap();
+    let url = format!("{}/project.git", fixture.serve(&[&repository]).await);
+    fixture.must(&format!("{WORK} && git push -q {url} main")).await;
     let smaller = "cd work && id=$({ git cat-file commit HEAD; head -c 10000000 /dev/zero | tr '\\0' x; } | git hash-object -t commit -w --stdin)";
-    bed.must(&format!("{smaller} && git push -q {url} $id:refs/heads/smaller")).await;
+    fixture.must(&format!("{smaller} && git push -q {url} $id:refs/heads/smaller")).await;
     // Git allocates the announced size of an object before it reads the object.
-    let (zero, id) = ("0".repeat(40), bed.must("git -C work rev-parse HEAD").await);
+    let (zero, id) = ("0".repeat(40), fixture.must("git -C work rev-parse HEAD").await);
     let line = format!("{zero} {id} refs/heads/larger\0 report-status side-band-64k");
     for (bytes, is_held) in [(1_000_000_u32, true), (560_000_000, false)] {
         let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
@@ -187,37 +189,39 @@ async fn push_that_exceeds_gits_memory_is_refused() {
         body.push(0x90 | u8::try_from(bytes & 0xf).unwrap());
         let rest = [4, 11, 18, 25].map(|shift| u8::try_from(bytes >> shift & 0x7f).unwrap());
         body.extend([rest[0] | 0x80, rest[1] | 0x80, rest[2] | 0x80, rest[3]]);
-        std::fs::write(bed.path("larger"), body).unwrap();
-        let answer = bed.must(&format!("curl -s -H 'Content-Type: application/x-git-receive-pack-request' --data-binary @larger {url}/git-receive-pack | tr -d '\\0'")).await;
+        std::fs::write(fixture.path("larger"), body).unwrap();
+        let answer = fixture.must(&format!("curl -s -H 'Content-Type: application/x-git-receive-pack-request' --data-binary @larger {url}/git-receive-pack | tr -d '\\0'")).await;
         assert!(answer.contains("ng refs/heads/larger"), "{answer}");
         assert_eq!(answer.contains("Out of memory"), !is_held, "{answer}");
     }
-    assert_eq!(refs(&bed, repository.path(), false).await.len(), 2, "the server goes on");
+    assert_eq!(refs(&fixture, repository.path(), false).await.len(), 2, "the server goes on");
 }
 
 /// One push must not remove the backup of another. Of two in one second, the second deletes the ref
 /// that the first leaves unchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_push_has_backups_of_its_own() {
-    let bed = Bed::new();
-    let repository = bed.gate.init("project", None).await.unwrap();
-    let url = format!("{}/project.git", bed.serve(&[&repository]).await);
-    bed.must(&format!(
+    let fixture = Fixture::new();
+    let repository = fixture.gate.init("project", None).await.unwrap();
+    let url = format!("{}/project.git", fixture.serve(&[&repository]).await);
+    fixture.must(&format!(
         "{WORK} && git push -q {url} main HEAD:refs/heads/side && git tag -am one v1 && git push -q {url} v1"
     ))
     .await;
-    let id = bed.must("git -C work rev-parse HEAD").await;
+    let id = fixture.must("git -C work rev-parse HEAD").await;
     let same = format!("{id} {id} refs/heads/side\\0 report-status");
     let length = same.len() - 1 + 4;
     let touch = format!(
         "printf '{length:04x}{same}0000' | curl -s -o out -H 'Content-Type: application/x-git-receive-pack-request' --data-binary @- {url}/git-receive-pack"
     );
-    bed.must(&format!("for i in 1 2 3 4 5; do {touch} & done; git -C work push -q {url} :side; wait")).await;
-    let backups = refs(&bed, repository.path(), true).await;
+    fixture
+        .must(&format!("for i in 1 2 3 4 5; do {touch} & done; git -C work push -q {url} :side; wait"))
+        .await;
+    let backups = refs(&fixture, repository.path(), true).await;
     assert!(backups.len() == 1 && backups[0].contains("/heads/side/"), "{backups:?}");
     // A replaced tag is kept, though its commit still exists.
-    bed.must(&format!("git -C work tag -fam two v1 && git -C work push -qf {url} v1")).await;
-    let backups = refs(&bed, repository.path(), true).await;
+    fixture.must(&format!("git -C work tag -fam two v1 && git -C work push -qf {url} v1")).await;
+    let backups = refs(&fixture, repository.path(), true).await;
     assert!(
         backups.iter().any(|backup| backup.contains("/tags/v1/") && backup.ends_with(" one")),
         "{backups:?}"
@@ -229,19 +233,19 @@ async fn each_push_has_backups_of_its_own() {
     let push = format!(
         "printf '{length:04x}{stale}0000' | curl -s -o out -w '%{{http_code}}' -H 'Content-Type: application/x-git-receive-pack-request' --data-binary @- {url}/git-receive-pack"
     );
-    assert_eq!(bed.must(&push).await, "409");
-    assert_eq!(refs(&bed, repository.path(), true).await, backups);
+    assert_eq!(fixture.must(&push).await, "409");
+    assert_eq!(refs(&fixture, repository.path(), true).await, backups);
 }
 
 /// The programs that git itself starts end too.
 #[tokio::test(flavor = "multi_thread")]
 async fn disconnected_client_leaves_nothing_running() {
-    let bed = Bed::new();
-    let repository = bed.gate.init("project", None).await.unwrap();
-    let url = format!("{}/project.git", bed.serve(&[&repository]).await);
+    let fixture = Fixture::new();
+    let repository = fixture.gate.init("project", None).await.unwrap();
+    let url = format!("{}/project.git", fixture.serve(&[&repository]).await);
     let big = "head -c 30000000 /dev/urandom > big && git add . && git commit -qm big";
-    bed.must(&format!("{WORK} && {big} && git push -q {url} main")).await;
-    let id = bed.must("git -C work rev-parse HEAD").await;
+    fixture.must(&format!("{WORK} && {big} && git push -q {url} main")).await;
+    let id = fixture.must("git -C work rev-parse HEAD").await;
     let want = format!("want {id} side-band-64k ofs-delta\\n");
     let length = want.len() - 1 + 4;
     let body = format!("printf '{length:04x}{want}00000009done\\n'");
@@ -249,7 +253,7 @@ async fn disconnected_client_leaves_nothing_running() {
         "{body} | curl -s --limit-rate 20k -m 2 -o out -H 'Content-Type: application/x-git-upload-pack-request' --data-binary @- {url}/git-upload-pack"
     );
     for _ in 0..3 {
-        assert!(!bed.sh(&clone).await.status.success(), "it was cut off");
+        assert!(!fixture.sh(&clone).await.status.success(), "it was cut off");
     }
     // A process that works on this repository has its folder as working directory.
     let path = repository.path().display();
@@ -258,7 +262,7 @@ async fn disconnected_client_leaves_nothing_running() {
     );
     let began = std::time::Instant::now();
     loop {
-        let left = bed.must(&running).await;
+        let left = fixture.must(&running).await;
         if left.is_empty() {
             break;
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::bed::{Bed, script};
+use super::fixture::{Fixture, script};
 use crate::{RefOutcome, Report};
 
 /// Commands after which the host's repository equals the task's.
@@ -62,11 +62,11 @@ fn without_ours(says: &str) -> String {
 
 fn check(format: &str, is_upper: bool, cases: &[(&str, &str)]) {
     for (name, commands) in cases {
-        let mut bed = Bed::with(format, |_| {});
-        bed.is_upper = is_upper;
-        bed.script(commands);
-        let report = bed.import();
-        assert_eq!(without_ours(&bed.host_says()), bed.task_says(), "{name} {format} {is_upper}");
+        let mut fixture = Fixture::with(format, |_| {});
+        fixture.is_upper = is_upper;
+        fixture.script(commands);
+        let report = fixture.import();
+        assert_eq!(without_ours(&fixture.host_says()), fixture.task_says(), "{name} {format} {is_upper}");
         nothing_is_left(&report, name);
         assert_eq!(report.is_empty(), *name == "nothing", "{name}: {report:?}");
     }
@@ -91,41 +91,41 @@ fn everyday_work_with_longer_ids_is_imported_completely() {
 #[test]
 fn import_made_twice_changes_nothing_more() {
     for (name, commands) in ARRIVES.iter().step_by(3) {
-        let bed = Bed::new();
-        bed.script(commands);
-        bed.import();
-        let says = bed.host_says();
-        bed.import();
-        assert_eq!(bed.host_says(), says, "{name}");
+        let fixture = Fixture::new();
+        fixture.script(commands);
+        fixture.import();
+        let says = fixture.host_says();
+        fixture.import();
+        assert_eq!(fixture.host_says(), says, "{name}");
     }
 }
 
 #[test]
 fn submodule_repository_is_imported_separately() {
-    let mut bed = Bed::new();
-    bed.script("git config core.worktree ../../../sub");
-    script(&bed.host(), "git config core.worktree ../../../sub");
-    bed.start = super::bed::snapshot(&bed.common());
-    bed.script("echo x > c; export GIT_WORK_TREE=$PWD; git add c; git commit -qm c");
-    let report = bed.import_with(&mut |_| true).unwrap();
+    let mut fixture = Fixture::new();
+    fixture.script("git config core.worktree ../../../sub");
+    script(&fixture.host(), "git config core.worktree ../../../sub");
+    fixture.start = super::fixture::snapshot(&fixture.common());
+    fixture.script("echo x > c; export GIT_WORK_TREE=$PWD; git add c; git commit -qm c");
+    let report = fixture.import_with(&mut |_| true).unwrap();
     assert!(report.index && report.refs.len() == 1, "{report:?}");
-    script(&bed.host(), "sed -i /worktree/d .git/config");
-    script(&bed.task(), "sed -i /worktree/d .git/config");
-    assert_eq!(bed.host_says(), bed.task_says());
+    script(&fixture.host(), "sed -i /worktree/d .git/config");
+    script(&fixture.task(), "sed -i /worktree/d .git/config");
+    assert_eq!(fixture.host_says(), fixture.task_says());
 }
 
 #[test]
 fn lost_value_has_a_backup() {
-    let bed = Bed::with("sha1", |host| {
+    let fixture = Fixture::with("sha1", |host| {
         script(
             host,
             "git switch -qc work; git commit -q --allow-empty -m work; echo s > a; git stash -q; git switch -q main",
         );
     });
-    let (work, stash) = (bed.git("rev-parse work"), bed.git("rev-parse stash"));
-    bed.script("git branch -D work; git stash drop -q; git branch -D side");
-    let report = bed.import();
-    let backups = bed.git("for-each-ref --format=%(refname)=%(objectname) refs/sandbox");
+    let (work, stash) = (fixture.git("rev-parse work"), fixture.git("rev-parse stash"));
+    fixture.script("git branch -D work; git stash drop -q; git branch -D side");
+    let report = fixture.import();
+    let backups = fixture.git("for-each-ref --format=%(refname)=%(objectname) refs/sandbox");
     let expected = format!(
         "refs/sandbox/backup/run-1/heads/work={work}\nrefs/sandbox/backup/run-1/stash/{}={stash}",
         &stash[..12]
@@ -137,25 +137,25 @@ fn lost_value_has_a_backup() {
 
 #[test]
 fn rebase_in_progress_is_not_imported_and_a_hint_is_given() {
-    let bed = Bed::new();
-    bed.script("git switch -q side; echo y > a; git commit -qam y\n-git rebase main");
-    let branch = bed.git("rev-parse side");
-    let report = bed.import();
-    assert_ne!(bed.git("rev-parse HEAD"), branch);
+    let fixture = Fixture::new();
+    fixture.script("git switch -q side; echo y > a; git commit -qam y\n-git rebase main");
+    let branch = fixture.git("rev-parse side");
+    let report = fixture.import();
+    assert_ne!(fixture.git("rev-parse HEAD"), branch);
     assert!(report.hints.iter().any(|hint| hint.contains("no `git rebase --abort` is needed")), "{report:?}");
     assert!(report.left.iter().any(|left| left.path == "rebase-merge"), "{report:?}");
-    assert!(!bed.common().join("rebase-merge").exists());
-    script(&bed.host(), "git reset -q --hard; git switch -q side");
+    assert!(!fixture.common().join("rebase-merge").exists());
+    script(&fixture.host(), "git reset -q --hard; git switch -q side");
 }
 
 #[test]
 fn push_target_of_a_branch_is_imported_and_other_settings_are_listed() {
-    let bed = Bed::new();
-    bed.script("git switch -qc new; git push -qu origin new; git config core.hooksPath h; git remote add evil ext::sh; git config branch.main.remote evil");
-    let report = bed.import();
-    assert_eq!(bed.git("config branch.new.remote"), "origin");
-    assert_eq!(bed.git("config branch.new.merge"), "refs/heads/new");
-    assert_eq!(bed.git("rev-parse origin/new"), bed.git("rev-parse main"));
+    let fixture = Fixture::new();
+    fixture.script("git switch -qc new; git push -qu origin new; git config core.hooksPath h; git remote add evil ext::sh; git config branch.main.remote evil");
+    let report = fixture.import();
+    assert_eq!(fixture.git("config branch.new.remote"), "origin");
+    assert_eq!(fixture.git("config branch.new.merge"), "refs/heads/new");
+    assert_eq!(fixture.git("rev-parse origin/new"), fixture.git("rev-parse main"));
     let stayed: Vec<&str> = report
         .settings
         .iter()
@@ -182,17 +182,17 @@ fn work_trees_submodules_and_sparse_checkouts_are_not_imported_and_the_rest_is()
             "hooks/pre-commit",
         ),
     ] {
-        let bed = Bed::with("sha1", |host| {
+        let fixture = Fixture::with("sha1", |host| {
             script(
                 &host.join("../remote.git"),
                 "git fetch -q ../host main:main; git symbolic-ref HEAD refs/heads/main",
             );
         });
-        bed.script(commands);
-        let report = bed.import();
+        fixture.script(commands);
+        let report = fixture.import();
         assert!(report.left.iter().any(|it| it.path == left), "{commands}: {report:?}");
-        assert_eq!(bed.host_says(), bed.task_says(), "{commands}");
-        let _ = fs::remove_dir_all(bed.host().join("../linked"));
+        assert_eq!(fixture.host_says(), fixture.task_says(), "{commands}");
+        let _ = fs::remove_dir_all(fixture.host().join("../linked"));
     }
 }
 
@@ -200,13 +200,14 @@ fn work_trees_submodules_and_sparse_checkouts_are_not_imported_and_the_rest_is()
 fn new_folders_next_to_submodule_repositories_are_listed() {
     let folder = |name: &str| format!("git init -q --bare .git/modules/{name}");
     for is_upper in [false, true] {
-        let mut bed = Bed::with("sha1", |host| {
+        let mut fixture = Fixture::with("sha1", |host| {
             script(host, &[folder("lib/foo"), folder("plain"), folder("plain/modules/inner")].join("; "));
         });
-        bed.is_upper = is_upper;
-        bed.script(&[folder("lib/new"), folder("more"), folder("plain/modules/inner/modules/x")].join("; "));
-        bed.script("echo x > .git/modules/lib/evil; echo x > .git/modules/lib/foo/own; echo x > .git/modules/plain/own");
-        let report = bed.import();
+        fixture.is_upper = is_upper;
+        fixture
+            .script(&[folder("lib/new"), folder("more"), folder("plain/modules/inner/modules/x")].join("; "));
+        fixture.script("echo x > .git/modules/lib/evil; echo x > .git/modules/lib/foo/own; echo x > .git/modules/plain/own");
+        let report = fixture.import();
         let left: Vec<&str> = report.left.iter().map(|left| left.path.as_str()).collect();
         assert_eq!(left, ["modules/lib/evil", "modules/lib/new", "modules/more"], "{report:?}");
     }
@@ -214,15 +215,15 @@ fn new_folders_next_to_submodule_repositories_are_listed() {
 
 #[test]
 fn pack_of_the_whole_history_imports_only_new_objects() {
-    let bed = Bed::new();
-    bed.script("git commit -q --allow-empty -m x; git gc -q --prune=now");
-    let before = bed.git("count-objects -v");
-    bed.import();
+    let fixture = Fixture::new();
+    fixture.script("git commit -q --allow-empty -m x; git gc -q --prune=now");
+    let before = fixture.git("count-objects -v");
+    fixture.import();
     let count = |text: &str, key: &str| -> u64 {
         text.lines().find_map(|line| line.strip_prefix(key)).unwrap().parse().unwrap()
     };
-    let after = bed.git("count-objects -v");
+    let after = fixture.git("count-objects -v");
     assert_eq!(count(&before, "in-pack: ") + 1, count(&after, "in-pack: "), "{after}");
-    bed.import();
-    assert_eq!(bed.git("count-objects -v"), after);
+    fixture.import();
+    assert_eq!(fixture.git("count-objects -v"), after);
 }

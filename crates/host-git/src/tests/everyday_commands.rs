@@ -6,7 +6,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::bed::{Bed, files, run, script};
+use super::fixture::{Fixture, files, run, script};
 
 /// Commands of a person, in order. Each may fail.
 const COMMANDS: [&str; 34] = [
@@ -115,15 +115,15 @@ enum Act {
 }
 
 /// The folders of a task's program and of an innocent bystander.
-struct Place<'a>(&'a Bed);
+struct Place<'a>(&'a Fixture);
 
 impl Place<'_> {
     fn at(&self, name: &str) -> std::path::PathBuf {
         self.0.host().with_file_name(name)
     }
 
-    fn new(bed: &Bed) -> Place<'_> {
-        let place = Place(bed);
+    fn new(fixture: &Fixture) -> Place<'_> {
+        let place = Place(fixture);
         let ran = place.at("ran");
         let program = format!("#!/bin/sh\necho \"$0 $*\" >> {}\nexit 1\n", ran.display());
         fs::create_dir(place.at("outside")).unwrap();
@@ -202,13 +202,13 @@ proptest! {
         acts in prop::collection::vec(act(), 1..20),
         is_upper: bool,
     ) {
-        let mut bed = Bed::new();
-        bed.is_upper = is_upper;
-        let place = Place::new(&bed);
+        let mut fixture = Fixture::new();
+        fixture.is_upper = is_upper;
+        let place = Place::new(&fixture);
         for act in &acts {
-            place.act(act, &bed.task().join(".git"));
+            place.act(act, &fixture.task().join(".git"));
         }
-        bed.import_with(&mut |_| true).unwrap();
+        fixture.import_with(&mut |_| true).unwrap();
         prop_assert_eq!(place.is_breached(), None);
     }
 }
@@ -232,13 +232,13 @@ fn everyday_commands_in_a_shared_repository_run_the_tasks_program() {
         link("COMMIT_EDITMSG"),
     ];
     for act in acts.into_iter().flatten() {
-        let bed = Bed::new();
-        let place = Place::new(&bed);
-        let git = bed.task().join(".git");
+        let fixture = Fixture::new();
+        let place = Place::new(&fixture);
+        let git = fixture.task().join(".git");
         fs::write(git.join("info/attributes"), "* filter=x diff=x merge=x\n").unwrap();
         place.act(&act, &git);
-        fs::remove_dir_all(bed.common()).unwrap();
-        run(&bed.host(), &["cp", "-a", git.to_str().unwrap(), "."]);
+        fs::remove_dir_all(fixture.common()).unwrap();
+        run(&fixture.host(), &["cp", "-a", git.to_str().unwrap(), "."]);
         assert!(place.is_breached().is_some(), "{act:?}");
     }
 }

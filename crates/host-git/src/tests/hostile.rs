@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sha1::{Digest as _, Sha1};
 
-use super::bed::{Bed, files, git, script};
+use super::fixture::{Fixture, files, git, script};
 use crate::{Error, Limits, Report};
 
 /// An attacker's changes to the folder of a view.
@@ -155,17 +155,17 @@ fn commit(git: &Path, tree: &str) -> String {
 
 /// Fails unless all host files are unchanged.
 fn unchanged_after(attack: impl FnOnce(&Path), is_upper: bool, name: &str) -> Report {
-    let mut bed = Bed::new();
-    bed.is_upper = is_upper;
-    attack(&bed.task().join(".git"));
+    let mut fixture = Fixture::new();
+    fixture.is_upper = is_upper;
+    attack(&fixture.task().join(".git"));
     // An object that no ref of its kind can name is harmless.
     let all = || {
-        let mut all = files(&bed.common());
+        let mut all = files(&fixture.common());
         all.retain(|path, _| name != "a branch that is a file" || !path.starts_with("objects"));
         all
     };
     let before = all();
-    let report = bed.import();
+    let report = fixture.import();
     assert!(all() == before, "{name}: {report:?}");
     report
 }
@@ -184,15 +184,15 @@ fn files_that_no_git_would_write_are_not_imported() {
 #[test]
 fn good_objects_are_imported_next_to_bad_ones() {
     for (name, attack) in NOTHING_COMES {
-        let bed = Bed::new();
-        attack(&bed.task().join(".git"));
-        let id = made(&bed.task().join(".git"), "blob", b"good");
-        let id = made(&bed.task().join(".git"), "tree", &tree(&[("100644", "good", &id)]));
-        let id = commit(&bed.task().join(".git"), &id);
+        let fixture = Fixture::new();
+        attack(&fixture.task().join(".git"));
+        let id = made(&fixture.task().join(".git"), "blob", b"good");
+        let id = made(&fixture.task().join(".git"), "tree", &tree(&[("100644", "good", &id)]));
+        let id = commit(&fixture.task().join(".git"), &id);
         if !name.starts_with("refs are a link") {
-            write(&bed.task().join(".git"), "refs/heads/good", format!("{id}\n").as_bytes());
-            let report = bed.import();
-            assert_eq!(bed.git("rev-parse good"), id, "{name}: {report:?}");
+            write(&fixture.task().join(".git"), "refs/heads/good", format!("{id}\n").as_bytes());
+            let report = fixture.import();
+            assert_eq!(fixture.git("rev-parse good"), id, "{name}: {report:?}");
         }
     }
 }
@@ -270,8 +270,8 @@ fn objects_that_contradict_their_names_are_not_imported() {
 
 #[test]
 fn failed_attempts_leave_nothing_in_the_quarantine() {
-    let bed = Bed::new();
-    let git = bed.task().join(".git");
+    let fixture = Fixture::new();
+    let git = fixture.task().join(".git");
     for number in 0..8 {
         let blob = made(&git, "blob", format!("{number}").as_bytes());
         // Every other one is refused.
@@ -281,20 +281,21 @@ fn failed_attempts_leave_nothing_in_the_quarantine() {
         write(&git, &format!("refs/heads/{number}"), format!("{id}\n").as_bytes());
     }
     let left = || {
-        let mut names: Vec<String> = fs::read_dir(bed.quarantine())
+        let mut names: Vec<String> = fs::read_dir(fixture.quarantine())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
             .collect();
         names.retain(|name| name.starts_with("new-"));
         names
     };
-    bed.prepare_and(|import| {
-        assert_eq!(left().len(), 1, "{:?}", left());
-        import.commit().unwrap();
-    })
-    .unwrap();
-    bed.check();
-    assert_eq!(bed.git("for-each-ref --format=%(refname:short) refs/heads").lines().count(), 2 + 4);
+    fixture
+        .prepare_and(|import| {
+            assert_eq!(left().len(), 1, "{:?}", left());
+            import.commit().unwrap();
+        })
+        .unwrap();
+    fixture.check();
+    assert_eq!(fixture.git("for-each-ref --format=%(refname:short) refs/heads").lines().count(), 2 + 4);
 }
 
 #[test]
@@ -398,22 +399,22 @@ fn packs_that_lie_or_burst_are_not_imported() {
         ("a bomb", bomb()),
     ];
     for (name, text) in cases {
-        let mut bed = Bed::new();
-        bed.limits = Limits { memory: 512 << 20, ..Limits::default() };
-        let git = bed.task().join(".git");
+        let mut fixture = Fixture::new();
+        fixture.limits = Limits { memory: 512 << 20, ..Limits::default() };
+        let git = fixture.task().join(".git");
         write(&git, "objects/pack/pack-aaaa.pack", &text);
         write(&git, "objects/pack/pack-aaaa.idx", b"x");
         write(&git, "refs/tags/evil", &[b'a'; 40]);
-        bed.script("git commit -q --allow-empty -m good 2>/dev/null || true");
-        let before = files(&bed.common());
-        let report = bed.import();
+        fixture.script("git commit -q --allow-empty -m good 2>/dev/null || true");
+        let before = files(&fixture.common());
+        let report = fixture.import();
         assert!(
             report.left.iter().any(|left| left.path == "objects/pack/pack-aaaa.pack"),
             "{name}: {report:?}"
         );
-        let after = files(&bed.common());
+        let after = files(&fixture.common());
         assert!(before.keys().all(|path| after.contains_key(path)), "{name}");
-        assert!(!bed.common().join("refs/tags/evil").exists(), "{name}");
+        assert!(!fixture.common().join("refs/tags/evil").exists(), "{name}");
     }
 }
 
@@ -460,11 +461,11 @@ fn exceeding_a_limit_is_an_error_and_nothing_is_imported() {
         ),
     ];
     for (name, attack, limits) in attacks {
-        let mut bed = Bed::new();
-        bed.limits = limits;
-        attack(&bed.task().join(".git"));
-        let before = files(&bed.common());
-        match bed.import_with(&mut |_| true) {
+        let mut fixture = Fixture::new();
+        fixture.limits = limits;
+        attack(&fixture.task().join(".git"));
+        let before = files(&fixture.common());
+        match fixture.import_with(&mut |_| true) {
             Err(Error::TooMuch { .. }) => {}
             // A file that is too large to read is odd.
             Ok(report) => {
@@ -472,41 +473,41 @@ fn exceeding_a_limit_is_an_error_and_nothing_is_imported() {
             }
             Err(error) => panic!("{name}: {error}"),
         }
-        assert!(files(&bed.common()) == before, "{name}");
+        assert!(files(&fixture.common()) == before, "{name}");
     }
 }
 
 #[test]
 fn index_that_git_reads_differently_is_not_imported_and_the_rest_is() {
-    let bed = Bed::new();
-    bed.script("ln -s a .gitmoduleX; git add .; echo c > c; git add c; git commit -qm c; git branch new; echo d > d; git add d");
-    let path = bed.task().join(".git/index");
+    let fixture = Fixture::new();
+    fixture.script("ln -s a .gitmoduleX; git add .; echo c > c; git add c; git commit -qm c; git branch new; echo d > d; git add d");
+    let path = fixture.task().join(".git/index");
     let mut text = fs::read(&path).unwrap();
     let at = text.windows(12).position(|name| name == b".gitmoduleX\0").unwrap();
     text[at + 10] = b's';
     fs::write(path, text).unwrap();
-    let before = git(&bed.host(), "ls-files -s");
-    let report = bed.import();
+    let before = git(&fixture.host(), "ls-files -s");
+    let report = fixture.import();
     assert!(!report.index && report.left.iter().any(|left| left.path == "index"), "{report:?}");
-    assert_eq!(git(&bed.host(), "ls-files -s"), before);
-    assert_eq!(bed.git("rev-parse new"), git(&bed.task(), "rev-parse new").trim());
+    assert_eq!(git(&fixture.host(), "ls-files -s"), before);
+    assert_eq!(fixture.git("rev-parse new"), git(&fixture.task(), "rev-parse new").trim());
 }
 
 #[test]
 fn index_with_a_path_merged_and_in_conflict_is_not_imported() {
-    let bed = Bed::new();
-    bed.script("git rm -q --cached b; id=$(git rev-parse HEAD:b); for stage in 1 2 3; do printf '100644 %s %s\\tx\\n' $id $stage; done | git update-index --index-info; printf '100644 %s 0\\ty\\n' $id | git update-index --index-info");
-    let path = bed.task().join(".git/index");
+    let fixture = Fixture::new();
+    fixture.script("git rm -q --cached b; id=$(git rev-parse HEAD:b); for stage in 1 2 3; do printf '100644 %s %s\\tx\\n' $id $stage; done | git update-index --index-info; printf '100644 %s 0\\ty\\n' $id | git update-index --index-info");
+    let path = fixture.task().join(".git/index");
     let mut text = fs::read(&path).unwrap();
     // Rename `y`, the next entry, which is merged, to `x`.
     let at = text.windows(3).rposition(|name| name == b"\x01y\0").unwrap();
     text[at + 1] = b'x';
     fs::write(path, text).unwrap();
-    let before = git(&bed.host(), "ls-files -s");
-    let report = bed.import();
+    let before = git(&fixture.host(), "ls-files -s");
+    let report = fixture.import();
     let left = report.left.iter().find(|left| left.path == "index").unwrap();
     assert!(!report.index && left.why.contains("both as merged"), "{report:?}");
-    assert_eq!(git(&bed.host(), "ls-files -s"), before);
+    assert_eq!(git(&fixture.host(), "ls-files -s"), before);
 }
 
 #[test]
@@ -532,14 +533,16 @@ fn new_names_that_a_prompt_would_run_or_nobody_sees_are_not_imported() {
         }
     }
     // The host's own names remain usable.
-    let bed = Bed::with("sha1", |host| {
+    let fixture = Fixture::with("sha1", |host| {
         for name in names {
             script(host, &format!("git branch '{name}'"));
         }
     });
-    bed.script("git switch -q '$(touch${IFS}ran)'; git commit -q --allow-empty -m x; git branch -D 'a`ran`'");
-    bed.import();
-    assert_eq!(bed.host_says(), bed.task_says());
+    fixture.script(
+        "git switch -q '$(touch${IFS}ran)'; git commit -q --allow-empty -m x; git branch -D 'a`ran`'",
+    );
+    fixture.import();
+    assert_eq!(fixture.host_says(), fixture.task_says());
 }
 
 #[test]
@@ -555,19 +558,19 @@ fn configuration_of_a_task_that_is_too_large_is_not_imported() {
         assert_eq!(left, [("config", why)], "{report:?}");
     }
     // The host's own configuration still applies, also in a copy.
-    let bed = Bed::with("sha1", |host| {
+    let fixture = Fixture::with("sha1", |host| {
         let path = host.join(".git/config");
         let text = fs::read_to_string(&path).unwrap() + &"# x\n".repeat(1 << 19);
         fs::write(path, text).unwrap();
     });
-    bed.script("git commit -q --allow-empty -m x");
-    let report = bed.import();
+    fixture.script("git commit -q --allow-empty -m x");
+    let report = fixture.import();
     assert!(report.left.is_empty() && report.refs.len() == 1, "{report:?}");
 }
 
 #[test]
 fn programs_configured_by_the_task_or_the_host_do_not_run() {
-    let bed = Bed::with("sha1", |host| {
+    let fixture = Fixture::with("sha1", |host| {
         for name in
             ["reference-transaction", "post-index-change", "post-checkout", "post-rewrite", "pre-auto-gc"]
         {
@@ -585,11 +588,11 @@ fn programs_configured_by_the_task_or_the_host_do_not_run() {
             "git config filter.x.clean \"touch $PWD/ran; cat\"; echo '* filter=x' > .git/info/attributes; git config gc.auto 1; git config gpg.program \"$PWD/.githooks/post-checkout\"",
         );
     });
-    let _ = fs::remove_file(bed.host().join("ran"));
-    bed.script("rm -f ran; git -c core.hooksPath= -c core.fsmonitor=false switch -qc new; echo x > c; git -c core.hooksPath= -c core.fsmonitor=false -c filter.x.clean=cat add c; git -c core.hooksPath= -c core.fsmonitor=false commit -qm c; git -c core.hooksPath= -c core.fsmonitor=false -c filter.x.clean=cat stash list");
-    let _ = fs::remove_file(bed.host().join("ran"));
-    bed.import_with(&mut |_| true).unwrap();
-    assert!(!bed.host().join("ran").exists());
-    assert_eq!(fs::read_to_string(bed.common().join("HEAD")).unwrap(), "ref: refs/heads/new\n");
-    let _ = git(&bed.host(), "-c core.fsmonitor=false rev-parse new");
+    let _ = fs::remove_file(fixture.host().join("ran"));
+    fixture.script("rm -f ran; git -c core.hooksPath= -c core.fsmonitor=false switch -qc new; echo x > c; git -c core.hooksPath= -c core.fsmonitor=false -c filter.x.clean=cat add c; git -c core.hooksPath= -c core.fsmonitor=false commit -qm c; git -c core.hooksPath= -c core.fsmonitor=false -c filter.x.clean=cat stash list");
+    let _ = fs::remove_file(fixture.host().join("ran"));
+    fixture.import_with(&mut |_| true).unwrap();
+    assert!(!fixture.host().join("ran").exists());
+    assert_eq!(fs::read_to_string(fixture.common().join("HEAD")).unwrap(), "ref: refs/heads/new\n");
+    let _ = git(&fixture.host(), "-c core.fsmonitor=false rev-parse new");
 }

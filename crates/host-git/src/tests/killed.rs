@@ -1,6 +1,6 @@
 //! Imports that are killed and continued.
 
-use super::bed::{Bed, git, script};
+use super::fixture::{Fixture, git, script};
 use crate::Error;
 use crate::fail_point::FailPoint;
 
@@ -19,8 +19,8 @@ const WORK: &str = "
     -git merge side/inner
 ";
 
-fn bed() -> Bed {
-    Bed::with("sha1", |host| {
+fn fixture() -> Fixture {
+    Fixture::with("sha1", |host| {
         script(host, "git push -q origin main; git -C ../remote.git symbolic-ref HEAD refs/heads/main");
         script(host, "git commit -q --allow-empty -m ahead; echo z > b; git stash -q");
     })
@@ -28,20 +28,20 @@ fn bed() -> Bed {
 
 #[test]
 fn import_killed_at_any_point_ends_the_same_when_repeated() {
-    let whole = bed();
+    let whole = fixture();
     whole.script(WORK);
     whole.import();
     // Ids of commits depend on the clock: the refs are compared with each task's own.
-    let shape = |bed: &Bed| -> Vec<String> {
-        let refs = bed.git("for-each-ref --format=%(refname)");
+    let shape = |fixture: &Fixture| -> Vec<String> {
+        let refs = fixture.git("for-each-ref --format=%(refname)");
         refs.lines().map(|name| name.split("/stash/").next().unwrap().to_owned()).collect()
     };
     for stop in 0.. {
-        let mut bed = bed();
-        bed.is_upper = stop % 2 == 0;
-        bed.script(WORK);
+        let mut fixture = fixture();
+        fixture.is_upper = stop % 2 == 0;
+        fixture.script(WORK);
         let mut left = stop;
-        let killed = bed.import_with(&mut |_| {
+        let killed = fixture.import_with(&mut |_| {
             let goes_on = left > 0;
             left -= i32::from(goes_on);
             goes_on
@@ -50,32 +50,33 @@ fn import_killed_at_any_point_ends_the_same_when_repeated() {
             assert!(stop > 15, "{stop}");
             break;
         }
-        bed.import();
-        assert_eq!(shape(&bed), shape(&whole), "{stop}");
+        fixture.import();
+        assert_eq!(shape(&fixture), shape(&whole), "{stop}");
         let ours = |line: &&str| !line.starts_with("refs/sandbox/");
-        let says = bed.host_says();
+        let says = fixture.host_says();
         assert_eq!(
             says.lines().filter(ours).collect::<Vec<_>>(),
-            bed.task_says().lines().collect::<Vec<_>>(),
+            fixture.task_says().lines().collect::<Vec<_>>(),
             "{stop}"
         );
-        assert_eq!(bed.git("config branch.more.merge"), "refs/heads/main");
+        assert_eq!(fixture.git("config branch.more.merge"), "refs/heads/main");
     }
 }
 #[test]
 fn import_killed_before_it_wrote_a_ref_changes_nothing_visible() {
-    let bed = bed();
-    bed.script(WORK);
-    let before = bed.host_says();
+    let fixture = fixture();
+    fixture.script(WORK);
+    let before = fixture.host_says();
     for stop in 0..3 {
         let mut left = stop;
-        bed.import_with(&mut |_| {
-            left -= 1;
-            left >= 0
-        })
-        .unwrap_err();
-        assert_eq!(bed.host_says(), before, "{stop}");
-        super::bed::git(&bed.host(), "fsck --strict");
+        fixture
+            .import_with(&mut |_| {
+                left -= 1;
+                left >= 0
+            })
+            .unwrap_err();
+        assert_eq!(fixture.host_says(), before, "{stop}");
+        super::fixture::git(&fixture.host(), "fsck --strict");
     }
 }
 
@@ -85,60 +86,65 @@ fn killed_import_of_the_longest_names_ends_when_repeated() {
     // As deep as a loose ref can be, and one that only packed refs have.
     let (deep, too_deep) = (["d"; 40].join("/"), ["e"; 60].join("/"));
     for is_upper in [false, true] {
-        let mut bed = Bed::with("sha1", |host| {
+        let mut fixture = Fixture::with("sha1", |host| {
             script(host, &format!("git branch {long}; git branch {deep}; git commit -q --allow-empty -m x"));
             script(host, &format!("git branch deleted/{long}; git reset -q --hard HEAD~1"));
         });
-        bed.is_upper = is_upper;
-        bed.script(&format!("git commit -q --allow-empty -m t; git branch -f {long}; git branch -f {deep}"));
-        bed.script("git branch -q -D $(git for-each-ref --format='%(refname:short)' refs/heads/deleted)");
-        bed.script(&format!("git branch {too_deep}; git pack-refs --all"));
-        script(&bed.host(), &format!("git branch -f {long} v1; git branch -f {deep} v1"));
-        bed.import_with(&mut |point| point != FailPoint::Symbolic).unwrap_err();
-        let says = bed.host_says();
-        let report = bed.import();
-        assert_eq!(bed.host_says(), says, "{report:?}");
-        let kept = bed.git("for-each-ref --format=%(objectname) refs/sandbox/run-1");
-        let id = git(&bed.task(), "rev-parse main");
+        fixture.is_upper = is_upper;
+        fixture
+            .script(&format!("git commit -q --allow-empty -m t; git branch -f {long}; git branch -f {deep}"));
+        fixture.script("git branch -q -D $(git for-each-ref --format='%(refname:short)' refs/heads/deleted)");
+        fixture.script(&format!("git branch {too_deep}; git pack-refs --all"));
+        script(&fixture.host(), &format!("git branch -f {long} v1; git branch -f {deep} v1"));
+        fixture.import_with(&mut |point| point != FailPoint::Symbolic).unwrap_err();
+        let says = fixture.host_says();
+        let report = fixture.import();
+        assert_eq!(fixture.host_says(), says, "{report:?}");
+        let kept = fixture.git("for-each-ref --format=%(objectname) refs/sandbox/run-1");
+        let id = git(&fixture.task(), "rev-parse main");
         assert_eq!(kept, format!("{id}{}", id.trim_end()), "{report:?}");
-        let backups = bed.git("for-each-ref --format=%(refname) refs/sandbox/backup");
+        let backups = fixture.git("for-each-ref --format=%(refname) refs/sandbox/backup");
         assert!(backups.starts_with("refs/sandbox/backup/run-1/long/") && backups.len() < 100, "{backups}");
     }
 }
 
 #[test]
 fn lock_of_another_process_is_respected() {
-    let bed = Bed::new();
-    bed.script("echo x > c; git add c");
-    std::fs::write(bed.common().join("index.lock"), "").unwrap();
-    let error = bed.import_with(&mut |_| true).unwrap_err();
-    assert!(matches!(&error, Error::Locked { path } if *path == bed.common().join("index.lock")), "{error}");
+    let fixture = Fixture::new();
+    fixture.script("echo x > c; git add c");
+    std::fs::write(fixture.common().join("index.lock"), "").unwrap();
+    let error = fixture.import_with(&mut |_| true).unwrap_err();
+    assert!(
+        matches!(&error, Error::Locked { path } if *path == fixture.common().join("index.lock")),
+        "{error}"
+    );
     assert!(error.to_string().contains("remove it"), "{error}");
-    assert!(bed.common().join("index.lock").exists());
-    std::fs::remove_file(bed.common().join("index.lock")).unwrap();
-    bed.import();
-    assert_eq!(bed.host_says(), bed.task_says());
+    assert!(fixture.common().join("index.lock").exists());
+    std::fs::remove_file(fixture.common().join("index.lock")).unwrap();
+    fixture.import();
+    assert_eq!(fixture.host_says(), fixture.task_says());
 }
 
 #[test]
 fn first_stash_of_a_host_is_listed_after_a_killed_import() {
-    let bed = Bed::new();
-    bed.script("echo s > a; git stash -q");
-    let killed = bed.import_with(&mut |point| point != FailPoint::Symbolic);
+    let fixture = Fixture::new();
+    fixture.script("echo s > a; git stash -q");
+    let killed = fixture.import_with(&mut |point| point != FailPoint::Symbolic);
     killed.unwrap_err();
-    assert_eq!(bed.git("stash list"), "", "the control");
-    bed.import();
-    assert_eq!(bed.host_says(), bed.task_says());
+    assert_eq!(fixture.git("stash list"), "", "the control");
+    fixture.import();
+    assert_eq!(fixture.host_says(), fixture.task_says());
 }
 
 #[test]
 fn log_of_stashes_emptied_by_a_loss_of_power_drops_none() {
-    let bed = Bed::with("sha1", |host| script(host, "echo s > a; git stash -q; echo t > a; git stash -q"));
-    let before = bed.git("stash list");
-    std::fs::write(bed.task().join(".git/logs/refs/stash"), "").unwrap();
-    bed.import();
-    assert_eq!(bed.git("stash list"), before);
-    bed.script("git stash drop -q stash@{1} || git stash clear");
-    bed.import();
-    assert_ne!(bed.git("stash list"), before, "the control");
+    let fixture =
+        Fixture::with("sha1", |host| script(host, "echo s > a; git stash -q; echo t > a; git stash -q"));
+    let before = fixture.git("stash list");
+    std::fs::write(fixture.task().join(".git/logs/refs/stash"), "").unwrap();
+    fixture.import();
+    assert_eq!(fixture.git("stash list"), before);
+    fixture.script("git stash drop -q stash@{1} || git stash clear");
+    fixture.import();
+    assert_ne!(fixture.git("stash list"), before, "the control");
 }

@@ -1,8 +1,8 @@
 //! Imports of real git's changes in a view, and of files that only an attacker writes.
 
-pub(crate) mod bed;
 mod everyday;
 mod everyday_commands;
+pub(crate) mod fixture;
 mod hostile;
 mod hostile_refs;
 mod hosts;

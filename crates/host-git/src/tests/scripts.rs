@@ -4,7 +4,7 @@ use std::fs;
 
 use proptest::prelude::*;
 
-use super::bed::Bed;
+use super::fixture::Fixture;
 use crate::RefOutcome;
 
 const COMMANDS: [&str; 34] = [
@@ -76,11 +76,11 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-fn play(bed: &Bed, acts: &[Act]) {
-    let git = bed.task().join(".git");
+fn play(fixture: &Fixture, acts: &[Act]) {
+    let git = fixture.task().join(".git");
     for (number, act) in acts.iter().enumerate() {
         match act {
-            Act::Git(which) => bed.script(&format!("-N={number}; {}", COMMANDS[*which])),
+            Act::Git(which) => fixture.script(&format!("-N={number}; {}", COMMANDS[*which])),
             Act::Write(name, text) => drop(fs::write(git.join(WRITTEN[*name]), text)),
             Act::Flip(name, at) => {
                 if let Ok(mut text) = fs::read(git.join(WRITTEN[*name]))
@@ -104,21 +104,21 @@ proptest! {
         acts in prop::collection::vec(act(), 1..14),
         is_upper: bool,
     ) {
-        let mut bed = Bed::new();
-        bed.is_upper = is_upper;
-        play(&bed, &acts);
+        let mut fixture = Fixture::new();
+        fixture.is_upper = is_upper;
+        play(&fixture, &acts);
         // The import checks that only listed files change, and that git finds no problem.
-        let report = bed.import();
+        let report = fixture.import();
         for change in &report.refs {
             if change.outcome == RefOutcome::Came
                 && let Some(new) = change.new.as_ref().filter(|new| !new.starts_with("refs/"))
             {
-                let now = bed.git(&format!("rev-parse {}", change.name));
+                let now = fixture.git(&format!("rev-parse {}", change.name));
                 prop_assert_eq!(&now, new);
             }
         }
-        let says = bed.host_says();
-        bed.import();
-        prop_assert_eq!(bed.host_says(), says);
+        let says = fixture.host_says();
+        fixture.import();
+        prop_assert_eq!(fixture.host_says(), says);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::bed::{Bed, git, script};
+use super::fixture::{Fixture, git, script};
 use crate::Recorded;
 
 /// A branch that conflicts with `main`, and a change that is not committed.
@@ -14,8 +14,8 @@ fn conflicting(host: &Path) {
     );
 }
 
-fn recorded(bed: &Bed) -> Recorded {
-    bed.prepare_and(|import| import.recorded().clone()).unwrap()
+fn recorded(fixture: &Fixture) -> Recorded {
+    fixture.prepare_and(|import| import.recorded().clone()).unwrap()
 }
 
 #[test]
@@ -27,13 +27,13 @@ fn changes_that_a_merge_or_a_rebase_of_the_task_set_aside_are_kept() {
             "git rebase -q --apply --autostash other",
             "git -c pull.rebase=true -c rebase.autoStash=true pull -q . other",
         ] {
-            let mut bed = Bed::with("sha1", conflicting);
-            bed.is_upper = is_upper;
-            bed.script(&format!("-{operation}"));
-            assert_eq!(std::fs::read_to_string(bed.task().join("b")).unwrap(), "one\n", "{operation}");
-            let report = bed.import();
-            let kept = bed.git("for-each-ref --format=%(refname) refs/sandbox/run-1/stash");
-            let patch = bed.git(&format!("stash show -p {kept}"));
+            let mut fixture = Fixture::with("sha1", conflicting);
+            fixture.is_upper = is_upper;
+            fixture.script(&format!("-{operation}"));
+            assert_eq!(std::fs::read_to_string(fixture.task().join("b")).unwrap(), "one\n", "{operation}");
+            let report = fixture.import();
+            let kept = fixture.git("for-each-ref --format=%(refname) refs/sandbox/run-1/stash");
+            let patch = fixture.git(&format!("stash show -p {kept}"));
             assert!(patch.contains("+precious"), "{operation}: {patch}");
             assert!(report.hints.iter().any(|hint| hint.contains(&format!("git stash apply {kept}"))));
         }
@@ -52,61 +52,61 @@ fn changes_set_aside_by_the_host_and_restored_by_the_task_are_not_imported_twice
         // The control: the merge continues.
         ("git branch new", false),
     ] {
-        let bed = Bed::with("sha1", begin);
-        let set_aside = bed.common().join("MERGE_AUTOSTASH");
+        let fixture = Fixture::with("sha1", begin);
+        let set_aside = fixture.common().join("MERGE_AUTOSTASH");
         assert!(set_aside.exists());
-        bed.script(end);
-        let report = bed.import();
+        fixture.script(end);
+        let report = fixture.import();
         assert_eq!(set_aside.exists(), !is_taken, "{end}");
-        let backup = bed.git("for-each-ref --format=%(refname) refs/sandbox/backup/run-1/stash");
+        let backup = fixture.git("for-each-ref --format=%(refname) refs/sandbox/backup/run-1/stash");
         assert_eq!(!backup.is_empty(), is_taken, "{end}: {backup}");
         assert_eq!(report.refs.iter().any(|change| change.backup.as_deref() == Some(&*backup)), is_taken);
         if is_taken {
-            assert!(bed.git(&format!("stash show -p {backup}")).contains("+precious"));
+            assert!(fixture.git(&format!("stash show -p {backup}")).contains("+precious"));
         }
     }
 }
 
 #[test]
 fn stash_of_the_task_records_its_files_and_one_of_the_host_none() {
-    let bed = Bed::with("sha1", |host| script(host, "echo host > b; git stash -q"));
-    bed.script("echo new > new; echo staged > staged; git add staged; echo changed > a; git stash -qu");
-    let paths: Vec<String> = recorded(&bed).paths().map(|path| path.display().to_string()).collect();
+    let fixture = Fixture::with("sha1", |host| script(host, "echo host > b; git stash -q"));
+    fixture.script("echo new > new; echo staged > staged; git add staged; echo changed > a; git stash -qu");
+    let paths: Vec<String> = recorded(&fixture).paths().map(|path| path.display().to_string()).collect();
     assert_eq!(paths, ["a", "new", "staged"]);
     let many = "echo $i > a; git stash -q;";
-    bed.script(&format!("for i in $(seq 25); do {many} done"));
-    assert!(!recorded(&bed).is_whole());
+    fixture.script(&format!("for i in $(seq 25); do {many} done"));
+    assert!(!recorded(&fixture).is_whole());
 }
 
 #[test]
 fn commit_with_too_many_files_to_compare_is_imported_and_its_record_is_incomplete() {
-    let mut bed = Bed::new();
-    bed.limits.memory = 512 << 20;
-    bed.script("git branch good");
+    let mut fixture = Fixture::new();
+    fixture.limits.memory = 512 << 20;
+    fixture.script("git branch good");
     // Ten folders in each of ten folders, and so on: few objects, but more paths than fit into
     // memory.
-    bed.script(
+    fixture.script(
         r#"b=$(echo x | git hash-object -w --stdin); t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf "100644 blob $b\tf$i\n"; done | git mktree); for l in 1 2 3 4 5 6 7 8; do t=$(for i in 0 1 2 3 4 5 6 7 8 9; do printf "040000 tree $t\td$i\n"; done | git mktree); done; git update-ref HEAD $(git commit-tree -p HEAD -m bomb $t)"#,
     );
-    assert!(!recorded(&bed).is_whole());
-    bed.import();
-    assert_eq!(bed.git("rev-parse main good"), git(&bed.task(), "rev-parse main good").trim());
+    assert!(!recorded(&fixture).is_whole());
+    fixture.import();
+    assert_eq!(fixture.git("rev-parse main good"), git(&fixture.task(), "rev-parse main good").trim());
 }
 
 #[test]
 fn object_with_holes_is_not_imported_and_the_rest_is() {
-    let bed = Bed::new();
-    bed.script("mkdir -p .git/objects/aa; truncate -s 1G .git/objects/aa/$(printf 'b%.0s' $(seq 38)); git commit -q --allow-empty -m new");
-    let report = bed.import();
+    let fixture = Fixture::new();
+    fixture.script("mkdir -p .git/objects/aa; truncate -s 1G .git/objects/aa/$(printf 'b%.0s' $(seq 38)); git commit -q --allow-empty -m new");
+    let report = fixture.import();
     assert!(report.left.iter().any(|left| left.why.contains("holes")), "{report:?}");
-    assert_eq!(bed.git("log -1 --format=%s"), "new");
+    assert_eq!(fixture.git("log -1 --format=%s"), "new");
 }
 
 #[test]
 fn changes_that_a_task_claims_to_have_set_aside_record_their_files() {
-    let bed = Bed::new();
-    bed.script("echo evil > .envrc; git add .envrc; git stash -q; git rev-parse stash > .git/MERGE_AUTOSTASH; git stash drop -q");
-    let paths: Vec<String> = recorded(&bed).paths().map(|path| path.display().to_string()).collect();
+    let fixture = Fixture::new();
+    fixture.script("echo evil > .envrc; git add .envrc; git stash -q; git rev-parse stash > .git/MERGE_AUTOSTASH; git stash drop -q");
+    let paths: Vec<String> = recorded(&fixture).paths().map(|path| path.display().to_string()).collect();
     assert_eq!(paths, [".envrc"]);
 }
 
@@ -116,10 +116,10 @@ fn changes_set_aside_and_restored_by_the_host_are_not_the_tasks() {
         conflicting(host);
         script(host, "-git merge -q --autostash other");
     };
-    let bed = Bed::with("sha1", begin);
-    script(&bed.host(), "git merge --abort");
-    bed.script("git branch new");
-    let report = bed.import();
+    let fixture = Fixture::with("sha1", begin);
+    script(&fixture.host(), "git merge --abort");
+    fixture.script("git branch new");
+    let report = fixture.import();
     assert!(!report.hints.iter().any(|hint| hint.contains("stash apply")), "{report:?}");
-    assert_eq!(bed.git("for-each-ref refs/sandbox"), "");
+    assert_eq!(fixture.git("for-each-ref refs/sandbox"), "");
 }

@@ -127,12 +127,12 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
 
-    struct Bed {
+    struct Fixture {
         folder: tempfile::TempDir,
         environment: Environment,
     }
 
-    impl Bed {
+    impl Fixture {
         fn new(config: &str) -> Self {
             let folder = tempfile::tempdir().unwrap();
             std::fs::create_dir_all(folder.path().join("project/.sandbox")).unwrap();
@@ -162,31 +162,31 @@ mod tests {
 
     #[tokio::test]
     async fn keys_are_made_replaced_and_removed() {
-        let bed = Bed::new("");
+        let fixture = Fixture::new("");
         let unlock = ["--passphrase-env", "SECRET"];
-        bed.run(&[&["init", "s"], unlock.as_slice()].concat()).await.unwrap();
-        bed.run(&[&["init", "s", "--comment", "c"], unlock.as_slice()].concat()).await.unwrap();
-        let keys = bed.keys("s");
+        fixture.run(&[&["init", "s"], unlock.as_slice()].concat()).await.unwrap();
+        fixture.run(&[&["init", "s", "--comment", "c"], unlock.as_slice()].concat()).await.unwrap();
+        let keys = fixture.keys("s");
         assert_eq!(keys.iter().map(|key| key.comment.as_str()).collect::<Vec<_>>(), ["sandbox:s", "c"]);
         let command = ["rotate", "s", "--passphrase-command", "printf", "hunter2"];
-        bed.run(&command).await.unwrap();
-        let rotated = bed.keys("s");
+        fixture.run(&command).await.unwrap();
+        let rotated = fixture.keys("s");
         assert!(rotated.len() == 1 && !keys.contains(&rotated[0]));
         for look in [["list", "s"].as_slice(), &["list", "s", "--output", "json"], &["public", "s"]] {
-            bed.run(look).await.unwrap();
+            fixture.run(look).await.unwrap();
         }
-        bed.run(&["remove", "s"]).await.unwrap();
-        assert!(bed.keys("s").is_empty());
+        fixture.run(&["remove", "s"]).await.unwrap();
+        assert!(fixture.keys("s").is_empty());
     }
 
     #[tokio::test]
     async fn a_configuration_names_the_scope_and_runs_nothing_before_it_is_trusted() {
-        let bed = Bed::new("ssh: {scope: mine, unlock: {command: [touch, ran]}}");
-        let error = bed.run(&["init"]).await.unwrap_err();
+        let fixture = Fixture::new("ssh: {scope: mine, unlock: {command: [touch, ran]}}");
+        let error = fixture.run(&["init"]).await.unwrap_err();
         assert_eq!(error.to_string(), "not trusted");
-        bed.run(&["init", "--passphrase-env", "SECRET"]).await.unwrap();
-        assert_eq!(bed.keys("mine").len(), 1, "the control");
-        let other = Bed::new("");
+        fixture.run(&["init", "--passphrase-env", "SECRET"]).await.unwrap();
+        assert_eq!(fixture.keys("mine").len(), 1, "the control");
+        let other = Fixture::new("");
         for (arguments, expected) in [
             (["init", "--keyring"].as_slice(), "no scope is named"),
             (&["init", "../x", "--keyring"], "not a valid scope name"),

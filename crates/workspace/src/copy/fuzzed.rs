@@ -10,7 +10,7 @@ use super::super::error::WorkspaceError;
 use super::super::overlay::overlay_folders;
 use super::super::protection::Protection;
 use super::{ApplyOptions, ChangeKind, EntryKind, WorkspaceCopy};
-use crate::fuzzing::{Bed, Found, Script, found};
+use crate::fuzzing::{Fixture, Found, Script, found};
 
 /// The first byte selects what is applied; the rest are the files of the tree, and the task's
 /// changes in its copy.
@@ -29,26 +29,26 @@ pub fn workspace_copy(data: &[u8]) {
         force: chosen & 4 != 0,
         git_settings: Vec::new(),
     };
-    let bed = Bed::new().unwrap_or_else(|error| panic!("{error}"));
-    bed.make(&bed.tree(), script.entries(true));
-    let taken = WorkspaceCopy::take(&bed.tree(), &bed.copy());
+    let fixture = Fixture::new().unwrap_or_else(|error| panic!("{error}"));
+    fixture.make(&fixture.tree(), script.entries(true));
+    let taken = WorkspaceCopy::take(&fixture.tree(), &fixture.copy());
     let mut taken = taken.unwrap_or_else(|error| panic!("{error}"));
     taken.wait().unwrap_or_else(|error| panic!("{error}"));
     taken.give_back();
-    let (upper, _) = overlay_folders(&bed.copy());
-    bed.make(&upper, script.entries(false));
-    let edited = bed.tree().join("a");
+    let (upper, _) = overlay_folders(&fixture.copy());
+    fixture.make(&upper, script.entries(false));
+    let edited = fixture.tree().join("a");
     if chosen & 8 != 0 && edited.symlink_metadata().is_ok_and(|facts| facts.is_file()) {
         // The user works on the host meanwhile.
         let _ = fs::write(edited, "changed on the host");
     }
-    apply(&bed, &options, &found(&upper));
-    bed.check_outside();
+    apply(&fixture, &options, &found(&upper));
+    fixture.check_outside();
 }
 
-fn apply(bed: &Bed, options: &ApplyOptions, upper: &BTreeMap<PathBuf, Found>) {
-    let before = found(&bed.tree());
-    let opened = || WorkspaceCopy::open(bed.copy()).unwrap_or_else(|error| panic!("{error}"));
+fn apply(fixture: &Fixture, options: &ApplyOptions, upper: &BTreeMap<PathBuf, Found>) {
+    let before = found(&fixture.tree());
+    let opened = || WorkspaceCopy::open(fixture.copy()).unwrap_or_else(|error| panic!("{error}"));
     let Some(copy) = opened() else {
         panic!("there is no copy");
     };
@@ -56,11 +56,11 @@ fn apply(bed: &Bed, options: &ApplyOptions, upper: &BTreeMap<PathBuf, Found>) {
         Ok(applied) => applied,
         Err(WorkspaceError::HalfDone { .. }) => panic!("half of the changes are applied"),
         Err(_) => {
-            assert!(found(&bed.tree()) == before, "a failed apply changed the tree");
+            assert!(found(&fixture.tree()) == before, "a failed apply changed the tree");
             return;
         }
     };
-    let after = found(&bed.tree());
+    let after = found(&fixture.tree());
     for change in &applied.applied {
         let (is, was) = (after.get(&change.path), upper.get(&change.path));
         let path = change.path.display();

@@ -5,13 +5,13 @@
 //! that does not hold is a panic. The programs around these functions are in the folder `fuzz` of
 //! the repository.
 
-mod bed;
+mod fixture;
 mod script;
 
 #[cfg(test)]
 mod seeds;
 
-pub(crate) use self::bed::{Bed, Found, found};
+pub(crate) use self::fixture::{Fixture, Found, found};
 pub(crate) use self::script::Script;
 
 pub use crate::copy::workspace_copy;

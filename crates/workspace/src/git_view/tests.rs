@@ -15,21 +15,21 @@ use super::super::watch::Watch;
 use super::{GitChanges, Patience, Views, recover};
 
 /// A tree with a repository, a nested one and a submodule.
-struct Bed {
+struct Fixture {
     folder: TempDir,
 }
 
-impl Bed {
+impl Fixture {
     fn new() -> Self {
-        let bed = Self { folder: tempfile::tempdir().unwrap() };
-        fs::create_dir(bed.tree()).unwrap();
-        bed.host(
+        let fixture = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir(fixture.tree()).unwrap();
+        fixture.host(
             "git init -q -b main .; echo inner > .gitignore; git add -A; git commit -qm first; git branch side
              git init -q -b main ../source; git -C ../source commit -q --allow-empty -m source
              git -c protocol.file.allow=always submodule --quiet add ../source sub; git commit -qm sub
              git init -q -b main inner; git -C inner commit -q --allow-empty -m inner",
         );
-        bed
+        fixture
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -108,8 +108,8 @@ fn shell(folder: &Path, words: &[&str]) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-fn paths(bed: &Bed, git: &GitChanges) -> Vec<String> {
-    let paths = git.repositories.iter().map(|it| it.path.strip_prefix(bed.tree()).unwrap());
+fn paths(fixture: &Fixture, git: &GitChanges) -> Vec<String> {
+    let paths = git.repositories.iter().map(|it| it.path.strip_prefix(fixture.tree()).unwrap());
     paths.map(|path| path.display().to_string()).collect()
 }
 
@@ -119,34 +119,34 @@ const ALL: &str = "echo new > new; git add new; git commit -qm second; git switc
 
 #[test]
 fn commits_of_every_repository_are_imported_after_the_execution_without_settings_and_hooks() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     let kept = "cat .git/config .git/modules/sub/config inner/.git/config; ls .git .git/hooks";
-    let before = bed.host(kept);
-    let git = bed.executed("run-1", ALL);
-    assert_eq!(paths(&bed, &git), [".git/modules/sub", ".git", "inner/.git"]);
+    let before = fixture.host(kept);
+    let git = fixture.executed("run-1", ALL);
+    assert_eq!(paths(&fixture, &git), [".git/modules/sub", ".git", "inner/.git"]);
     assert!(git.failed.is_empty(), "{git:?}");
-    let log = |of: &str| bed.host(&format!("git -C {of} log --format=%s | head -1")).trim().to_owned();
+    let log = |of: &str| fixture.host(&format!("git -C {of} log --format=%s | head -1")).trim().to_owned();
     assert_eq!([log("."), log("sub"), log("inner")], ["second", "in-sub", "in-inner"]);
-    assert_eq!(bed.host("git branch --show-current; git status --porcelain"), "topic\n M sub\n");
-    assert_eq!(bed.host(kept), before);
-    bed.host("git fsck --strict 2>&1");
-    assert_eq!(fs::read_dir(bed.views()).unwrap().count(), 0, "nothing is left");
+    assert_eq!(fixture.host("git branch --show-current; git status --porcelain"), "topic\n M sub\n");
+    assert_eq!(fixture.host(kept), before);
+    fixture.host("git fsck --strict 2>&1");
+    assert_eq!(fs::read_dir(fixture.views()).unwrap().count(), 0, "nothing is left");
 }
 
 #[test]
 fn execution_without_git_changes_and_leaves_nothing() {
-    let bed = Bed::new();
-    let git = bed.executed("run-1", "echo x > file; git status > /dev/null; git log > /dev/null");
+    let fixture = Fixture::new();
+    let git = fixture.executed("run-1", "echo x > file; git status > /dev/null; git log > /dev/null");
     assert!(git.is_empty(), "{git:?}");
-    assert_eq!(fs::read_dir(bed.views()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(fixture.views()).unwrap().count(), 0);
 }
 
 #[test]
 fn branch_moved_by_the_host_remains_and_the_tasks_is_named_after_the_run() {
-    let bed = Bed::new();
-    let (mounts, watch, views) = bed.began("run-1");
-    work(&mounts, &bed.tree(), "git branch -f side HEAD; git branch new");
-    bed.host("git branch -f side $(git commit-tree -m host HEAD^{tree}); git config user.email host@x");
+    let fixture = Fixture::new();
+    let (mounts, watch, views) = fixture.began("run-1");
+    work(&mounts, &fixture.tree(), "git branch -f side HEAD; git branch new");
+    fixture.host("git branch -f side $(git commit-tree -m host HEAD^{tree}); git config user.email host@x");
     let mut git = GitChanges::default();
     assert!(watch.end(|| git = views.end(true)).is_empty(), "the host's own configuration is not reported");
     let outcomes: Vec<&RefOutcome> = git.repositories[0].report.refs.iter().map(|it| &it.outcome).collect();
@@ -157,7 +157,7 @@ fn branch_moved_by_the_host_remains_and_the_tasks_is_named_after_the_run() {
         "{outcomes:?}"
     );
     assert_eq!(
-        bed.host(
+        fixture.host(
             "git log -1 --format=%s side; git rev-parse --verify -q new >/dev/null; git config user.email"
         ),
         "host\nhost@x\n"
@@ -166,32 +166,33 @@ fn branch_moved_by_the_host_remains_and_the_tasks_is_named_after_the_run() {
 
 #[test]
 fn views_of_a_killed_program_are_imported_once_and_other_views_are_untouched() {
-    let bed = Bed::new();
-    let (mounts, watch, views) = bed.began("killed");
-    work(&mounts, &bed.tree(), "git commit -q --allow-empty -m lost; git branch topic");
-    let (_, _watch, _living) = bed.began("alive");
-    assert!(recover(&bed.views(), Patience::Start).is_empty(), "both live");
+    let fixture = Fixture::new();
+    let (mounts, watch, views) = fixture.began("killed");
+    work(&mounts, &fixture.tree(), "git commit -q --allow-empty -m lost; git branch topic");
+    let (_, _watch, _living) = fixture.began("alive");
+    assert!(recover(&fixture.views(), Patience::Start).is_empty(), "both live");
     drop((watch, views));
-    let git = recover(&bed.views(), Patience::Start);
-    assert_eq!(paths(&bed, &git), [".git"]);
-    assert_eq!(bed.host("git log -1 --format=%s; git branch -D -q topic"), "lost\n");
-    assert!(recover(&bed.views(), Patience::Start).is_empty(), "once");
-    let left: Vec<_> = fs::read_dir(bed.views()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let git = recover(&fixture.views(), Patience::Start);
+    assert_eq!(paths(&fixture, &git), [".git"]);
+    assert_eq!(fixture.host("git log -1 --format=%s; git branch -D -q topic"), "lost\n");
+    assert!(recover(&fixture.views(), Patience::Start).is_empty(), "once");
+    let left: Vec<_> =
+        fs::read_dir(fixture.views()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["alive"]);
 }
 
 #[test]
 fn nothing_is_imported_while_the_container_may_still_run() {
-    let bed = Bed::new();
-    let (mounts, watch, views) = bed.began("run-1");
-    work(&mounts, &bed.tree(), "git branch topic");
+    let fixture = Fixture::new();
+    let (mounts, watch, views) = fixture.began("run-1");
+    work(&mounts, &fixture.tree(), "git branch topic");
     let mut git = GitChanges::default();
     watch.end(|| git = views.end(false));
     assert!(git.repositories.is_empty() && git.failed.len() == 2, "{git:?}");
-    assert!(recover(&bed.views(), Patience::Start).is_empty(), "this program lives");
-    assert_eq!(bed.host("git branch --list topic"), "");
-    let (mounts, watch, views) = bed.began("run-2");
-    work(&mounts, &bed.tree(), "git log > /dev/null");
+    assert!(recover(&fixture.views(), Patience::Start).is_empty(), "this program lives");
+    assert_eq!(fixture.host("git branch --list topic"), "");
+    let (mounts, watch, views) = fixture.began("run-2");
+    work(&mounts, &fixture.tree(), "git log > /dev/null");
     let mut git = GitChanges::default();
     watch.end(|| git = views.end(false));
     assert!(git.is_empty(), "nothing was used: {git:?}");
@@ -199,31 +200,31 @@ fn nothing_is_imported_while_the_container_may_still_run() {
 
 #[test]
 fn failed_import_reports_the_cause_and_keeps_the_view_for_the_next_sweep() {
-    let bed = Bed::new();
-    let (mounts, watch, views) = bed.began("run-1");
-    work(&mounts, &bed.tree(), "git -C inner branch topic; git branch topic");
+    let fixture = Fixture::new();
+    let (mounts, watch, views) = fixture.began("run-1");
+    work(&mounts, &fixture.tree(), "git -C inner branch topic; git branch topic");
     // A task can rename the folder of a repository, and put another one in its place.
-    bed.host("mv inner away; git init -q inner");
+    fixture.host("mv inner away; git init -q inner");
     let mut git = GitChanges::default();
     watch.end(|| git = views.end(true));
-    assert_eq!(paths(&bed, &git), [".git"], "the others come");
+    assert_eq!(paths(&fixture, &git), [".git"], "the others come");
     assert_eq!(git.failed.len(), 1);
-    assert_eq!(git.failed[0].path, bed.tree().join("inner/.git"));
+    assert_eq!(git.failed[0].path, fixture.tree().join("inner/.git"));
     assert!(git.failed[0].problem.contains("not where it was"), "{git:?}");
     assert!(git.failed[0].kept_in.join("upper").is_dir());
-    assert_eq!(bed.host("git -C inner branch --list topic"), "");
-    bed.host("rm -rf inner; mv away inner; git branch -D -q topic");
+    assert_eq!(fixture.host("git -C inner branch --list topic"), "");
+    fixture.host("rm -rf inner; mv away inner; git branch -D -q topic");
     // An import that took long is not retried before something else begins.
     let slow = git.failed[0].kept_in.join("slow");
     fs::write(&slow, "").unwrap();
-    let waits = recover(&bed.views(), Patience::Start);
+    let waits = recover(&fixture.views(), Patience::Start);
     assert!(
         waits.repositories.is_empty() && waits.failed[0].problem.contains("took long to fail before"),
         "{waits:?}"
     );
-    assert_eq!(paths(&bed, &recover(&bed.views(), Patience::Whole)), ["inner/.git"]);
-    assert_eq!(bed.host("git -C inner branch --list topic; git branch --list topic"), "  topic\n");
-    assert_eq!(fs::read_dir(bed.views()).unwrap().count(), 0);
+    assert_eq!(paths(&fixture, &recover(&fixture.views(), Patience::Whole)), ["inner/.git"]);
+    assert_eq!(fixture.host("git -C inner branch --list topic; git branch --list topic"), "  topic\n");
+    assert_eq!(fs::read_dir(fixture.views()).unwrap().count(), 0);
 }
 
 #[test]
@@ -234,13 +235,17 @@ fn failed_import_leaves_only_the_tasks_changes_in_the_view() {
         ("touch .git/index.lock".to_owned(), "rm .git/index.lock".to_owned()),
         (format!("{object}; mv $f ../gone"), format!("{object}; mv ../gone $f")),
     ] {
-        let bed = Bed::new();
-        let (mounts, watch, views) = bed.began("run-1");
+        let fixture = Fixture::new();
+        let (mounts, watch, views) = fixture.began("run-1");
         // When a commit is refused, the host's commits are examined.
         let tree = "printf '100644 blob %s\\t..\\n' $(git hash-object new) | git mktree";
         let refused = format!("git branch bad $(git commit-tree -m bad $({tree}))");
-        work(&mounts, &bed.tree(), &format!("echo new > new; git add new; git commit -qm second; {refused}"));
-        bed.host(&breaks);
+        work(
+            &mounts,
+            &fixture.tree(),
+            &format!("echo new > new; git add new; git commit -qm second; {refused}"),
+        );
+        fixture.host(&breaks);
         let mut git = GitChanges::default();
         watch.end(|| git = views.end(true));
         assert_eq!(git.failed.len(), 1, "{git:?}");
@@ -253,11 +258,11 @@ fn failed_import_leaves_only_the_tasks_changes_in_the_view() {
         assert_eq!(names(), ["upper", "view.json", "work"], "{git:?}");
         // The remains of a killed import are removed too.
         fs::create_dir_all(git.failed[0].kept_in.join("discarded-1/new-1")).unwrap();
-        assert_eq!(recover(&bed.views(), Patience::Start).failed.len(), 1);
+        assert_eq!(recover(&fixture.views(), Patience::Start).failed.len(), 1);
         assert_eq!(names(), ["upper", "view.json", "work"]);
-        bed.host(&repairs);
-        assert_eq!(paths(&bed, &recover(&bed.views(), Patience::Start)), [".git"]);
-        assert_eq!(fs::read_dir(bed.views()).unwrap().count(), 0);
+        fixture.host(&repairs);
+        assert_eq!(paths(&fixture, &recover(&fixture.views(), Patience::Start)), [".git"]);
+        assert_eq!(fs::read_dir(fixture.views()).unwrap().count(), 0);
     }
 }
 
@@ -271,9 +276,9 @@ fn protected_version_that_only_git_has_is_named_in_a_hint() {
         ("echo evil > .envrc; git add .envrc; git commit -qm x", true),
         ("echo good > file; git add file; git commit -qm x", false),
     ] {
-        let bed = Bed::new();
-        let (mounts, watch, views) = bed.began("run-1");
-        work(&mounts, &bed.tree(), script);
+        let fixture = Fixture::new();
+        let (mounts, watch, views) = fixture.began("run-1");
+        work(&mounts, &fixture.tree(), script);
         let mut git = GitChanges::default();
         watch.end(|| git = views.end(true));
         let hints = git.repositories.iter().flat_map(|it| it.report.hints.clone()).collect::<String>();
@@ -283,15 +288,15 @@ fn protected_version_that_only_git_has_is_named_in_a_hint() {
 
 #[test]
 fn repository_without_a_possible_view_is_read_only() {
-    let bed = Bed::new();
-    bed.host("git init -q -b main 'odd,name'; git -C 'odd,name' commit -q --allow-empty -m x");
-    let (mounts, _watch, _views) = bed.began("run-1");
+    let fixture = Fixture::new();
+    fixture.host("git init -q -b main 'odd,name'; git -C 'odd,name' commit -q --allow-empty -m x");
+    let (mounts, _watch, _views) = fixture.began("run-1");
     let at = |place: &str| mounts.iter().find(|mount| mount.container_path() == place).unwrap();
     assert!(at("/workspace/odd,name/.git").read_only());
     assert!(at("/workspace/.git").copy_dir().is_some() && at("/workspace/inner/.git").copy_dir().is_some());
     let mut none = Views::new(None);
-    let mount = Mount::read_write(bed.tree(), "/workspace").protected(Protection::default());
-    let (mounts, _watch) = Watch::begin(vec![mount], bed.at("quarantine"), &mut none).unwrap();
+    let mount = Mount::read_write(fixture.tree(), "/workspace").protected(Protection::default());
+    let (mounts, _watch) = Watch::begin(vec![mount], fixture.at("quarantine"), &mut none).unwrap();
     let all: Vec<&Mount> = mounts.iter().filter(|it| it.container_path().ends_with("/.git")).collect();
     assert!(all.len() == 3 && all.iter().all(|mount| mount.read_only()), "{mounts:?}");
 }
@@ -299,56 +304,56 @@ fn repository_without_a_possible_view_is_read_only() {
 #[test]
 fn commits_on_a_branch_packed_by_host_and_task_are_imported() {
     for host in ["git pack-refs --all", "git gc -q --prune=now"] {
-        let bed = Bed::new();
+        let fixture = Fixture::new();
         // Outside the task's mounts.
-        let host = format!("nsenter -t $PPID -m sh -ec 'cd {}; {host}'", bed.tree().display());
+        let host = format!("nsenter -t $PPID -m sh -ec 'cd {}; {host}'", fixture.tree().display());
         let task =
             "git switch -q side; git commit -q --allow-empty -m two; git switch -q main; git pack-refs --all";
-        let git = bed.executed("run-1", &format!("{host}; {task}; {host}; git gc -q"));
-        assert_eq!(bed.host("git log -1 --format=%s side"), "two\n", "{git:?}");
+        let git = fixture.executed("run-1", &format!("{host}; {task}; {host}; git gc -q"));
+        assert_eq!(fixture.host("git log -1 --format=%s side"), "two\n", "{git:?}");
         // Changes by the host alone are not attributed to the task.
-        let git = bed.executed("run-2", &format!("{host}; git pack-refs --all"));
+        let git = fixture.executed("run-2", &format!("{host}; git pack-refs --all"));
         assert!(git.is_empty(), "{git:?}");
     }
 }
 
 #[test]
 fn host_changes_during_a_task_are_not_seen_and_not_attributed_to_it() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     let says = "git for-each-ref; git diff --cached --name-only";
-    let before = bed.host(says);
+    let before = fixture.host(says);
     let host = "git branch -D -q side; git branch hosts; echo x > staged; git add staged; git commit -q --allow-empty -m host; git add -N .gitignore";
-    let seen = bed.at("seen");
-    let host = format!("nsenter -t $PPID -m sh -ec 'cd {}; {host}'", bed.tree().display());
-    let git = bed.executed("run-1", &format!("{host}; git gc -q; ({says}) > {}", seen.display()));
+    let seen = fixture.at("seen");
+    let host = format!("nsenter -t $PPID -m sh -ec 'cd {}; {host}'", fixture.tree().display());
+    let git = fixture.executed("run-1", &format!("{host}; git gc -q; ({says}) > {}", seen.display()));
     assert_eq!(fs::read_to_string(&seen).unwrap(), before);
-    assert_ne!(bed.host(says), before, "the control");
+    assert_ne!(fixture.host(says), before, "the control");
     assert!(git.is_empty(), "{git:?}");
-    assert_eq!(bed.host("git branch --list side hosts; git log -1 --format=%s"), "  hosts\nhost\n");
+    assert_eq!(fixture.host("git branch --list side hosts; git log -1 --format=%s"), "  hosts\nhost\n");
 }
 
 #[test]
 fn merge_begun_by_the_host_is_not_ended_by_a_commit_of_the_task() {
-    let bed = Bed::new();
-    bed.host("git switch -q side; echo x > of-side; git add of-side; git commit -qm side; git switch -q main; git commit -q --allow-empty -m main");
+    let fixture = Fixture::new();
+    fixture.host("git switch -q side; echo x > of-side; git add of-side; git commit -qm side; git switch -q main; git commit -q --allow-empty -m main");
     let host = format!(
         "nsenter -t $PPID -m git -C {} merge -q --no-commit --no-ff side 1>&2; test -e .git/MERGE_HEAD && exit 1",
-        bed.tree().display()
+        fixture.tree().display()
     );
-    let git = bed.executed("run-1", &format!("{host}; git commit -q --allow-empty -m task"));
-    assert!(bed.tree().join(".git/MERGE_HEAD").exists(), "the control");
+    let git = fixture.executed("run-1", &format!("{host}; git commit -q --allow-empty -m task"));
+    assert!(fixture.tree().join(".git/MERGE_HEAD").exists(), "the control");
     assert!(git.failed.is_empty(), "{git:?}");
     let parents = "git log -1 --format=%s:%p --all --grep=task | grep -c ' ' || true";
-    assert_eq!(bed.host(parents), "0\n");
+    assert_eq!(fixture.host(parents), "0\n");
 }
 
 #[test]
 fn gc_in_a_view_packs_only_new_objects() {
-    let bed = Bed::new();
-    bed.host("git gc -q");
-    let (mounts, watch, views) = bed.began("run-1");
+    let fixture = Fixture::new();
+    fixture.host("git gc -q");
+    let (mounts, watch, views) = fixture.began("run-1");
     let packed = |also: &str| {
-        work(&mounts, &bed.tree(), &format!("{also}; git commit -q --allow-empty -m two; git gc -q"));
+        work(&mounts, &fixture.tree(), &format!("{also}; git commit -q --allow-empty -m two; git gc -q"));
         let upper = overlay_folders(mounts.iter().find_map(Mount::copy_dir).unwrap()).0;
         // Devices of the same names hide those of the host.
         let count =
@@ -361,7 +366,7 @@ fn gc_in_a_view_packs_only_new_objects() {
     let mut git = GitChanges::default();
     assert!(watch.end(|| git = views.end(true)).is_empty());
     assert_eq!(
-        bed.host(
+        fixture.host(
             "git log -1 --format=%s; git fsck --strict 2>&1; ls .git/objects/pack/*.keep 2>/dev/null || true"
         ),
         "two\n"
@@ -370,44 +375,44 @@ fn gc_in_a_view_packs_only_new_objects() {
 
 #[test]
 fn repository_writable_by_another_run_is_read_only_until_that_ends() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     let is_view = |mounts: &[Mount], place: &str| {
         let mount = mounts.iter().find(|mount| mount.container_path() == place).unwrap();
         assert_ne!(mount.copy_dir().is_some(), mount.read_only());
         mount.copy_dir().is_some()
     };
-    let (_, watch, mut first) = bed.began("run-1");
-    first.announce(vec![bed.tree()]).unwrap();
-    bed.host("git init -q -b main new; git -C new commit -q --allow-empty -m new; mv inner gone; git clone -q gone inner");
-    let (mounts, ..) = bed.began("run-2");
+    let (_, watch, mut first) = fixture.began("run-1");
+    first.announce(vec![fixture.tree()]).unwrap();
+    fixture.host("git init -q -b main new; git -C new commit -q --allow-empty -m new; mv inner gone; git clone -q gone inner");
+    let (mounts, ..) = fixture.began("run-2");
     assert!(is_view(&mounts, "/workspace/.git"), "both have a view of it");
     assert!(!is_view(&mounts, "/workspace/new/.git") && !is_view(&mounts, "/workspace/inner/.git"));
     watch.end(|| drop(first.end(true)));
-    let (mounts, ..) = bed.began("run-3");
+    let (mounts, ..) = fixture.began("run-3");
     assert!(is_view(&mounts, "/workspace/new/.git") && is_view(&mounts, "/workspace/inner/.git"));
 }
 
 #[test]
 fn repositories_above_the_view_limit_are_read_only_and_too_many_refuse_the_run() {
-    let bed = Bed::new();
-    bed.host("for n in $(seq 60); do mkdir -p deep/$n; git init -q deep/$n; done");
-    let (mounts, ..) = bed.began("run-1");
+    let fixture = Fixture::new();
+    fixture.host("for n in $(seq 60); do mkdir -p deep/$n; git init -q deep/$n; done");
+    let (mounts, ..) = fixture.began("run-1");
     let of_git = || mounts.iter().filter(|mount| mount.container_path().ends_with("/.git"));
     assert_eq!(of_git().filter(|mount| mount.copy_dir().is_some()).count(), 50);
     assert!(of_git().count() == 62 && of_git().all(|mount| mount.copy_dir().is_some() || mount.read_only()));
-    bed.host("cd deep; for n in $(seq 100 600); do cp -r 1 $n; done");
-    let mount = Mount::read_write(bed.tree(), "/workspace").protected(Protection::default());
-    let error = Watch::begin(vec![mount], bed.at("quarantine"), &mut Views::new(None)).unwrap_err();
+    fixture.host("cd deep; for n in $(seq 100 600); do cp -r 1 $n; done");
+    let mount = Mount::read_write(fixture.tree(), "/workspace").protected(Protection::default());
+    let error = Watch::begin(vec![mount], fixture.at("quarantine"), &mut Views::new(None)).unwrap_err();
     assert!(error.to_string().contains("563 git repositories"), "{error}");
 }
 
 #[test]
 fn repository_in_two_mounts_is_writable_through_one_view_only() {
-    let bed = Bed::new();
-    let again = Mount::read_write(bed.tree(), "/again").protected(Protection::default());
-    let around = Mount::read_write(bed.at(""), "/around");
-    let first = Mount::read_write(bed.tree(), "/workspace").protected(Protection::default());
-    let (mounts, _watch, _views) = bed.begin("run-1", vec![first, again, around]);
+    let fixture = Fixture::new();
+    let again = Mount::read_write(fixture.tree(), "/again").protected(Protection::default());
+    let around = Mount::read_write(fixture.at(""), "/around");
+    let first = Mount::read_write(fixture.tree(), "/workspace").protected(Protection::default());
+    let (mounts, _watch, _views) = fixture.begin("run-1", vec![first, again, around]);
     for place in ["/again/.git", "/around/tree/.git", "/again/inner/.git"] {
         let found: Vec<&Mount> = mounts.iter().filter(|mount| mount.container_path() == place).collect();
         assert!(found.len() == 1 && found[0].read_only(), "{place}: {found:?}");
@@ -417,55 +422,55 @@ fn repository_in_two_mounts_is_writable_through_one_view_only() {
 
 #[test]
 fn hook_of_a_viewed_repository_with_a_second_name_in_the_tree_is_restored() {
-    let bed = Bed::new();
-    bed.host("mkdir tools; echo good > tools/hook; ln tools/hook .git/hooks/pre-commit");
-    let (mounts, watch, views) = bed.began("run-1");
-    work(&mounts, &bed.tree(), "echo evil > tools/hook");
+    let fixture = Fixture::new();
+    fixture.host("mkdir tools; echo good > tools/hook; ln tools/hook .git/hooks/pre-commit");
+    let (mounts, watch, views) = fixture.began("run-1");
+    work(&mounts, &fixture.tree(), "echo evil > tools/hook");
     let tampered = watch.end(|| drop(views.end(true)));
     assert!(tampered.len() == 1 && tampered[0].restored, "{tampered:?}");
-    assert_eq!(tampered[0].path, bed.tree().join(".git/hooks/pre-commit"));
-    assert_eq!(bed.host("cat .git/hooks/pre-commit"), "good\n");
+    assert_eq!(tampered[0].path, fixture.tree().join(".git/hooks/pre-commit"));
+    assert_eq!(fixture.host("cat .git/hooks/pre-commit"), "good\n");
 }
 
 #[test]
 fn host_objects_stored_in_a_viewed_repository_meanwhile_are_untouched() {
-    let bed = Bed::new();
-    let (_, watch, views) = bed.began("run-1");
+    let fixture = Fixture::new();
+    let (_, watch, views) = fixture.began("run-1");
     let store = "for of in .git .git/modules/sub inner/.git; do echo x > $of/objects/x; chmod 4755 $of/objects/x; done";
-    bed.host(store);
-    bed.host("mkdir new; echo x > new/x; chmod 4755 new/x");
+    fixture.host(store);
+    fixture.host("mkdir new; echo x > new/x; chmod 4755 new/x");
     let tampered = watch.end(|| drop(views.end(true)));
     let paths: Vec<&Path> = tampered.iter().map(|it| it.path_in(Path::new(""))).collect();
-    assert_eq!(paths, [bed.tree().join("new/x")], "the control");
-    assert_eq!(bed.host("stat -c %a .git/objects/x inner/.git/objects/x"), "4755\n4755\n");
+    assert_eq!(paths, [fixture.tree().join("new/x")], "the control");
+    assert_eq!(fixture.host("stat -c %a .git/objects/x inner/.git/objects/x"), "4755\n4755\n");
 }
 
 #[test]
 fn commits_in_a_linked_work_tree_are_imported_to_the_repository_outside() {
-    let bed = Bed::new();
-    bed.host("git worktree add -q ../linked -b linked");
-    let before = bed.host("cat .git/config .git/worktrees/linked/gitdir");
+    let fixture = Fixture::new();
+    fixture.host("git worktree add -q ../linked -b linked");
+    let before = fixture.host("cat .git/config .git/worktrees/linked/gitdir");
     // The host's git is running, and its locks exist for as long as the task looks.
-    bed.host("cd .git/worktrees/linked; touch HEAD.lock index.lock");
-    let (tree, common) = (bed.at("linked"), bed.tree().join(".git"));
+    fixture.host("cd .git/worktrees/linked; touch HEAD.lock index.lock");
+    let (tree, common) = (fixture.at("linked"), fixture.tree().join(".git"));
     let resolver = sandbox_files::host_path::Resolver::new([&tree]);
     let outside = super::super::outside::OutsideRepository::of(&tree, "/workspace", &resolver);
     let mounts = vec![
         Mount::read_write(&tree, "/workspace").protected(Protection::default()),
         outside.unwrap().unwrap().mount(),
     ];
-    let (mounts, watch, views) = bed.begin("run-1", mounts);
+    let (mounts, watch, views) = fixture.begin("run-1", mounts);
     assert!(mounts.iter().any(|mount| mount.host_path() == common && mount.copy_dir().is_some()));
     work(
         &mounts,
         &tree,
         "echo x > x; git add x; git commit -qm linked; git config user.name Evil; git worktree prune",
     );
-    bed.host("cd .git/worktrees/linked; rm HEAD.lock index.lock");
+    fixture.host("cd .git/worktrees/linked; rm HEAD.lock index.lock");
     let mut git = GitChanges::default();
     let tampered = watch.end(|| git = views.end(true));
     assert!(tampered.is_empty() && git.failed.is_empty(), "{tampered:?} {git:?}");
     assert_eq!(git.repositories[0].path, common);
     assert_eq!(run(&tree, "git log -1 --format=%s; git status --porcelain"), "linked\n");
-    assert_eq!(bed.host("cat .git/config .git/worktrees/linked/gitdir"), before);
+    assert_eq!(fixture.host("cat .git/config .git/worktrees/linked/gitdir"), before);
 }

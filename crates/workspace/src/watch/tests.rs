@@ -13,20 +13,20 @@ mod git;
 mod others;
 
 /// A protected mount without its guards: the comparison alone.
-struct Bed {
+struct Fixture {
     folder: TempDir,
 }
 
-impl Bed {
+impl Fixture {
     fn new() -> Self {
-        let bed = Self { folder: tempfile::tempdir().unwrap() };
-        bed.write(".git/HEAD", "ref: refs/heads/main\n");
-        bed.write(".git/config", "[core]\n bare = false\n fsmonitor = true\n");
-        bed.write(".git/hooks/pre-commit.sample", "x");
-        bed.write("sub/.git/config", "[core]\n bare = false\n");
-        bed.write("sub/.envrc", "use nix\n");
-        bed.write("linked/.vscode/tasks.json", "{}");
-        bed
+        let fixture = Self { folder: tempfile::tempdir().unwrap() };
+        fixture.write(".git/HEAD", "ref: refs/heads/main\n");
+        fixture.write(".git/config", "[core]\n bare = false\n fsmonitor = true\n");
+        fixture.write(".git/hooks/pre-commit.sample", "x");
+        fixture.write("sub/.git/config", "[core]\n bare = false\n");
+        fixture.write("sub/.envrc", "use nix\n");
+        fixture.write("linked/.vscode/tasks.json", "{}");
+        fixture
     }
 
     fn tree(&self) -> PathBuf {
@@ -86,11 +86,11 @@ impl Bed {
 
 #[test]
 fn existing_protected_entries_are_guarded() {
-    let bed = Bed::new();
-    bed.write(".envrc", "x");
-    bed.write("ci/deploy.sh", "x");
-    symlink("sub", bed.tree().join(".claude")).unwrap();
-    let (mounts, _watch) = bed.begin(Protection::default().with(["ci/deploy.sh"]));
+    let fixture = Fixture::new();
+    fixture.write(".envrc", "x");
+    fixture.write("ci/deploy.sh", "x");
+    symlink("sub", fixture.tree().join(".claude")).unwrap();
+    let (mounts, _watch) = fixture.begin(Protection::default().with(["ci/deploy.sh"]));
     let guards: Vec<(&str, bool)> =
         mounts.iter().map(|mount| (mount.container_path(), mount.read_only())).collect();
     let expected = [
@@ -102,56 +102,60 @@ fn existing_protected_entries_are_guarded() {
         ("/workspace/sub/.git/config", true),
     ];
     assert_eq!(guards, expected);
-    let (mounts, watch) = bed.begin(Protection::none());
+    let (mounts, watch) = fixture.begin(Protection::none());
     assert!(mounts.len() == 1 && watch.mounts.is_empty());
 }
 
 /// The attempt, its code, and the paths that are reported as tampered.
-type Case = (&'static str, fn(&Bed), &'static [&'static str]);
+type Case = (&'static str, fn(&Fixture), &'static [&'static str]);
 
 #[test]
 fn new_protected_entries_are_moved_away() {
     let cases: [Case; 8] = [
         ("nothing", |_| {}, &[]),
-        ("a hook", |bed| bed.write(".git/hooks/pre-commit", "evil"), &[".git/hooks/pre-commit"]),
+        ("a hook", |fixture| fixture.write(".git/hooks/pre-commit", "evil"), &[".git/hooks/pre-commit"]),
         (
             "another repository",
-            |bed| bed.write("new/.git/hooks/post-checkout", "evil"),
+            |fixture| fixture.write("new/.git/hooks/post-checkout", "evil"),
             &["new/.git/hooks/post-checkout"],
         ),
         (
             "a clone",
-            |bed| {
-                bed.write("new/.git/config", "[remote \"origin\"]\n url = https://example.com/a.git\n");
-                bed.write("new/.git/hooks/update.sample", "x");
+            |fixture| {
+                fixture.write("new/.git/config", "[remote \"origin\"]\n url = https://example.com/a.git\n");
+                fixture.write("new/.git/hooks/update.sample", "x");
             },
             &[],
         ),
         (
             "a configuration",
-            |bed| bed.write(".git/config", "[core]\n fsmonitor = ./evil\n"),
+            |fixture| fixture.write(".git/config", "[core]\n fsmonitor = ./evil\n"),
             &[".git/config"],
         ),
         (
             "settings of an existing repository",
-            |bed| {
-                bed.write(".git/config", "[core]\n fsmonitor = true\n[user]\n name = a\n");
-                bed.write(".git/config.worktree", "[remote \"origin\"]\n pushurl = https://a.test/a\n");
+            |fixture| {
+                fixture.write(".git/config", "[core]\n fsmonitor = true\n[user]\n name = a\n");
+                fixture.write(".git/config.worktree", "[remote \"origin\"]\n pushurl = https://a.test/a\n");
             },
             &[".git/config", ".git/config.worktree"],
         ),
         (
             "a renamed repository",
-            |bed| {
-                bed.rename(".git", ".git2");
-                bed.write(".git/hooks/pre-push", "evil");
+            |fixture| {
+                fixture.rename(".git", ".git2");
+                fixture.write(".git/hooks/pre-push", "evil");
             },
             &[".git/config", ".git/hooks/pre-push"],
         ),
-        ("a shared folder elsewhere", |bed| bed.write(".git/commondir", "../evil\n"), &[".git/commondir"]),
+        (
+            "a shared folder elsewhere",
+            |fixture| fixture.write(".git/commondir", "../evil\n"),
+            &[".git/commondir"],
+        ),
     ];
     for (name, task, expected) in cases {
-        assert_eq!(Bed::new().tampered(task), expected, "{name}");
+        assert_eq!(Fixture::new().tampered(task), expected, "{name}");
     }
 }
 
@@ -160,106 +164,106 @@ fn renames_and_replacements_do_not_evade_the_comparison() {
     let cases: [Case; 8] = [
         (
             "a folder with the look of a repository",
-            |bed| {
+            |fixture| {
                 for path in ["e/HEAD", "e/refs/.envrc", "e/objects/app/.vscode/tasks.json"] {
-                    bed.write(path, "x");
+                    fixture.write(path, "x");
                 }
             },
             &["e/objects/app/.vscode/tasks.json", "e/refs/.envrc"],
         ),
         (
             "the real repository's objects",
-            |bed| bed.write(".git/objects/ab/.envrc", "x"),
+            |fixture| fixture.write(".git/objects/ab/.envrc", "x"),
             &[".git/objects/ab/.envrc"],
         ),
         (
             "a repository without its name",
-            |bed| {
+            |fixture| {
                 for path in ["e/HEAD", "e/objects/x", "e/refs/x"] {
-                    bed.write(path, "x");
+                    fixture.write(path, "x");
                 }
-                bed.write("e/config", "[core]\n worktree = ..\n sshCommand = evil\n");
+                fixture.write("e/config", "[core]\n worktree = ..\n sshCommand = evil\n");
             },
             &["e/config"],
         ),
         (
             "a link to a repository in its store",
-            |bed| {
-                bed.write(".git/objects/e/config", "[core]\n fsmonitor = evil\n");
-                bed.write("x/.git", "gitdir: ../.git/objects/e\n");
+            |fixture| {
+                fixture.write(".git/objects/e/config", "[core]\n fsmonitor = evil\n");
+                fixture.write("x/.git", "gitdir: ../.git/objects/e\n");
             },
             &["x/.git"],
         ),
         (
             "a submodule",
-            |bed| {
-                bed.write(".git/modules/m/HEAD", "x");
-                bed.write(".git/modules/m/objects/x", "x");
-                bed.write(".git/modules/m/refs/x", "x");
-                bed.write("m/.git", "gitdir: ../.git/modules/m\n");
+            |fixture| {
+                fixture.write(".git/modules/m/HEAD", "x");
+                fixture.write(".git/modules/m/objects/x", "x");
+                fixture.write(".git/modules/m/refs/x", "x");
+                fixture.write("m/.git", "gitdir: ../.git/modules/m\n");
             },
             &["m/.git"],
         ),
-        ("an environment", |bed| bed.write("sub/.envrc", "evil"), &["sub/.envrc"]),
+        ("an environment", |fixture| fixture.write("sub/.envrc", "evil"), &["sub/.envrc"]),
         (
             "a folder with settings",
-            |bed| {
-                bed.write("a/.claude/settings.json", "evil");
-                bed.write("a/.claude/deep/x", "evil");
+            |fixture| {
+                fixture.write("a/.claude/settings.json", "evil");
+                fixture.write("a/.claude/deep/x", "evil");
             },
             &["a/.claude/deep/x", "a/.claude/settings.json"],
         ),
         (
             "links",
-            |bed| {
-                fs::rename(bed.tree().join("sub/.git"), bed.tree().join("evil")).unwrap();
-                symlink("../evil", bed.tree().join("sub/.git")).unwrap();
-                symlink("/etc", bed.tree().join(".vscode")).unwrap();
+            |fixture| {
+                fs::rename(fixture.tree().join("sub/.git"), fixture.tree().join("evil")).unwrap();
+                symlink("../evil", fixture.tree().join("sub/.git")).unwrap();
+                symlink("/etc", fixture.tree().join(".vscode")).unwrap();
             },
             &[".vscode", "sub/.git"],
         ),
     ];
     for (name, task, expected) in cases {
-        assert_eq!(Bed::new().tampered(task), expected, "{name}");
+        assert_eq!(Fixture::new().tampered(task), expected, "{name}");
     }
 }
 
 #[test]
 fn tampered_configuration_is_restored_and_new_folders_are_removed() {
-    let bed = Bed::new();
-    let before = bed.read(".git/config");
-    bed.tampered(|bed| {
-        bed.write(".git/config", "[alias]\n st = !evil\n");
-        bed.write(".claude/deep/x", "evil");
-        bed.write("a/.claude/x", "evil");
+    let fixture = Fixture::new();
+    let before = fixture.read(".git/config");
+    fixture.tampered(|fixture| {
+        fixture.write(".git/config", "[alias]\n st = !evil\n");
+        fixture.write(".claude/deep/x", "evil");
+        fixture.write("a/.claude/x", "evil");
     });
-    assert_eq!(bed.read(".git/config"), before);
-    assert!(!bed.tree().join(".claude").exists() && !bed.tree().join("a/.claude").exists());
-    assert!(bed.tree().join("a").exists());
+    assert_eq!(fixture.read(".git/config"), before);
+    assert!(!fixture.tree().join(".claude").exists() && !fixture.tree().join("a/.claude").exists());
+    assert!(fixture.tree().join("a").exists());
 }
 
 #[test]
 fn host_edit_of_a_guarded_path_is_not_reported() {
-    let bed = Bed::new();
-    let (_, watch) = bed.begin(Protection::default());
-    bed.write(".git/hooks/pre-commit", "the user's");
-    bed.write(".git/config", "[alias]\n st = !the-users\n");
+    let fixture = Fixture::new();
+    let (_, watch) = fixture.begin(Protection::default());
+    fixture.write(".git/hooks/pre-commit", "the user's");
+    fixture.write(".git/config", "[alias]\n st = !the-users\n");
     assert!(watch.end(|| {}).is_empty());
 
     // A program that replaces the file removes the mount: from then on the task could write there.
-    let (_, watch) = bed.begin(Protection::default());
-    bed.write("new-config", "[alias]\n other = !evil\n");
-    bed.rename("new-config", ".git/config");
+    let (_, watch) = fixture.begin(Protection::default());
+    fixture.write("new-config", "[alias]\n other = !evil\n");
+    fixture.rename("new-config", ".git/config");
     let tampered = watch.end(|| {});
     assert!(tampered.len() == 1 && tampered[0].restored, "{tampered:?}");
 }
 
 #[test]
 fn quarantined_files_cannot_be_executed() {
-    let bed = Bed::new();
-    let (_, watch) = bed.begin(Protection::default());
-    bed.write("x/.envrc", "evil");
-    fs::set_permissions(bed.tree().join("x/.envrc"), fs::Permissions::from_mode(0o6777)).unwrap();
+    let fixture = Fixture::new();
+    let (_, watch) = fixture.begin(Protection::default());
+    fixture.write("x/.envrc", "evil");
+    fs::set_permissions(fixture.tree().join("x/.envrc"), fs::Permissions::from_mode(0o6777)).unwrap();
     let tampered = watch.end(|| {});
     let mode = tampered[0].moved_to.as_ref().unwrap().metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
@@ -267,19 +271,19 @@ fn quarantined_files_cannot_be_executed() {
 
 #[test]
 fn folder_that_looks_like_a_repository_hides_nothing_from_the_next_run() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     for path in ["e/HEAD", "e/refs/x", "e/objects/known/.envrc"] {
-        bed.write(path, "x");
+        fixture.write(path, "x");
     }
-    let tampered = bed.tampered(|bed| bed.write("e/objects/new/.envrc", "y"));
+    let tampered = fixture.tampered(|fixture| fixture.write("e/objects/new/.envrc", "y"));
     assert_eq!(tampered, ["e/objects/new/.envrc"]);
 }
 
 #[test]
 fn name_in_quarantine_is_plain() {
-    let bed = Bed::new();
-    let (_, watch) = bed.begin(Protection::default());
-    bed.write("a\u{1b}[2J\nb\u{202e}/`x`-1/.envrc", "x");
+    let fixture = Fixture::new();
+    let (_, watch) = fixture.begin(Protection::default());
+    fixture.write("a\u{1b}[2J\nb\u{202e}/`x`-1/.envrc", "x");
     let tampered = watch.end(|| {});
     let to = tampered[0].moved_to.as_ref().unwrap();
     assert_eq!(to.file_name().unwrap(), "0-a__2J_b___x_-1_.envrc");
@@ -309,77 +313,77 @@ fn closed_folder_hides_nothing() {
     let cases: [Case; 8] = [
         (
             "names in it can be opened",
-            |bed| {
-                bed.write(SETTINGS, "evil");
-                bed.close(".claude", 0o311);
+            |fixture| {
+                fixture.write(SETTINGS, "evil");
+                fixture.close(".claude", 0o311);
             },
             &[SETTINGS],
         ),
         (
             "nothing in it can be opened yet",
-            |bed| {
-                bed.write(SETTINGS, "evil");
-                bed.close(".claude", 0o000);
+            |fixture| {
+                fixture.write(SETTINGS, "evil");
+                fixture.close(".claude", 0o000);
             },
             &[SETTINGS],
         ),
         (
             "its names can be listed and no more",
-            |bed| {
-                bed.write(SETTINGS, "evil");
-                bed.close(".claude", 0o444);
+            |fixture| {
+                fixture.write(SETTINGS, "evil");
+                fixture.close(".claude", 0o444);
             },
             &[SETTINGS],
         ),
         (
             "nothing can be removed from it",
-            |bed| {
-                bed.write(".claude/deep/x", "evil");
-                bed.close(".claude/deep", 0o555);
-                bed.close(".claude", 0o555);
+            |fixture| {
+                fixture.write(".claude/deep/x", "evil");
+                fixture.close(".claude/deep", 0o555);
+                fixture.close(".claude", 0o555);
             },
             &[".claude/deep/x"],
         ),
         (
             "the mount",
-            |bed| {
-                bed.write(".envrc", "evil");
-                bed.close("", 0o311);
+            |fixture| {
+                fixture.write(".envrc", "evil");
+                fixture.close("", 0o311);
             },
             &[".envrc"],
         ),
         (
             "the mount, altogether",
-            |bed| {
-                bed.write(".envrc", "evil");
-                bed.close("", 0o000);
+            |fixture| {
+                fixture.write(".envrc", "evil");
+                fixture.close("", 0o000);
             },
             &[".envrc"],
         ),
         (
             "a folder in a folder",
-            |bed| {
-                bed.write("a/b/.envrc", "evil");
-                bed.close("a/b/.envrc", 0o000);
-                bed.close("a/b", 0o111);
-                bed.close("a", 0o311);
+            |fixture| {
+                fixture.write("a/b/.envrc", "evil");
+                fixture.close("a/b/.envrc", 0o000);
+                fixture.close("a/b", 0o111);
+                fixture.close("a", 0o311);
             },
             &["a/b/.envrc"],
         ),
         (
             "an empty one",
-            |bed| {
-                bed.write("a/x", "x");
-                bed.close("a", 0o311);
+            |fixture| {
+                fixture.write("a/x", "x");
+                fixture.close("a", 0o311);
             },
             &[],
         ),
     ];
     for (name, task, expected) in cases {
         as_nobody(|| {
-            let bed = Bed::new();
-            assert_eq!(bed.tampered(task), expected, "{name}");
-            assert!(!bed.tree().join(".claude").exists(), "{name}");
+            let fixture = Fixture::new();
+            assert_eq!(fixture.tampered(task), expected, "{name}");
+            assert!(!fixture.tree().join(".claude").exists(), "{name}");
         });
     }
 }
@@ -387,20 +391,20 @@ fn closed_folder_hides_nothing() {
 #[test]
 fn folder_closed_before_the_run_is_left_alone() {
     as_nobody(|| {
-        let bed = Bed::new();
-        bed.write("own/.envrc", "the user's");
-        bed.close("own", 0o311);
-        let tampered = bed.tampered(|_| {});
+        let fixture = Fixture::new();
+        fixture.write("own/.envrc", "the user's");
+        fixture.close("own", 0o311);
+        let tampered = fixture.tampered(|_| {});
         assert!(tampered.is_empty(), "{tampered:?}");
-        let mode = fs::metadata(bed.tree().join("own")).unwrap().permissions().mode();
+        let mode = fs::metadata(fixture.tree().join("own")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o311);
 
         // Another folder in its place is not the one that was closed.
-        let tampered = bed.tampered(|bed| {
-            bed.rename("own", "former");
-            bed.write("own/.envrc", "evil");
-            bed.close("own", 0o311);
-            bed.close("former", 0o755);
+        let tampered = fixture.tampered(|fixture| {
+            fixture.rename("own", "former");
+            fixture.write("own/.envrc", "evil");
+            fixture.close("own", 0o311);
+            fixture.close("former", 0o755);
         });
         assert_eq!(tampered, ["former/.envrc", "own/.envrc"]);
     });
@@ -408,11 +412,11 @@ fn folder_closed_before_the_run_is_left_alone() {
 
 #[test]
 fn inaccessible_folder_is_reported_once() {
-    let bed = Bed::new();
-    let watched = || bed.begin(Protection::default()).1;
+    let fixture = Fixture::new();
+    let watched = || fixture.begin(Protection::default()).1;
     let watch = watched();
     // It has no path that is short enough for the kernel.
-    let mut folder = Tree::open(&bed.tree()).unwrap().folder(Path::new("")).unwrap();
+    let mut folder = Tree::open(&fixture.tree()).unwrap().folder(Path::new("")).unwrap();
     for _ in 0..20 {
         let name = "x".repeat(250);
         rustix::fs::mkdirat(&folder, &name, rustix::fs::Mode::RWXU).unwrap();
@@ -421,7 +425,7 @@ fn inaccessible_folder_is_reported_once() {
     }
     let tampered = watch.end(|| {});
     assert_eq!(tampered.len(), 1, "{tampered:?}");
-    assert!(tampered[0].moved_to.is_none() && tampered[0].path.starts_with(bed.tree()));
+    assert!(tampered[0].moved_to.is_none() && tampered[0].path.starts_with(fixture.tree()));
     let problem = tampered[0].problem.as_deref().unwrap_or_default();
     assert!(problem.starts_with("it cannot be searched: "), "{problem}");
     assert!(watched().end(|| {}).is_empty());
@@ -432,17 +436,17 @@ fn inaccessible_folder_is_reported_once() {
 fn entries_of_other_users_are_moved_or_reported() {
     const SOMEBODY: u32 = 12345;
     let is_root = geteuid().is_root();
-    let bed = as_nobody(Bed::new);
-    let watch = as_nobody(|| bed.begin(Protection::default()).1);
+    let fixture = as_nobody(Fixture::new);
+    let watch = as_nobody(|| fixture.begin(Protection::default()).1);
     as_nobody(|| {
         for path in [".envrc", "a/.envrc", "b/.envrc"] {
-            bed.write(path, "evil");
-            bed.close(path, 0o755);
+            fixture.write(path, "evil");
+            fixture.close(path, 0o755);
         }
     });
     // This user cannot list `a`; entries of `b` cannot even be opened.
     for (path, mode) in [(".envrc", 0o755), ("a", 0o711), ("b", 0o700)] {
-        let path = bed.tree().join(path);
+        let path = fixture.tree().join(path);
         if is_root {
             chown(&path, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
         }
@@ -450,8 +454,10 @@ fn entries_of_other_users_are_moved_or_reported() {
     }
     let mut tampered = as_nobody(|| watch.end(|| {}));
     tampered.sort_by(|one, other| one.path.cmp(&other.path));
-    let reported: Vec<(&Path, bool)> =
-        tampered.iter().map(|thing| (thing.path_in(bed.folder.path()), thing.moved_to.is_some())).collect();
+    let reported: Vec<(&Path, bool)> = tampered
+        .iter()
+        .map(|thing| (thing.path_in(fixture.folder.path()), thing.moved_to.is_some()))
+        .collect();
     let path = Path::new;
     let expected = if is_root {
         vec![(path("tree/.envrc"), true), (path("tree/a"), false)]

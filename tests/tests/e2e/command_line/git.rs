@@ -91,14 +91,14 @@ impl Kind {
 }
 
 /// Repositories of the host, of which one work tree is the project.
-struct Bed {
+struct Fixture {
     project: Project,
     folder: TempDir,
     work_tree: PathBuf,
     home: TempDir,
 }
 
-impl Bed {
+impl Fixture {
     fn new(kind: Kind) -> Self {
         Self::with(kind, Project::new())
     }
@@ -125,8 +125,8 @@ impl Bed {
             if kind.is_guarded() { write } else { String::new() }
         };
         let (one, two) = (guarded(1), guarded(2));
-        let bed = Self { project, work_tree: root.join(work_tree), folder, home };
-        bed.host(
+        let fixture = Self { project, work_tree: root.join(work_tree), folder, home };
+        fixture.host(
             &root,
             &format!(
                 "git init -q --bare origin; git init -q first; cd first; echo a > a; echo b > b; {one} git add -A; git commit -qm one
@@ -137,13 +137,13 @@ impl Bed {
                 root = root.display()
             ),
         );
-        bed.host(&root, &format!("cp -r {}/.sandbox {work_tree}", bed.project.path().display()));
-        let config = bed.work_tree.join(".sandbox/sandbox.yaml");
+        fixture.host(&root, &format!("cp -r {}/.sandbox {work_tree}", fixture.project.path().display()));
+        let config = fixture.work_tree.join(".sandbox/sandbox.yaml");
         let origin = root.join("origin").display().to_string();
         let text = fs::read_to_string(&config).expect("a file");
         fs::write(config, format!("{text}network_sandbox: false\nmounts: ['{origin}:{origin}']\n"))
             .expect("a file");
-        bed
+        fixture
     }
 
     fn root(&self) -> PathBuf {
@@ -235,8 +235,8 @@ impl Bed {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_day_of_git_in_clones_and_linked_work_trees() {
     for kind in [Kind::Clone, Kind::Linked] {
-        let bed = Bed::new(kind);
-        let ended = bed.day("direct", kind);
+        let fixture = Fixture::new(kind);
+        let ended = fixture.day("direct", kind);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let wrote: Vec<&str> = ended.stderr.split("the task wrote `").skip(1).collect();
         let names: Vec<&str> = wrote.iter().filter_map(|rest| rest.split('`').next()).collect();
@@ -244,30 +244,33 @@ async fn a_day_of_git_in_clones_and_linked_work_trees() {
         for line in ["worktrees/inner: a new folder", "user.name: unset -> \"X\"", ".merge: "] {
             assert!(ended.stderr.contains(line), "{line}: {ended:?}");
         }
-        assert_eq!(bed.host(&bed.work_tree, "git config --local user.name || echo none"), "none\n");
-        bed.assert_whole("");
-        let bed = Bed::new(kind);
-        assert_eq!(bed.day("copy", kind).code, Some(0));
+        assert_eq!(fixture.host(&fixture.work_tree, "git config --local user.name || echo none"), "none\n");
+        fixture.assert_whole("");
+        let fixture = Fixture::new(kind);
+        assert_eq!(fixture.day("copy", kind).code, Some(0));
         assert_eq!(
-            bed.host(&bed.work_tree, "git branch --show-current; git status --porcelain").lines().count(),
+            fixture
+                .host(&fixture.work_tree, "git branch --show-current; git status --porcelain")
+                .lines()
+                .count(),
             1
         );
-        let applied = bed.sandbox(&["apply"]);
+        let applied = fixture.sandbox(&["apply"]);
         assert_eq!(applied.code, Some(0), "{applied:?}");
-        Bed::assert_held(&applied);
-        bed.assert_whole("");
+        Fixture::assert_held(&applied);
+        fixture.assert_whole("");
         // With a word of a person's a setting comes, and git makes a work tree of the branch.
-        assert_eq!(bed.host(&bed.work_tree, "git config --local user.name || echo none"), "none\n");
-        assert_eq!(bed.sandbox(&["apply", "--git-config", "user.name"]).code, Some(0));
-        assert_eq!(bed.host(&bed.work_tree, "git config --local user.name"), "X\n");
+        assert_eq!(fixture.host(&fixture.work_tree, "git config --local user.name || echo none"), "none\n");
+        assert_eq!(fixture.sandbox(&["apply", "--git-config", "user.name"]).code, Some(0));
+        assert_eq!(fixture.host(&fixture.work_tree, "git config --local user.name"), "X\n");
         assert_eq!(
-            bed.host(
-                &bed.work_tree,
+            fixture.host(
+                &fixture.work_tree,
                 "git worktree add -q ../own inner; cd ../own; git status --porcelain; git branch --show-current"
             ),
             "inner\n"
         );
-        let left = bed.sandbox(&["diff"]);
+        let left = fixture.sandbox(&["diff"]);
         assert!(left.stdout.lines().all(|line| line.contains(".merge: ")), "{left:?}");
     }
 }
@@ -275,46 +278,46 @@ async fn a_day_of_git_in_clones_and_linked_work_trees() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_day_of_git_where_protected_files_are_tracked() {
     for kind in [Kind::Guarded, Kind::GuardedLinked] {
-        let bed = Bed::new(kind);
-        let ended = bed.day("direct", kind);
+        let fixture = Fixture::new(kind);
+        let ended = fixture.day("direct", kind);
         ended.fails(
             125,
             "could not write them, so they stayed as they were: `.mcp.json`, `.vscode/settings.json`",
         );
-        bed.assert_whole(" M .mcp.json\n M .vscode/settings.json\n");
-        bed.host(&bed.work_tree, "git restore .mcp.json .vscode; [ $(cat .mcp.json) = 2 ]");
+        fixture.assert_whole(" M .mcp.json\n M .vscode/settings.json\n");
+        fixture.host(&fixture.work_tree, "git restore .mcp.json .vscode; [ $(cat .mcp.json) = 2 ]");
 
-        let bed = Bed::new(kind);
-        let before = bed.host(&bed.work_tree, "git branch --show-current; git show-ref");
-        assert_eq!(bed.day("copy", kind).code, Some(0));
-        let held = bed.sandbox(&["apply"]);
+        let fixture = Fixture::new(kind);
+        let before = fixture.host(&fixture.work_tree, "git branch --show-current; git show-ref");
+        assert_eq!(fixture.day("copy", kind).code, Some(0));
+        let held = fixture.sandbox(&["apply"]);
         assert!(held.code == Some(0) && held.stdout.is_empty(), "{held:?}");
         assert!(held.stderr.contains("hint: what git changes in one step is not split"), "{held:?}");
-        assert_eq!(bed.host(&bed.work_tree, "git branch --show-current; git show-ref"), before);
-        assert_eq!(bed.host(&bed.work_tree, "git status --porcelain"), "");
-        let applied = bed.sandbox(&["apply", "--include-protected"]);
+        assert_eq!(fixture.host(&fixture.work_tree, "git branch --show-current; git show-ref"), before);
+        assert_eq!(fixture.host(&fixture.work_tree, "git status --porcelain"), "");
+        let applied = fixture.sandbox(&["apply", "--include-protected"]);
         assert_eq!(applied.code, Some(0), "{applied:?}");
-        bed.assert_whole("");
+        fixture.assert_whole("");
     }
 }
 
 /// What git did not record is no part of a step: only that waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_protected_file_that_git_did_not_record_holds_nothing_else_back() {
-    let bed = Bed::new(Kind::Guarded);
+    let fixture = Fixture::new(Kind::Guarded);
     let script = "echo 3 > .mcp.json; echo n > n; git add n; git commit -qm n";
-    assert_eq!(bed.run("copy", script).code, Some(0));
-    let applied = bed.sandbox(&["apply"]);
+    assert_eq!(fixture.run("copy", script).code, Some(0));
+    let applied = fixture.sandbox(&["apply"]);
     assert!(applied.stderr.contains("1 change is held back") && applied.code == Some(0), "{applied:?}");
-    assert_eq!(bed.host(&bed.work_tree, "git log -1 --format=%s; git status --porcelain"), "n\n");
+    assert_eq!(fixture.host(&fixture.work_tree, "git log -1 --format=%s; git status --porcelain"), "n\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_submodule_the_command_says_where_to_run_instead() {
-    let bed = Bed::new(Kind::Submodule);
+    let fixture = Fixture::new(Kind::Submodule);
     for mode in ["direct", "copy"] {
         for case in &CASES {
-            let ended = bed.run(mode, case.script);
+            let ended = fixture.run(mode, case.script);
             ended.fails(125, "of a submodule: run in the repository that it is a part of");
             if case.name == "diff" {
                 // It is refused before anything of the task begins.
@@ -322,23 +325,27 @@ async fn in_a_submodule_the_command_says_where_to_run_instead() {
             }
         }
     }
-    let around = bed.root().join("super");
-    bed.host(&around, "cp -r w/.sandbox .");
+    let around = fixture.root().join("super");
+    fixture.host(&around, "cp -r w/.sandbox .");
     let script =
         "cd w; echo n > n; git add n; git commit -qm n; cd ..; git submodule status; git commit -qam w";
     for mode in ["direct", "copy"] {
-        let mut command = bed.project.sandbox(&["run", "--workspace", mode, "--", "bash", "-ec", script]);
-        let ended: Ended =
-            command.current_dir(&around).env("HOME", bed.home.path()).output().expect("the command").into();
+        let mut command = fixture.project.sandbox(&["run", "--workspace", mode, "--", "bash", "-ec", script]);
+        let ended: Ended = command
+            .current_dir(&around)
+            .env("HOME", fixture.home.path())
+            .output()
+            .expect("the command")
+            .into();
         assert_eq!(ended.code, Some(0), "{mode}: {ended:?}");
-        let mut command = bed.project.sandbox(&["apply"]);
+        let mut command = fixture.project.sandbox(&["apply"]);
         command.current_dir(&around).output().expect("the command");
         assert_eq!(
-            bed.host(&around, "git status --porcelain -uno; git -C w log -1 --format=%s"),
+            fixture.host(&around, "git status --porcelain -uno; git -C w log -1 --format=%s"),
             "n\n",
             "{mode}"
         );
-        bed.host(&around, "git reset -q --hard HEAD~1; git submodule -q update --init");
+        fixture.host(&around, "git reset -q --hard HEAD~1; git submodule -q update --init");
     }
 }
 
@@ -346,14 +353,14 @@ async fn in_a_submodule_the_command_says_where_to_run_instead() {
 async fn work_trees_of_the_host_survive_a_prune() {
     for kind in [Kind::Clone, Kind::Linked] {
         for mode in ["direct", "auto"] {
-            let bed = Bed::new(kind);
-            let elsewhere = bed.root().join("elsewhere").display().to_string();
+            let fixture = Fixture::new(kind);
+            let elsewhere = fixture.root().join("elsewhere").display().to_string();
             let list = "git worktree list";
-            let before = bed.host(&bed.work_tree, list);
-            let ended = bed.run(mode, &format!("git worktree prune && git gc -q && {list}"));
+            let before = fixture.host(&fixture.work_tree, list);
+            let ended = fixture.run(mode, &format!("git worktree prune && git gc -q && {list}"));
             assert!(ended.code == Some(0), "{kind:?} {mode}: {ended:?}");
             assert!(!ended.stdout.contains(&elsewhere), "the control: {kind:?} {mode}: {ended:?}");
-            assert_eq!(bed.host(&bed.work_tree, list), before, "{kind:?} {mode}: {ended:?}");
+            assert_eq!(fixture.host(&fixture.work_tree, list), before, "{kind:?} {mode}: {ended:?}");
         }
     }
 }
@@ -372,36 +379,36 @@ const PLANTS: &str = "cd /workspace; common=$(realpath $(git rev-parse --git-com
 async fn hooks_and_settings_that_a_task_plants_run_nowhere() {
     for kind in [Kind::Clone, Kind::Linked] {
         for mode in ["direct", "copy"] {
-            let bed = Bed::new(kind);
-            let mark = bed.root().join("mark");
-            let root = bed.work_tree.display().to_string();
+            let fixture = Fixture::new(kind);
+            let mark = fixture.root().join("mark");
+            let root = fixture.work_tree.display().to_string();
             let script = PLANTS.replace("MARK", &mark.display().to_string()).replace("ROOT", &root);
             let commit = "git commit -q --allow-empty -m host; git status -s > /dev/null";
-            bed.run(mode, &script);
-            let applied = bed.sandbox(&["apply"]);
+            fixture.run(mode, &script);
+            let applied = fixture.sandbox(&["apply"]);
             assert_eq!(applied.code, Some(0), "{applied:?}");
-            bed.host(&bed.work_tree, commit);
+            fixture.host(&fixture.work_tree, commit);
             assert_held!(!mark.exists(), "{kind:?} {mode}: {applied:?}");
-            let next = bed.run("direct", &format!("mkdir -p {}; {commit}", bed.root().display()));
+            let next = fixture.run("direct", &format!("mkdir -p {}; {commit}", fixture.root().display()));
             assert_held!(!next.stderr.contains("mark"), "{kind:?} {mode}: {next:?}");
             assert_eq!(next.code, Some(0), "{kind:?} {mode}: {next:?}");
 
             // The control: a person takes the setting, or nothing is protected.
             if mode == "copy" {
-                let taken = bed.sandbox(&["apply", "--git-config", "core.hookspath"]);
+                let taken = fixture.sandbox(&["apply", "--git-config", "core.hookspath"]);
                 assert_eq!(taken.code, Some(0), "{taken:?}");
             } else {
-                let common = bed.host(&bed.work_tree, "realpath $(git rev-parse --git-common-dir)");
+                let common = fixture.host(&fixture.work_tree, "realpath $(git rev-parse --git-common-dir)");
                 let common = common.trim();
                 let mount = format!("{common}:{common}");
                 let hook = script.lines().take(3).collect::<Vec<_>>().join("\n");
                 let run = ["run", "--unprotected", "--mount", &mount, "--", "bash", "-c", &hook];
-                bed.sandbox(&run);
+                fixture.sandbox(&run);
             }
             Command::new("bash")
                 .args(["-c", commit])
-                .current_dir(&bed.work_tree)
-                .env("HOME", bed.home.path())
+                .current_dir(&fixture.work_tree)
+                .env("HOME", fixture.home.path())
                 .output()
                 .expect("a shell");
             assert!(mark.exists(), "the control: {kind:?} {mode}");
@@ -419,23 +426,23 @@ const REPLACEMENTS: &str = "common=$(realpath $(git rev-parse --git-common-dir))
 #[tokio::test(flavor = "multi_thread")]
 async fn what_leads_the_hosts_git_to_a_repository_cannot_be_replaced() {
     for kind in [Kind::Clone, Kind::Linked] {
-        let bed = Bed::new(kind);
-        let mark = bed.root().join("mark");
-        let common = bed.host(&bed.work_tree, "realpath $(git rev-parse --git-common-dir)");
+        let fixture = Fixture::new(kind);
+        let mark = fixture.root().join("mark");
+        let common = fixture.host(&fixture.work_tree, "realpath $(git rev-parse --git-common-dir)");
         let common = Path::new(common.trim());
-        bed.host(common, "rm -r hooks");
+        fixture.host(common, "rm -r hooks");
         let script = REPLACEMENTS.replace("MARK", &mark.display().to_string());
         let state = "ls -R worktrees; cat HEAD worktrees/*/commondir";
-        let before = bed.host(common, state);
-        let ended = bed.run("direct", &script);
-        assert_held!(bed.host(common, state) == before, "{kind:?}: {ended:?}");
-        bed.host(&bed.work_tree, "git commit -q --allow-empty -m host");
+        let before = fixture.host(common, state);
+        let ended = fixture.run("direct", &script);
+        assert_held!(fixture.host(common, state) == before, "{kind:?}: {ended:?}");
+        fixture.host(&fixture.work_tree, "git commit -q --allow-empty -m host");
         assert_held!(!mark.exists(), "{kind:?}: {ended:?}");
 
         let place = common.display().to_string();
         let mount = format!("{place}:{place}");
         let run = ["run", "--unprotected", "--mount", &mount, "--", "bash", "-c", &script];
-        let control = bed.sandbox(&run);
+        let control = fixture.sandbox(&run);
         assert!(control.stdout.starts_with("0\n"), "the control: {kind:?}: {control:?}");
     }
 }
@@ -443,8 +450,8 @@ async fn what_leads_the_hosts_git_to_a_repository_cannot_be_replaced() {
 /// Each run leaves what is harmless by itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_several_runs_on_a_copy_put_together_stays_behind() {
-    let bed = Bed::new(Kind::Linked);
-    let mark = bed.root().join("mark");
+    let fixture = Fixture::new(Kind::Linked);
+    let mark = fixture.root().join("mark");
     let runs = [
         "mkdir $common/evil; cp $common/HEAD $common/evil
          printf '[core]\n\tfsmonitor = \"touch MARK; false\"\n' > $common/evil/config
@@ -456,23 +463,23 @@ async fn what_several_runs_on_a_copy_put_together_stays_behind() {
         script.replace("MARK", &mark.display().to_string())
     };
     let look = || {
-        for folder in [bed.work_tree.clone(), bed.root().join("elsewhere")] {
+        for folder in [fixture.work_tree.clone(), fixture.root().join("elsewhere")] {
             let mut status = Command::new("git");
-            status.arg("status").current_dir(folder).env("HOME", bed.home.path());
+            status.arg("status").current_dir(folder).env("HOME", fixture.home.path());
             // It may fail, once it is led astray.
             status.output().expect("git");
         }
     };
     for apply in [&["apply"][..], &["apply", "--include-protected", "--force"]] {
         for run in runs {
-            bed.run("copy", &script(run));
-            let applied = bed.sandbox(apply);
+            fixture.run("copy", &script(run));
+            let applied = fixture.sandbox(apply);
             assert_eq!(applied.code, Some(0), "{applied:?}");
         }
         look();
         assert_held!(!mark.exists(), "the host's git ran it");
     }
-    bed.host(&bed.work_tree, &script(&runs.join("\n")));
+    fixture.host(&fixture.work_tree, &script(&runs.join("\n")));
     look();
     assert!(mark.exists(), "the control");
 }
@@ -480,11 +487,14 @@ async fn what_several_runs_on_a_copy_put_together_stays_behind() {
 /// A task that could once write `.git` of a linked work tree gets no other repository of the user's with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_work_tree_is_not_led_to_another_repository() {
-    let bed = Bed::new(Kind::Linked);
-    let root = bed.root().display().to_string();
-    let say = |text: &str| fs::write(bed.work_tree.join(".git"), text).expect("a file");
-    let own = bed.host(&bed.work_tree, "cat .git");
-    bed.host(&bed.root(), "git clone -q origin other; cd other; git worktree add -q ../others -b others");
+    let fixture = Fixture::new(Kind::Linked);
+    let root = fixture.root().display().to_string();
+    let say = |text: &str| fs::write(fixture.work_tree.join(".git"), text).expect("a file");
+    let own = fixture.host(&fixture.work_tree, "cat .git");
+    fixture.host(
+        &fixture.root(),
+        "git clone -q origin other; cd other; git worktree add -q ../others -b others",
+    );
     for (text, why) in [
         (format!("gitdir: {root}/other/.git/worktrees/others\n"), "which belongs to"),
         (format!("gitdir: {root}/other/.git\n"), "which is not that of a linked work tree"),
@@ -492,14 +502,14 @@ async fn a_work_tree_is_not_led_to_another_repository() {
     ] {
         say(&text);
         for mode in ["direct", "copy"] {
-            let ended = bed.run(mode, "true");
+            let ended = fixture.run(mode, "true");
             assert_held!(ended.code != Some(0), "{text}: {ended:?}");
             ended.fails(125, why);
             assert!(ended.stderr.contains("hint: "), "{ended:?}");
         }
     }
     say(&own);
-    bed.run("direct", "echo gitdir: /x > .git").fails(1, "Read-only file system");
-    assert_held!(bed.host(&bed.work_tree, "cat .git") == own, "it is read-only");
-    assert_eq!(bed.run("direct", "git status").code, Some(0), "the control");
+    fixture.run("direct", "echo gitdir: /x > .git").fails(1, "Read-only file system");
+    assert_held!(fixture.host(&fixture.work_tree, "cat .git") == own, "it is read-only");
+    assert_eq!(fixture.run("direct", "git status").code, Some(0), "the control");
 }

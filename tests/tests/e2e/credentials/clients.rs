@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::{Bed, Ran, network, network_with, state_dir};
+use e2e_tests::fixture::{Fixture, Ran, network, network_with, state_dir};
 use e2e_tests::secret::{Secrets, injection, unique};
 use e2e_tests::setting::Setting;
 use e2e_tests::world::{Lock, World};
@@ -28,17 +28,18 @@ impl Client {
         format!("domains: [{}]", self.host)
     }
 
-    fn command(&self, bed: &Bed, secrets: &PreparedSecrets) -> CommandSpec {
-        bed.command_with(secrets, &self.policy(), &["bash", "-c", self.script])
+    fn command(&self, fixture: &Fixture, secrets: &PreparedSecrets) -> CommandSpec {
+        fixture
+            .command_with(secrets, &self.policy(), &["bash", "-c", self.script])
             .mount(Mount::read_only_at(&Setting::of_this_run().npm, "/npm"))
     }
 
     /// The controls: the server opens to a client that has the real token itself, and to no other.
-    async fn check_lock(&self, bed: &Bed) {
+    async fn check_lock(&self, fixture: &Fixture) {
         for (token, opens) in [(self.token.as_str(), true), ("not-the-token", false)] {
             let env = ContainerEnv::default().with("TOKEN", token);
-            let unmasked = self.command(bed, &Secrets::default().prepare()).env(env);
-            let ran = bed.run_spec(unmasked).await;
+            let unmasked = self.command(fixture, &Secrets::default().prepare()).env(env);
+            let ran = fixture.run_spec(unmasked).await;
             assert_eq!(ran.stdout.contains(self.expected), opens, "{ran:?}");
             assert!(opens || !ran.log_lines("-> 401").is_empty(), "it did reach the server: {}", ran.log);
         }
@@ -46,14 +47,14 @@ impl Client {
 
     /// Runs it with the surrogate, and the real token in the proxy.
     async fn check(&self) -> Ran {
-        let bed = Bed::new().await;
+        let fixture = Fixture::new().await;
         World::shared().lock(self.host, (self.lock)(self.token.clone()));
-        self.check_lock(&bed).await;
+        self.check_lock(&fixture).await;
         World::shared().forget(self.host);
         let secrets = Secrets::default()
             .masked("TOKEN", &self.token, injection(&[self.host], &[self.header]))
             .prepare();
-        let ran = bed.run_spec(self.command(&bed, &secrets)).await;
+        let ran = fixture.run_spec(self.command(&fixture, &secrets)).await;
         let facts = format!("{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
         assert_held!(!facts.contains(&self.token), "the real token came back: {facts}");
         assert_eq!(ran.code, 0, "{facts}");
@@ -63,11 +64,11 @@ impl Client {
             let seen = format!("{:?}", World::shared().seen(self.host));
             assert!(!seen.contains(surrogate), "the surrogate was sent: {seen}");
         }
-        let without = self.command(&bed, &secrets).network(network(&self.policy()));
-        let refused = bed.run_spec(without).await;
+        let without = self.command(&fixture, &secrets).network(network(&self.policy()));
+        let refused = fixture.run_spec(without).await;
         assert!(!refused.stdout.contains(self.expected), "{refused:?}");
         assert!(!refused.log_lines("-> 401").is_empty(), "it did reach the server: {}", refused.log);
-        bed.close().await;
+        fixture.close().await;
         ran
     }
 }
@@ -225,7 +226,7 @@ async fn claude_code_with_the_masked_token_of_a_subscription() {
 /// Claude Code answers with a surrogate in `variable` where the API accepts the real `value` only, which is then nowhere.
 async fn claude_code_with(host: &'static str, variable: &str, value: &str, lock: Lock) {
     let policy = format!("domains: [{host}]");
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     World::shared().lock(host, lock);
     let anthropic = Injection { scopes: injection(&[host], &[]).scopes, ..Preset::Anthropic.injection() };
     let secrets = Secrets::default().masked(variable, value, anthropic).prepare();
@@ -239,22 +240,24 @@ async fn claude_code_with(host: &'static str, variable: &str, value: &str, lock:
         // The control: without the real value in the proxy.
         (network(&policy), Outcome::AuthenticationFailed),
     ] {
-        let task =
-            bed.sandbox.create_task(bed.agent().env(env.clone()).network(network)).expect("a good task");
+        let task = fixture
+            .sandbox
+            .create_task(fixture.agent().env(env.clone()).network(network))
+            .expect("a good task");
         let result = task.execute(Prompt::new("say hello")).await.expect("the sandbox works");
         let facts = format!("{:?} {}", result.error_summary, String::from_utf8_lossy(&result.stdout));
         assert_held!(!facts.contains(value), "{facts}");
         assert_eq!(result.outcome, expected, "{facts}");
     }
-    // The session, the network log, and the state of all beds.
-    let folders = [bed.folder().to_owned(), state_dir()];
+    // The session, the network log, and the state of all fixtures.
+    let folders = [fixture.folder().to_owned(), state_dir()];
     let found = |value: &str| {
         let mut needles = Needles::new(&[value.to_owned()]);
         needles.look_into_files("host", folders.iter().map(PathBuf::as_path));
         needles.found().clone()
     };
     assert_held!(found(value).is_empty(), "{:?}", found(value));
-    fs::write(bed.folder().join("control"), value).expect("a file");
+    fs::write(fixture.folder().join("control"), value).expect("a file");
     assert_eq!(found(value).len(), 1, "the control");
-    bed.close().await;
+    fixture.close().await;
 }

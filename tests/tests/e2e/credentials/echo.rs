@@ -1,7 +1,7 @@
 //! A host in scope that sends the real value back: in a header, a cookie, an error page, a body, compressed, live.
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::{Bed, read_until};
+use e2e_tests::fixture::{Fixture, read_until};
 use e2e_tests::secret::{AwsKey, Secrets, injection, unique};
 use e2e_tests::world::World;
 use sandbox::Input;
@@ -22,10 +22,10 @@ fn secret(strict: bool) -> (String, String, PreparedSecrets) {
 /// in, must print that.
 async fn check(script: &str, times: usize) {
     let script = format!("ask() {{ curl -sS -H \"Authorization: Bearer $TOKEN\" \"$@\"; }}\n{script}");
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for strict in [true, false] {
         let (real, surrogate, secrets) = secret(strict);
-        let ran = bed.run_with(&secrets, POLICY, &script).await;
+        let ran = fixture.run_with(&secrets, POLICY, &script).await;
         let facts = format!("strict {strict}\n{:.2000}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
         assert_held!(!strict || !ran.stdout.contains(&real), "{facts}");
         assert_eq!(ran.code, 0, "{facts}");
@@ -34,7 +34,7 @@ async fn check(script: &str, times: usize) {
         assert!(!ran.stdout.contains(unwanted.as_str()), "{facts}");
         assert_eq!(ran.log_lines("[scrubbed: ").is_empty(), !strict, "{facts}");
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,15 +68,15 @@ done",
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_an_event_which_arrives_while_the_stream_is_open() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for strict in [true, false] {
         let (real, surrogate, secrets) = secret(strict);
         let name = unique("stream", 12);
         let script = format!(
             "curl -sSN -H \"Authorization: Bearer $TOKEN\" https://live.mirror.test/mirror/sse/{name}"
         );
-        let spec = bed.command_with(&secrets, POLICY, &["bash", "-c", &script]);
-        let command = bed.sandbox.create_command(spec).expect("a good command");
+        let spec = fixture.command_with(&secrets, POLICY, &["bash", "-c", &script]);
+        let command = fixture.sandbox.create_command(spec).expect("a good command");
         let mut execution = command.execute(Input::Empty);
         // The second event is sent only once the first is here, whole: were it held back, this would time out.
         read_until(&mut execution, |output| output.ends_with("\n\n")).await;
@@ -88,13 +88,13 @@ async fn in_an_event_which_arrives_while_the_stream_is_open() {
         let expected = if strict { surrogate } else { real };
         assert_eq!(output, format!("data: {expected}\n\ndata: second\n\n"), "strict {strict}");
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_key_that_signs_nothing_comes_back_either() {
     const HOST: &str = "echo.ap-south-1.amazonaws.com";
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let key = AwsKey::generate(true);
     let secrets = Secrets::default().aws(&key, "*.amazonaws.com").prepare();
     // The server quotes all headers: key id, token and signature.
@@ -108,7 +108,7 @@ SigV4Auth(boto3.session.Session().get_credentials(), 'execute-api', 'ap-south-1'
 print(requests.get(request.url, headers=dict(request.headers)).text)\""
     );
     let policy = format!("domains: [{HOST}]");
-    let ran = bed.run_with(&secrets, &policy, &script).await;
+    let ran = fixture.run_with(&secrets, &policy, &script).await;
     let facts = format!("{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
     let token = key.token.as_deref().expect("a token");
     for real in [key.id.as_str(), token] {
@@ -123,5 +123,5 @@ print(requests.get(request.url, headers=dict(request.headers)).text)\""
     // The control: they did arrive.
     let seen = format!("{:?}", World::shared().seen(HOST));
     assert!(seen.contains(&key.id) && seen.contains(token), "{seen}");
-    bed.close().await;
+    fixture.close().await;
 }

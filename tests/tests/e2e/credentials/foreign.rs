@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::secret::{AwsKey, Secrets, injection, unique};
 use e2e_tests::world::World;
 use sandbox::credentials::Injection;
@@ -16,7 +16,7 @@ async fn authorization(
     injection: impl Into<Option<Injection>>,
     arguments: &str,
 ) -> (Vec<String>, String) {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let token = unique("ghp_", 36);
     let secrets = match injection.into() {
         Some(injection) => Secrets::default().masked("TOKEN", &token, injection),
@@ -24,9 +24,9 @@ async fn authorization(
     };
     let script = format!("TOKEN=${{TOKEN:-surrogate}}; curl -sS {arguments} https://{host}/");
     let policy = format!("domains: [{host}]");
-    let ran = bed.run_with(&secrets.prepare(), &policy, &script).await;
+    let ran = fixture.run_with(&secrets.prepare(), &policy, &script).await;
     assert_eq!(ran.code, 0, "{}\n{}", ran.stderr, ran.log);
-    bed.close().await;
+    fixture.close().await;
     let seen = World::shared().seen(host);
     assert!(!seen.is_empty(), "nothing arrived at {host}");
     let lines = seen.into_iter().flat_map(|request| request.headers);
@@ -89,7 +89,7 @@ async fn as_the_other_half_of_basic_credentials_it_is_removed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signature_by_a_key_of_the_attackers_is_removed() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let (real, own) = (AwsKey::generate(false), AwsKey::generate(false));
     let script = format!(
         "export AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={} AWS_DEFAULT_REGION=ap-east-1 AWS_MAX_ATTEMPTS=1 HOME=/tmp
@@ -112,15 +112,15 @@ except Exception as error: print(type(error).__name__)\"",
         (seen.len(), format!("{seen:?}"))
     };
     let secrets = Secrets::default().aws(&real, "*.amazonaws.com").prepare();
-    let ran = bed.run_with(&secrets, policy, &script).await;
+    let ran = fixture.run_with(&secrets, policy, &script).await;
     let (count, text) = arrived();
     assert_held!(!text.contains(&own.id) && !text.contains("Signature="), "{text}");
     assert_held!(!text.contains(&real.id), "nothing is signed in its place: {text}");
     assert_eq!(count, 2, "{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
     assert_eq!(ran.log_lines("[dropped: ").len(), 2, "{}", ran.log);
     // The control: a proxy that knows of no key lets them through.
-    bed.run(policy, &script).await;
+    fixture.run(policy, &script).await;
     let (_, text) = arrived();
     assert_eq!(text.matches(&own.id).count(), 2, "{text}");
-    bed.close().await;
+    fixture.close().await;
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::{Bed, Ran, network};
+use e2e_tests::fixture::{Fixture, Ran, network};
 use e2e_tests::s3::S3;
 use e2e_tests::secret::Secrets;
 use e2e_tests::world::{Seen, World};
@@ -37,16 +37,16 @@ fn settings(server: &S3) -> BTreeMap<String, String> {
 }
 
 /// `command` with the surrogates in its environment, and the real key in its proxy.
-fn masked(bed: &Bed, server: &S3, secrets: &PreparedSecrets, command: &[&str]) -> CommandSpec {
+fn masked(fixture: &Fixture, server: &S3, secrets: &PreparedSecrets, command: &[&str]) -> CommandSpec {
     let env = ContainerEnv::new(settings(server)).merge(secrets.env_vars());
-    with_long_timeout(bed.command_with(secrets, POLICY, command)).env(env)
+    with_long_timeout(fixture.command_with(secrets, POLICY, command)).env(env)
 }
 
 /// The control: `command` with the real key itself, and a proxy that knows nothing of it.
-fn unmasked(bed: &Bed, server: &S3, command: &[&str]) -> CommandSpec {
+fn unmasked(fixture: &Fixture, server: &S3, command: &[&str]) -> CommandSpec {
     let key = server.key.variables().into_iter();
     let key: BTreeMap<String, String> = key.map(|(name, value)| (name.to_owned(), value)).collect();
-    with_long_timeout(bed.command(POLICY, command)).env(ContainerEnv::new(settings(server)).merge(&key))
+    with_long_timeout(fixture.command(POLICY, command)).env(ContainerEnv::new(settings(server)).merge(&key))
 }
 
 /// Each call of the aws command line is a start of Python, and there are many.
@@ -106,16 +106,16 @@ fn assert_only_the_real_key_was_sent(server: &S3, bucket: &str, secrets: &Prepar
 
 /// Runs `command` with surrogates on a server with a permanent key.
 async fn with_surrogates(region: &'static str, command: &[String], steps: usize) {
-    let (bed, server) = (Bed::new().await, S3::start(region, false));
+    let (fixture, server) = (Fixture::new().await, S3::start(region, false));
     let secrets = surrogates(&server);
-    let ran = bed.run_spec(masked(&bed, &server, &secrets, &words(command))).await;
+    let ran = fixture.run_spec(masked(&fixture, &server, &secrets, &words(command))).await;
     assert_only_the_real_key_was_sent(&server, "bucket", &secrets, &ran);
     assert_good(&ran, steps);
     let signed = format!("[region: {region}]");
     let unsigned: Vec<&str> =
         ran.log.lines().filter(|line| line.starts_with("allowed ") && !line.contains(&signed)).collect();
     assert!(unsigned.is_empty(), "{unsigned:?}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,7 +130,7 @@ async fn boto3_has_the_surrogate_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_signs_chunks_and_trailers_has_the_surrogate_only() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let server = S3::start("eu-central-1", false);
     let secrets = surrogates(&server);
     for (bucket, sizes) in [
@@ -140,58 +140,58 @@ async fn a_client_that_signs_chunks_and_trailers_has_the_surrogate_only() {
     ] {
         let script = format!("import boto3; boto3.client('s3').create_bucket(Bucket='{bucket}')\n{CHUNKS}");
         let command = python(&script, &[bucket, sizes[0], sizes[1]]);
-        let ran = bed.run_spec(masked(&bed, &server, &secrets, &words(&command))).await;
+        let ran = fixture.run_spec(masked(&fixture, &server, &secrets, &words(&command))).await;
         assert_eq!(ran.code, 0, "{sizes:?}: {}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
         assert_only_the_real_key_was_sent(&server, bucket, &secrets, &ran);
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_temporary_key_has_a_session_token_that_the_container_never_sees() {
-    let (bed, server) = (Bed::new().await, S3::start("eu-west-1", true));
+    let (fixture, server) = (Fixture::new().await, S3::start("eu-west-1", true));
     let secrets = surrogates(&server);
     assert_eq!(secrets.env_vars().len(), 3);
     for (bucket, command, steps) in
         [("bucket", command_line("bucket", SMALLER), 7), ("python", python(BOTO3, &["python", SMALLER]), 18)]
     {
-        let ran = bed.run_spec(masked(&bed, &server, &secrets, &words(&command))).await;
+        let ran = fixture.run_spec(masked(&fixture, &server, &secrets, &words(&command))).await;
         assert_only_the_real_key_was_sent(&server, bucket, &secrets, &ran);
         assert_good(&ran, steps);
     }
     let create = "import boto3; boto3.client('s3').create_bucket(Bucket='chunks')";
     let command = python(&format!("{create}\n{CHUNKS}"), &["chunks", "1000000", "70001"]);
-    let ran = bed.run_spec(masked(&bed, &server, &secrets, &words(&command))).await;
+    let ran = fixture.run_spec(masked(&fixture, &server, &secrets, &words(&command))).await;
     assert_eq!(ran.code, 0, "{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_with_the_real_key_in_the_container_the_same_works_without_the_signer() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for (region, temporary, command, steps) in [
         ("eu-west-2", false, command_line("bucket", SMALLER), 7),
         ("eu-west-3", true, python(BOTO3, &["bucket", SMALLER]), 18),
     ] {
         let server = S3::start(region, temporary);
-        assert_good(&bed.run_spec(unmasked(&bed, &server, &words(&command))).await, steps);
+        assert_good(&fixture.run_spec(unmasked(&fixture, &server, &words(&command))).await, steps);
         let command = python(CHUNKS, &["bucket", "1000000", "70001"]);
-        let ran = bed.run_spec(unmasked(&bed, &server, &words(&command))).await;
+        let ran = fixture.run_spec(unmasked(&fixture, &server, &words(&command))).await;
         assert_eq!(ran.code, 0, "{}\n{}\n{}", ran.stdout, ran.stderr, ran.log);
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_without_the_signer_the_server_refuses_the_surrogate() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for (region, temporary) in [("us-west-1", false), ("us-west-2", true)] {
         let server = S3::start(region, temporary);
         let secrets = surrogates(&server);
         let script = "import boto3; boto3.client('s3').list_buckets()";
         let listing = python(script, &[]);
-        let without = masked(&bed, &server, &secrets, &words(&listing)).network(network(POLICY));
-        let refused = bed.run_spec(without).await;
+        let without = masked(&fixture, &server, &secrets, &words(&listing)).network(network(POLICY));
+        let refused = fixture.run_spec(without).await;
         let named = [
             "InvalidAccessKeyId",
             "NotSignedUp",
@@ -204,5 +204,5 @@ async fn the_control_without_the_signer_the_server_refuses_the_surrogate() {
         assert!(named.iter().any(|name| refused.stderr.contains(name)), "{}", refused.stderr);
         assert_eq!(refused.log_lines("allowed GET").len(), 1, "it did reach the server: {}", refused.log);
     }
-    bed.close().await;
+    fixture.close().await;
 }

@@ -1,7 +1,7 @@
 //! Where the real value goes, and where it never does.
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::{Bed, Ran};
+use e2e_tests::fixture::{Fixture, Ran};
 use e2e_tests::secret::{Secrets, injection, unique};
 use e2e_tests::world::World;
 use sandbox::credentials::Injection;
@@ -16,13 +16,13 @@ struct Used {
 }
 
 async fn with(injection: Injection, script: &str) -> Used {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let real = unique("ghp_", 36);
     let secrets = Secrets::default().masked("TOKEN", &real, injection).prepare();
     let surrogate = secrets.env_vars().get("TOKEN").expect("a surrogate").clone();
     assert_ne!(real, surrogate);
-    let ran = bed.run_with(&secrets, POLICY, script).await;
-    bed.close().await;
+    let ran = fixture.run_with(&secrets, POLICY, script).await;
+    fixture.close().await;
     Used { real, surrogate, ran }
 }
 

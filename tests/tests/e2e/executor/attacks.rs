@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use e2e_tests::DEADLINE;
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::executor::{ExecOptions, ExecutorMode};
 use sandbox::{ByteSize, Input, ResourceLimits};
 use tokio::io::AsyncWriteExt as _;
 
-use super::bed::{
+use super::fixture::{
     config, executor, marker, output, processes, run, timed_out_once_begun, until_some_process, within,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_supervisor_can_be_neither_killed_stopped_nor_read() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     let script = "kill -9 1; kill -STOP 1; kill -TERM 1; for file in environ fd mem maps; do ls /proc/1/$file/ >/dev/null 2>&1 || \
          cat /proc/1/$file >/dev/null 2>&1 && echo open $file; done; cat /run/sandbox/inside >/dev/null 2>&1 && echo readable; \
          cat /proc/self/environ >/dev/null && ls /proc/self/fd/ >/dev/null && echo control";
@@ -24,13 +24,13 @@ async fn the_supervisor_can_be_neither_killed_stopped_nor_read() {
     assert_held!(!said.contains("open ") && !said.contains("readable"), "{said}");
     assert_eq!(said, "control\n");
     assert_eq!(output(&executor, "echo next").await, "next\n");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_kills_its_subreaper_kills_itself_and_what_it_started() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     let mark = marker(10);
     let script = format!("setsid sleep {mark} & echo before; kill -9 $PPID; sleep {mark}");
     let result = run(&executor, script).await;
@@ -40,13 +40,13 @@ async fn who_kills_its_subreaper_kills_itself_and_what_it_started() {
         executor.execute("kill -STOP $PPID; exit 3", within(Duration::from_secs(2))).await.expect("a result");
     assert!(stopped.timed_out, "a subreaper that was stopped reports nothing: {stopped:?}");
     assert_eq!(output(&executor, "echo next").await, "next\n");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_bomb_ends_at_its_timeout_and_its_neighbour_lives() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     // Each process starts its successors and goes: whoever kills them one by one runs after them.
     let mark = marker(11);
     let next = format!("setsid bash -c \"$(declare -f f); f {mark}\" &");
@@ -65,15 +65,15 @@ async fn a_fork_bomb_ends_at_its_timeout_and_its_neighbour_lives() {
     assert_eq!((neighbour.exit_code, &*neighbour.stdout_text()), (0, "on\n"), "{neighbour:?}");
     assert_held!(processes(&mark) == 0, "{} processes are left", processes(&mark));
     assert_eq!(output(&executor, "echo next").await, "next\n");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_is_limited_and_the_executor_goes_on() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let eat = "python3 -c 'x = bytearray(700 << 20); print(len(x))'";
     for mode in [ExecutorMode::Reuse, ExecutorMode::Fresh] {
-        let executor = executor(&bed, config(&bed).mode(mode));
+        let executor = executor(&fixture, config(&fixture).mode(mode));
         // Whoever the kernel picks: the command does not succeed, and the next one does.
         match executor.execute(eat, within(Duration::from_mins(2))).await {
             Ok(result) => assert_ne!(result.exit_code, 0, "{result:?}"),
@@ -81,7 +81,8 @@ async fn memory_is_limited_and_the_executor_goes_on() {
         }
         assert_eq!(output(&executor, "echo next").await, "next\n");
     }
-    let control = executor(&bed, config(&bed).limits(ResourceLimits::untrusted().memory(ByteSize::gib(2))));
+    let control =
+        executor(&fixture, config(&fixture).limits(ResourceLimits::untrusted().memory(ByteSize::gib(2))));
     assert_eq!(output(&control, eat).await, "734003200\n");
-    bed.close().await;
+    fixture.close().await;
 }

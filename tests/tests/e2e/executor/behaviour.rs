@@ -6,20 +6,20 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use e2e_tests::DEADLINE;
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::setting::Setting;
 use sandbox::executor::{ExecOptions, ExecutorMode, Workspace};
 use sandbox::{ContainerEnv, ImageSource, Input, Isolation, Mount};
 
-use super::bed::{config, executor, image_config, output, run, timed_out_once_begun, weak, within};
+use super::fixture::{config, executor, image_config, output, run, timed_out_once_begun, weak, within};
 
 const MODES: [ExecutorMode; 2] = [ExecutorMode::Reuse, ExecutorMode::Fresh];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn output_and_exit_codes_are_the_commands_own() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for mode in MODES {
-        let executor = executor(&bed, config(&bed).mode(mode));
+        let executor = executor(&fixture, config(&fixture).mode(mode));
         for (line, code, stdout, stderr) in [
             ("echo hello", 0, "hello\n", ""),
             ("exit 42", 42, "", ""),
@@ -37,14 +37,14 @@ async fn output_and_exit_codes_are_the_commands_own() {
         assert_eq!(words.stdout_text(), "a b|$HOME|*|", "a list is taken as it is");
         executor.cleanup().await.expect("it goes");
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn time_is_limited() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for mode in MODES {
-        let executor = executor(&bed, config(&bed).mode(mode));
+        let executor = executor(&fixture, config(&fixture).mode(mode));
         let result = timed_out_once_begun(&executor, "echo begun; sleep 600").await;
         assert_eq!((result.exit_code, result.is_success()), (124, false), "{result:?}");
         assert!(result.duration < DEADLINE, "{result:?}");
@@ -52,13 +52,13 @@ async fn time_is_limited() {
         let slow = executor.execute("echo before; sleep 4.5", within(DEADLINE)).await.expect("a result");
         assert!(slow.is_success(), "{slow:?}");
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_root_cannot_be_written_and_nothing_makes_root() {
-    let bed = Bed::new().await;
-    let (hard, soft) = (executor(&bed, config(&bed)), executor(&bed, weak(&bed)));
+    let fixture = Fixture::new().await;
+    let (hard, soft) = (executor(&fixture, config(&fixture)), executor(&fixture, weak(&fixture)));
     for line in [
         "rm -rf /* 2>&1",
         "rm -rf --no-preserve-root / 2>&1",
@@ -89,73 +89,75 @@ async fn the_root_cannot_be_written_and_nothing_makes_root() {
     assert_eq!(run(&soft, emptied).await.stdout_text(), "gone\n");
     let still = "[ -e /usr/bin/rm ] && [ -e /etc/passwd ] && echo there";
     assert_eq!(output(&hard, still).await, "there\n");
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// No image of ours has `sudo`; this one has a program of that name that makes its caller root without asking.
 #[tokio::test(flavor = "multi_thread")]
 async fn sudo_gives_nothing() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let dockerfile = format!(
         "FROM {}\nRUN cp /usr/bin/env /usr/bin/sudo && chmod 4755 /usr/bin/sudo\n",
         Setting::of_this_run().image
     );
     let source = ImageSource::build(dockerfile, BTreeMap::new());
-    let image = bed.sandbox.ensure_image(&source).await.expect("an image");
+    let image = fixture.sandbox.ensure_image(&source).await.expect("an image");
     let config = || image_config(image.clone());
-    let hard = executor(&bed, config());
+    let hard = executor(&fixture, config());
     let user = output(&hard, "sudo id -u").await;
     assert_held!(user != "0\n", "sudo makes root");
     assert_eq!(user, "1000\n");
     let touched = run(&hard, "sudo touch /root/x").await;
     assert_held!(touched.exit_code != 0, "{touched:?}");
-    let soft =
-        executor(&bed, config().isolation(Isolation { no_new_privileges: false, ..Isolation::untrusted() }));
+    let soft = executor(
+        &fixture,
+        config().isolation(Isolation { no_new_privileges: false, ..Isolation::untrusted() }),
+    );
     assert_eq!(output(&soft, "sudo id -u; sudo whoami").await, "0\nroot\n", "the control");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn there_is_room_to_work_in_and_no_network() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     let script = "cd && echo x > home && cat home; echo y > /tmp/y && cat /tmp/y; python3 -c 'print(2+2)'; ls /sys/class/net; \
          test -e /workspace || echo none";
     assert_eq!(output(&executor, script).await, "x\ny\n4\nlo\nnone\n");
     assert_eq!(output(&executor, "cat ~/home").await, "x\n", "one container for all commands");
-    let fresh = super::bed::executor(&bed, config(&bed).mode(ExecutorMode::Fresh));
+    let fresh = super::fixture::executor(&fixture, config(&fixture).mode(ExecutorMode::Fresh));
     assert_eq!(output(&fresh, "echo x > ~/home; cat ~/home").await, "x\n");
     assert_ne!(run(&fresh, "cat ~/home").await.exit_code, 0, "one container for each");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_is_none_for_reading_or_for_writing() {
-    let bed = Bed::new().await;
-    let folder = bed.folder().join("work");
+    let fixture = Fixture::new().await;
+    let folder = fixture.folder().join("work");
     fs::create_dir(&folder).expect("a folder");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("our own folder");
     fs::write(folder.join("given"), "given\n").expect("a file");
-    let reading = executor(&bed, config(&bed).workspace(Workspace::ReadOnly(folder.clone())));
+    let reading = executor(&fixture, config(&fixture).workspace(Workspace::ReadOnly(folder.clone())));
     assert_eq!(output(&reading, "pwd; cat given").await, "/workspace\ngiven\n");
     let refused = run(&reading, "touch made").await;
     assert_held!(!folder.join("made").exists(), "it was written: {refused:?}");
     assert!(refused.stderr_text().contains("Read-only file system"), "{refused:?}");
     let writing = executor(
-        &bed,
-        config(&bed).workspace(Workspace::ReadWrite(folder.clone())).mode(ExecutorMode::Fresh),
+        &fixture,
+        config(&fixture).workspace(Workspace::ReadWrite(folder.clone())).mode(ExecutorMode::Fresh),
     );
     output(&writing, "touch made").await;
     assert!(folder.join("made").exists(), "the control");
     assert_eq!(output(&writing, "ls").await, "given\nmade\n");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn variables_input_and_folder_of_one_command() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let env = ContainerEnv::default().with("KEPT", "kept").with("CHANGED", "before");
-    let executor = executor(&bed, config(&bed).env(env));
+    let executor = executor(&fixture, config(&fixture).env(env));
     let script = "echo $KEPT $CHANGED $OWN ${PATH:+path} $HOME; cat; pwd";
     let options = ExecOptions {
         env: ContainerEnv::default().with("CHANGED", "after").with("OWN", "own"),
@@ -177,21 +179,21 @@ async fn variables_input_and_folder_of_one_command() {
     assert_eq!(counted.expect("a result").stdout_text(), "5000000\n");
     let unread = executor.execute("exec <&-; sleep 0.2; echo done", input(much)).await;
     assert_eq!(unread.expect("a result").stdout_text(), "done\n");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_needs_nothing_for_it() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let files = [("x".to_owned(), b"x".to_vec())].into();
     let empty = ImageSource::build("FROM scratch\nCOPY x /x\n", files);
-    let image = bed.sandbox.ensure_image(&empty).await.expect("an image");
+    let image = fixture.sandbox.ensure_image(&empty).await.expect("an image");
     let probe = Mount::read_only_at(&Setting::of_this_run().probe, "/probe");
-    let executor = executor(&bed, image_config(image).mount(probe));
+    let executor = executor(&fixture, image_config(image).mount(probe));
     let result = run(&executor, ["/probe", "addresses"]).await;
     assert!(result.is_success() && result.stdout_text().contains("outcome"), "{result:?}");
     let error = executor.execute("echo hello", ExecOptions::default()).await.expect_err("there is no shell");
     assert_eq!(error.to_string(), "no program `/bin/sh` in the image");
     assert_eq!(executor.read_file("/x", 10).await.expect("a file"), b"x");
-    bed.close().await;
+    fixture.close().await;
 }

@@ -5,27 +5,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use futures_util::future::join_all;
 use sandbox::executor::{ExecOptions, Workspace};
 use sandbox::isolation::{Ulimit, UlimitKind};
 use sandbox::{Input, Isolation};
 
-use super::bed::{config, executor, marker, output, processes};
+use super::fixture::{config, executor, marker, output, processes};
 
 const CROWD: usize = 30;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_finds_no_room_disturbs_no_other() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     // Room for about a dozen.
     let isolation =
         Isolation { ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 48)], ..Isolation::untrusted() };
     // Those that find room hold on until the test has seen that all of them are there, or failed.
-    let folder = bed.folder().join("work");
+    let folder = fixture.folder().join("work");
     fs::create_dir(&folder).expect("a folder");
-    let executor =
-        executor(&bed, config(&bed).isolation(isolation).workspace(Workspace::ReadOnly(folder.clone())));
+    let executor = executor(
+        &fixture,
+        config(&fixture).isolation(isolation).workspace(Workspace::ReadOnly(folder.clone())),
+    );
     output(&executor, "touch /tmp/before").await;
     let (mark, refused) = (marker(40), AtomicUsize::new(0));
     let one = async |number: usize| {
@@ -57,5 +59,5 @@ async fn a_command_that_finds_no_room_disturbs_no_other() {
         assert!(error.to_string().contains("Too many open files"), "{error}");
     }
     output(&executor, "ls /tmp/before").await;
-    bed.close().await;
+    fixture.close().await;
 }

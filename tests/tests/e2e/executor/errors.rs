@@ -1,14 +1,14 @@
 //! What is said when there is no engine, no image, no program.
 
-use e2e_tests::bed::{self, Bed};
+use e2e_tests::fixture::{self, Fixture};
 use sandbox::executor::{ExecOptions, ExecutorConfig};
 use sandbox::isolation::Seccomp;
 use sandbox::{ContainerError, EngineAddress, ImageSource, Isolation, Mount, Network, Sandbox, SandboxError};
 
-use super::bed::{config, executor};
+use super::fixture::{config, executor};
 
-async fn failure(bed: &Bed, config: ExecutorConfig, words: &[&str]) -> SandboxError {
-    executor(bed, config)
+async fn failure(fixture: &Fixture, config: ExecutorConfig, words: &[&str]) -> SandboxError {
+    executor(fixture, config)
         .execute(words.to_vec(), ExecOptions::default())
         .await
         .expect_err("it cannot be executed")
@@ -17,7 +17,7 @@ async fn failure(bed: &Bed, config: ExecutorConfig, words: &[&str]) -> SandboxEr
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_engine_it_is_not_running() {
     let state = tempfile::tempdir().expect("a folder");
-    let mut config = bed::config(state.path());
+    let mut config = fixture::config(state.path());
     config.engine = EngineAddress::unix(state.path().join("no.sock"));
     let error = Sandbox::start(config.on_demand()).await.expect_err("there is no listener");
     assert!(matches!(error, SandboxError::EngineNotRunning(_)), "{error:?}");
@@ -26,31 +26,31 @@ async fn without_an_engine_it_is_not_running() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_is_missing_is_named() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let source = ImageSource::existing("localhost/no-such-image");
-    let error = bed.sandbox.ensure_image(&source).await.expect_err("it is not there");
+    let error = fixture.sandbox.ensure_image(&source).await.expect_err("it is not there");
     assert!(
         error.to_string().starts_with("Image not found: ") && error.to_string().contains("no-such-image"),
         "{error}"
     );
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_cannot_be_made_says_why() {
-    let bed = Bed::new().await;
-    let folder = bed.folder().join("goes");
+    let fixture = Fixture::new().await;
+    let folder = fixture.folder().join("goes");
     std::fs::create_dir(&folder).expect("a folder");
-    let going = executor(&bed, config(&bed).mount(Mount::read_only_at(&folder, "/x")));
+    let going = executor(&fixture, config(&fixture).mount(Mount::read_only_at(&folder, "/x")));
     std::fs::remove_dir(&folder).expect("our own folder");
     let error = going.execute("true", ExecOptions::default()).await;
     let error = error.expect_err("it is not there").to_string();
     assert!(error.contains("goes` cannot be found"), "{error}");
-    let unusable = config(&bed).isolation(Isolation {
+    let unusable = config(&fixture).isolation(Isolation {
         seccomp: Seccomp::Profile("/no/such/profile.json".into()),
         ..Isolation::untrusted()
     });
-    let error = failure(&bed, unusable, &["true"]).await;
+    let error = failure(&fixture, unusable, &["true"]).await;
     assert!(
         matches!(
             error,
@@ -58,47 +58,48 @@ async fn a_container_that_cannot_be_made_says_why() {
         ),
         "{error:?}"
     );
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_command_of_a_sandbox_on_demand_prepares_the_network() {
-    let bed = Bed::new().await;
-    let sandbox = Sandbox::start(bed::config(&bed::state_dir()).on_demand()).await.expect("an engine");
-    let config = config(&bed).network(bed::network("domains: []"));
+    let fixture = Fixture::new().await;
+    let sandbox =
+        Sandbox::start(fixture::config(&fixture::state_dir()).on_demand()).await.expect("an engine");
+    let config = config(&fixture).network(fixture::network("domains: []"));
     let executor = sandbox.create_executor(config).expect("a good configuration");
     let result = executor.execute("true", ExecOptions::default()).await;
     assert_eq!(result.expect("the sandbox works").exit_code, 0);
     sandbox.shutdown().await.expect("nothing is left");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_or_invalid_program_is_reported_as_by_a_shell() {
-    let bed = Bed::new().await;
-    let error = failure(&bed, config(&bed), &["no-such-program", "x"]).await;
+    let fixture = Fixture::new().await;
+    let error = failure(&fixture, config(&fixture), &["no-such-program", "x"]).await;
     assert_eq!(error.to_string(), "no program `no-such-program` in the image");
-    let error = failure(&bed, config(&bed), &["/etc/passwd"]).await;
+    let error = failure(&fixture, config(&fixture), &["/etc/passwd"]).await;
     assert_eq!(error.to_string(), "`/etc/passwd` cannot be executed in the image");
     let options = ExecOptions { working_dir: Some("/no/such/folder".to_owned()), ..ExecOptions::default() };
-    let error = executor(&bed, config(&bed)).execute("true", options).await;
+    let error = executor(&fixture, config(&fixture)).execute("true", options).await;
     let error = error.expect_err("there is no such folder").to_string();
     assert_eq!(error, "the working directory `/no/such/folder` is not a folder");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_network_sandbox_serves_executors_too() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let get = "curl -s -o /dev/null -w '%{http_code} ' https://open.test/; curl -s -o /dev/null -w '%{http_code}' https://shut.test/";
-    let sandboxed = config(&bed).network(bed::network("domains: [open.test]"));
-    let log = bed.folder().join("log");
-    let executor = executor(&bed, sandboxed.network_log_dir(&log));
-    assert_eq!(super::bed::output(&executor, get).await, "200 403");
+    let sandboxed = config(&fixture).network(fixture::network("domains: [open.test]"));
+    let log = fixture.folder().join("log");
+    let executor = executor(&fixture, sandboxed.network_log_dir(&log));
+    assert_eq!(super::fixture::output(&executor, get).await, "200 403");
     executor.cleanup().await.expect("it goes");
     let log = std::fs::read_to_string(log.join("network-sandbox.log")).expect("a log");
     assert!(log.contains("open.test") && log.contains("BLOCKED GET https://shut.test/"), "{log}");
-    let none = super::bed::executor(&bed, config(&bed).network(Network::Disabled));
-    assert_eq!(super::bed::run(&none, get).await.stdout_text(), "000 000", "the control");
-    bed.close().await;
+    let none = super::fixture::executor(&fixture, config(&fixture).network(Network::Disabled));
+    assert_eq!(super::fixture::run(&none, get).await.stdout_text(), "000 000", "the control");
+    fixture.close().await;
 }

@@ -3,15 +3,15 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::executor::{ExecutorMode, Workspace};
 
-use super::bed::{config, executor, output, run};
+use super::fixture::{config, executor, output, run};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn any_bytes_pass_in_and_out() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
     let path = "/tmp/new/folder/it's $(touch x)";
     executor.write_file(path, bytes.clone()).await.expect("it is written");
@@ -22,13 +22,13 @@ async fn any_bytes_pass_in_and_out() {
     executor.write_file(path, "short").await.expect("it is replaced");
     assert_eq!(output(&executor, "cat /tmp/new/folder/*").await, "short");
     assert_eq!(output(&executor, "stat -c %u /tmp/new/folder/*").await, "1000\n");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_command_may_not_do_is_not_done_for_it() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     run(&executor, "mkfifo /tmp/pipe; mkdir /tmp/folder; ln -s /dev/zero /tmp/zero").await;
     for (path, expected) in
         [("/etc/x", "Read-only"), ("/tmp/folder", "directory"), ("/tmp/pipe", "cannot write `/tmp/pipe`")]
@@ -49,18 +49,18 @@ async fn what_a_command_may_not_do_is_not_done_for_it() {
         assert!(error.to_string().contains(expected), "{error}");
     }
     assert!(executor.read_file("/etc/passwd", 1 << 20).await.is_ok(), "the control");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn links_lead_nowhere_outside_the_container() {
-    let bed = Bed::new().await;
-    let work = bed.folder().join("work");
+    let fixture = Fixture::new().await;
+    let work = fixture.folder().join("work");
     fs::create_dir(&work).expect("a folder");
     fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).expect("our own folder");
-    let secret = bed.folder().join("secret");
+    let secret = fixture.folder().join("secret");
     fs::write(&secret, "secret").expect("a file");
-    let executor = executor(&bed, config(&bed).workspace(Workspace::ReadWrite(work.clone())));
+    let executor = executor(&fixture, config(&fixture).workspace(Workspace::ReadWrite(work.clone())));
     let secret_path = secret.to_str().expect("a plain path");
     output(
         &executor,
@@ -79,20 +79,20 @@ async fn links_lead_nowhere_outside_the_container() {
         assert!(executor.write_file(path, "forged").await.is_err(), "{path}");
     }
     assert_eq!(fs::read_to_string(&secret).expect("a file"), "secret");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_fresh_containers_only_the_workspace_lasts() {
-    let bed = Bed::new().await;
-    let work = bed.folder().join("work");
+    let fixture = Fixture::new().await;
+    let work = fixture.folder().join("work");
     fs::create_dir(&work).expect("a folder");
     fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).expect("our own folder");
     let executor =
-        executor(&bed, config(&bed).workspace(Workspace::ReadWrite(work)).mode(ExecutorMode::Fresh));
+        executor(&fixture, config(&fixture).workspace(Workspace::ReadWrite(work)).mode(ExecutorMode::Fresh));
     executor.write_file("/workspace/x", "lasts").await.expect("it is written");
     assert_eq!(output(&executor, "cat x").await, "lasts");
     let error = executor.write_file("/tmp/x", "goes").await.expect_err("it would be lost");
     assert!(error.to_string().contains("write below /workspace"), "{error}");
-    bed.close().await;
+    fixture.close().await;
 }

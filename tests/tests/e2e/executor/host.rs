@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use e2e_tests::bed;
+use e2e_tests::fixture;
 use e2e_tests::setting::Setting;
 use sandbox::Sandbox;
 use tempfile::TempDir;
 
-use super::bed::{marker, processes, until_processes};
+use super::fixture::{marker, processes, until_processes};
 
 /// The example `run_executor`, at work.
 pub(super) struct Example {
@@ -93,7 +93,7 @@ async fn commands_die_with_the_process_that_wanted_them() {
     until_processes(&sleeps, 0).await;
     assert_eq!(processes(&sleeps), 0);
     // What is left is labelled: the next one to look removes it.
-    let mut config = bed::config(example.state.path());
+    let mut config = fixture::config(example.state.path());
     config.prefix = "sandbox".to_owned();
     let next = Sandbox::start(config.on_demand()).await.expect("an engine");
     next.sweep().await.expect("it is swept");

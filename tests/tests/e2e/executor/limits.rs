@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use e2e_tests::DEADLINE;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::ByteSize;
 use sandbox::executor::{ExceededLimit, ExecOptions, ExecResult, Executor, ExecutorMode};
 
-use super::bed::{config, executor, marker, output, processes, within};
+use super::fixture::{config, executor, marker, output, processes, within};
 
 const MODES: [ExecutorMode; 2] = [ExecutorMode::Reuse, ExecutorMode::Fresh];
 
@@ -25,9 +25,9 @@ fn memory_up_to(mib: u32) -> ExecOptions {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_with_too_many_processes_is_killed_with_all_that_left_it() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for (number, mode) in MODES.into_iter().enumerate() {
-        let executor = executor(&bed, config(&bed).mode(mode));
+        let executor = executor(&fixture, config(&fixture).mode(mode));
         let mark = marker(60 + u32::try_from(number).expect("small"));
         // Each in a session of its own, and an orphan.
         let start =
@@ -52,13 +52,13 @@ async fn a_command_with_too_many_processes_is_killed_with_all_that_left_it() {
         assert!(python(processes_up_to(40)).await.expect("a result").is_success());
         executor.cleanup().await.expect("it goes");
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_bomb_ends_at_a_limit_of_its_own_and_its_neighbour_lives() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     // Each process starts its successors and goes.
     let mark = marker(62);
     let next = format!("setsid bash -c \"$(declare -f f); f {mark}\" &");
@@ -75,7 +75,7 @@ async fn a_fork_bomb_ends_at_a_limit_of_its_own_and_its_neighbour_lives() {
     // The control: nothing else ends it.
     let control = limited(&executor, &bomb, within(Duration::from_secs(6))).await;
     assert!(control.timed_out && control.exceeded.is_none(), "{control:?}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// Takes memory, alone or in children, and keeps it for a while.
@@ -100,9 +100,9 @@ print('done')
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_of_all_processes_counts_and_what_they_share_only_once() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for mode in MODES {
-        let executor = executor(&bed, config(&bed).mode(mode));
+        let executor = executor(&fixture, config(&fixture).mode(mode));
         for (how, mib, children, is_killed) in [
             ("private", "150", "0", true),
             ("apart", "40", "3", true),
@@ -128,25 +128,25 @@ async fn memory_of_all_processes_counts_and_what_they_share_only_once() {
         }
         executor.cleanup().await.expect("it goes");
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// Each is started by `vfork`: until it runs its program, it has the memory of who starts it.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_starts_many_programs_has_its_memory_once() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     let script = "import subprocess\nheld = bytearray(60 << 20)\nfor n in range(300): subprocess.run(['/bin/true'])\nprint('done')";
     let result = executor.execute(["python3", "-c", script], memory_up_to(100)).await.expect("a result");
     assert_eq!(result.stdout_text(), "done\n", "{result:?}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_above_the_containers_is_an_error() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let limits = sandbox::ResourceLimits::untrusted();
-    let executor = executor(&bed, config(&bed).limits(limits));
+    let executor = executor(&fixture, config(&fixture).limits(limits));
     for (options, named) in [
         (memory_up_to(513), "537919488 bytes are more than the 536870912"),
         (processes_up_to(101), "101 processes are more than the 100"),
@@ -154,5 +154,5 @@ async fn a_limit_above_the_containers_is_an_error() {
         let error = executor.execute("true", options).await.expect_err("it is above").to_string();
         assert!(error.contains(named), "{error}");
     }
-    bed.close().await;
+    fixture.close().await;
 }

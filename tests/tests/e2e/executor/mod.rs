@@ -2,11 +2,11 @@
 //! just that.
 
 mod attacks;
-pub(crate) mod bed;
 mod behaviour;
 mod crowd;
 mod errors;
 mod files;
+pub(crate) mod fixture;
 mod host;
 mod limits;
 mod network;

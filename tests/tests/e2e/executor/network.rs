@@ -2,11 +2,11 @@
 
 use std::net::Ipv4Addr;
 
-use e2e_tests::bed::{self, Bed};
+use e2e_tests::fixture::{self, Fixture};
 use sandbox::executor::ExecutorConfig;
 use sandbox::{ContainerEnv, Network, SandboxError};
 
-use super::bed::{config, executor, output};
+use super::fixture::{config, executor, output};
 
 /// Reserved for documentation; it is never contacted.
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);
@@ -15,9 +15,9 @@ const SETTINGS: &str = "grep nameserver /etc/resolv.conf; for name in HTTP_PROXY
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_sandbox_a_name_server_and_a_proxy_can_be_named() {
-    let bed = Bed::new().await;
-    let open = || config(&bed).network(Network::Unrestricted);
-    let named = executor(&bed, open().dns(SERVER).http_proxy(PROXY));
+    let fixture = Fixture::new().await;
+    let open = || config(&fixture).network(Network::Unrestricted);
+    let named = executor(&fixture, open().dns(SERVER).http_proxy(PROXY));
     assert_eq!(
         output(&named, SETTINGS).await,
         format!(
@@ -25,32 +25,32 @@ async fn without_a_sandbox_a_name_server_and_a_proxy_can_be_named() {
         )
     );
     let own = ContainerEnv::default().with("HTTPS_PROXY", "http://mine.test");
-    let own = output(&executor(&bed, open().http_proxy(PROXY).env(own)), SETTINGS).await;
+    let own = output(&executor(&fixture, open().http_proxy(PROXY).env(own)), SETTINGS).await;
     assert!(
         own.contains("HTTPS_PROXY=http://mine.test\n") && own.contains(&format!("\nHTTP_PROXY={PROXY}\n")),
         "what the caller says of one counts: {own}"
     );
-    let control = output(&executor(&bed, open()), SETTINGS).await;
+    let control = output(&executor(&fixture, open()), SETTINGS).await;
     assert!(
         control.ends_with("HTTP_PROXY=\nHTTPS_PROXY=\nhttp_proxy=\nhttps_proxy=\n"),
         "the control: {control}"
     );
     assert!(!control.contains(&SERVER.to_string()), "the control: {control}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_the_sandbox_decides_what_answers_neither_can_be_named() {
-    let bed = Bed::new().await;
-    let refused = |config: ExecutorConfig| match bed.sandbox.create_executor(config) {
+    let fixture = Fixture::new().await;
+    let refused = |config: ExecutorConfig| match fixture.sandbox.create_executor(config) {
         Err(SandboxError::Spec(error)) => error.field().to_owned(),
         Err(error) => panic!("{error:?}"),
         Ok(_) => panic!("breach: it was accepted"),
     };
-    for network in [Network::Disabled, bed::network("domains: []")] {
-        let with = || config(&bed).network(network.clone());
+    for network in [Network::Disabled, fixture::network("domains: []")] {
+        let with = || config(&fixture).network(network.clone());
         assert_eq!(refused(with().dns(SERVER)), "dns");
         assert_eq!(refused(with().http_proxy(PROXY)), "http_proxy");
     }
-    bed.close().await;
+    fixture.close().await;
 }

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use e2e_tests::DEADLINE;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::executor::ExecutorMode;
 
-use super::bed::{config, executor, output, run, within};
+use super::fixture::{config, executor, output, run, within};
 use super::host::Example;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_ends_are_kept_and_the_gap_is_named() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed).output_limit(1000));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture).output_limit(1000));
     let result = run(&executor, "seq 1 100000; seq 1 10 >&2").await;
     let text = result.stdout_text();
     assert!(text.starts_with("1\n2\n") && text.ends_with("99999\n100000\n"), "{text}");
@@ -20,14 +20,14 @@ async fn both_ends_are_kept_and_the_gap_is_named() {
     assert_eq!((result.stdout_cut, result.stderr_cut), (587_895, 0));
     assert!(result.is_truncated());
     assert_eq!(result.stderr_text().lines().count(), 10, "the control: little is kept whole");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn endless_output_blocks_nothing() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for mode in [ExecutorMode::Reuse, ExecutorMode::Fresh] {
-        let executor = executor(&bed, config(&bed).mode(mode));
+        let executor = executor(&fixture, config(&fixture).mode(mode));
         let (endless, beside) = tokio::join!(
             executor.execute("yes", within(Duration::from_secs(4))),
             executor.execute("sleep 1; echo beside", within(DEADLINE)),
@@ -38,7 +38,7 @@ async fn endless_output_blocks_nothing() {
         assert_eq!(beside.expect("a result").stdout_text(), "beside\n");
         assert_eq!(output(&executor, "echo next").await, "next\n");
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

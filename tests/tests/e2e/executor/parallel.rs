@@ -3,19 +3,19 @@
 use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use futures_util::future::join_all;
 use sandbox::Input;
 use sandbox::diagnostics::Role;
 use sandbox::executor::{ExecOptions, ExecutorMode};
 use tokio::io::AsyncWriteExt as _;
 
-use super::bed::{config, executor, marker, processes, timed_out_once_begun, until_processes, within};
+use super::fixture::{config, executor, marker, processes, timed_out_once_begun, until_processes, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_has_its_own_streams_code_and_end() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     let one = async |number: i32| {
         let options = ExecOptions {
             stdin: Input::Bytes(format!("in {number}\n").into_bytes()),
@@ -28,8 +28,8 @@ async fn each_has_its_own_streams_code_and_end() {
         assert_eq!(result.stderr_text(), format!("err {number}\n"));
     };
     join_all((0..12).map(one)).await;
-    assert_eq!(containers(&bed).await, 1, "all in one container");
-    let fresh = super::bed::executor(&bed, config(&bed).mode(ExecutorMode::Fresh));
+    assert_eq!(containers(&fixture).await, 1, "all in one container");
+    let fresh = super::fixture::executor(&fixture, config(&fixture).mode(ExecutorMode::Fresh));
     // The control: with one for each there are two beside that of the others.
     let waiting = || {
         let options = ExecOptions { stdin: Input::Bytes(Vec::new()), ..ExecOptions::default() };
@@ -37,33 +37,34 @@ async fn each_has_its_own_streams_code_and_end() {
     };
     tokio::select! {
         ended = join_all([waiting(), waiting()]) => panic!("{ended:?}"),
-        () = until_containers(&bed, 3) => {}
+        () = until_containers(&fixture, 3) => {}
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
-/// Waits until the bed has so many: an engine that starts one may not list it for a moment.
-async fn until_containers(bed: &Bed, expected: usize) {
+/// Waits until the fixture has so many: an engine that starts one may not list it for a moment.
+async fn until_containers(fixture: &Fixture, expected: usize) {
     let deadline = Instant::now() + DEADLINE;
     until_processes(&format!("sleep\u{0}{}", marker(21)), 2).await;
-    while containers(bed).await != expected {
-        assert!(Instant::now() < deadline, "{} containers", containers(bed).await);
+    while containers(fixture).await != expected {
+        assert!(Instant::now() < deadline, "{} containers", containers(fixture).await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// How many containers for tasks the bed has.
-async fn containers(bed: &Bed) -> usize {
-    let inventory = bed.sandbox.inventory().await.expect("the engine answers");
-    let ours = |instance: &&sandbox::diagnostics::InventoryInstance| instance.id == bed.sandbox.instance_id();
+/// How many containers for tasks the fixture has.
+async fn containers(fixture: &Fixture) -> usize {
+    let inventory = fixture.sandbox.inventory().await.expect("the engine answers");
+    let ours =
+        |instance: &&sandbox::diagnostics::InventoryInstance| instance.id == fixture.sandbox.instance_id();
     let objects = inventory.instances.iter().filter(ours).flat_map(|instance| &instance.objects);
     objects.filter(|object| object.role == Role::Task).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_one_is_not_the_end_of_another() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     let own = marker(201);
     let (mut writer, reader) = tokio::io::duplex(16);
     let long = async {
@@ -89,5 +90,5 @@ async fn the_end_of_one_is_not_the_end_of_another() {
     assert!(quick.is_success(), "{quick:?}");
     assert_eq!(long.stdout_text(), "2\n", "two ended meanwhile, its own processes not");
     assert_eq!(processes(&marker(20)), 0);
-    bed.close().await;
+    fixture.close().await;
 }

@@ -1,9 +1,11 @@
 //! The end of a command is the end of all that it started.
 
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::executor::{ExecOptions, ExecutorMode};
 
-use super::bed::{config, executor, marker, output, processes, run, timed_out_once_begun, until_processes};
+use super::fixture::{
+    config, executor, marker, output, processes, run, timed_out_once_begun, until_processes,
+};
 
 /// Starts two processes that leave the command's session, group and parent, and waits until they are there.
 fn escape(marker: &str) -> String {
@@ -22,9 +24,9 @@ fn count(marker: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timeout_ends_what_left_the_session_and_was_orphaned() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for (mode, marker) in [(ExecutorMode::Reuse, marker(1)), (ExecutorMode::Fresh, marker(2))] {
-        let executor = executor(&bed, config(&bed).mode(mode));
+        let executor = executor(&fixture, config(&fixture).mode(mode));
         // The control: to end the main process and its group is not enough.
         let weaker = format!("{marker}9");
         let control = format!(
@@ -41,24 +43,24 @@ async fn a_timeout_ends_what_left_the_session_and_was_orphaned() {
         until_processes(&marker, 0).await;
         executor.cleanup().await.expect("it goes");
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_outlives_a_command_that_ends_by_itself() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     let mark = marker(3);
     let line = format!("{}echo bye", escape(&mark));
     assert_eq!(output(&executor, &line).await, "bye\n");
     assert_eq!(processes(&mark), 0, "at once");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_does_not_wait_ends_its_command() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     let mark = marker(4);
     run(&executor, "true").await;
     {
@@ -70,13 +72,13 @@ async fn a_caller_that_does_not_wait_ends_its_command() {
     }
     until_processes(&mark, 0).await;
     assert_eq!(output(&executor, "echo still here").await, "still here\n");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cleaning_up_ends_everything_and_can_be_done_twice() {
-    let bed = Bed::new().await;
-    let executor = executor(&bed, config(&bed));
+    let fixture = Fixture::new().await;
+    let executor = executor(&fixture, config(&fixture));
     run(&executor, "touch /tmp/before").await;
     let mark = marker(5);
     let sleep = format!("sleep {mark}");
@@ -91,5 +93,5 @@ async fn cleaning_up_ends_everything_and_can_be_done_twice() {
     let next = run(&executor, "ls /tmp/before").await;
     assert_ne!(next.exit_code, 0, "the next command has a new container");
     drop(executor);
-    bed.close().await;
+    fixture.close().await;
 }

@@ -4,29 +4,29 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use e2e_tests::bed::Bed;
 use e2e_tests::engine;
+use e2e_tests::fixture::Fixture;
 use sandbox::diagnostics::VerifySpec;
 use sandbox::executor::{ExecOptions, ExecutorConfig, ExecutorMode, Workspace};
 use sandbox::workspace::{Protection, TamperedPath, WorkspaceCopy, WorkspaceError};
 use sandbox::{Mount, SandboxError};
 
-use super::bed::{config, executor, marker, output, run, until_processes};
+use super::fixture::{config, executor, marker, output, run, until_processes};
 
 const PLANT: &str =
     "echo evil > .envrc; mkdir -p deep/.vscode; echo evil > deep/.vscode/tasks.json; echo fine > fine";
 const TAMPERED: [&str; 2] = [".envrc", "deep/.vscode/tasks.json"];
 
 /// A folder that user 1000 may write.
-fn work_tree(bed: &Bed) -> PathBuf {
-    let folder = bed.folder().join("tree");
+fn work_tree(fixture: &Fixture) -> PathBuf {
+    let folder = fixture.folder().join("tree");
     fs::create_dir(&folder).expect("a folder");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("our own folder");
     folder
 }
 
-fn protected(bed: &Bed, folder: &Path) -> ExecutorConfig {
-    config(bed).workspace(Workspace::ReadWrite(folder.to_owned())).protection(Protection::default())
+fn protected(fixture: &Fixture, folder: &Path) -> ExecutorConfig {
+    config(fixture).workspace(Workspace::ReadWrite(folder.to_owned())).protection(Protection::default())
 }
 
 /// The reported paths, each of which was moved away.
@@ -48,9 +48,9 @@ fn is_there(folder: &Path) -> [bool; 3] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fresh_container_is_looked_after_before_its_result() {
-    let bed = Bed::new().await;
-    let folder = work_tree(&bed);
-    let fresh = executor(&bed, protected(&bed, &folder).mode(ExecutorMode::Fresh));
+    let fixture = Fixture::new().await;
+    let folder = work_tree(&fixture);
+    let fresh = executor(&fixture, protected(&fixture, &folder).mode(ExecutorMode::Fresh));
     let result = run(&fresh, PLANT).await;
     assert_eq!(reported(&result.tampered, &folder), TAMPERED);
     assert_eq!(is_there(&folder), [false, false, true]);
@@ -71,14 +71,14 @@ async fn a_fresh_container_is_looked_after_before_its_result() {
     }
     let tampered = fresh.cleanup().await.expect("it goes").tampered;
     assert_eq!(reported(&tampered, &folder), [".mcp.json"]);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reused_container_is_looked_after_when_it_goes() {
-    let bed = Bed::new().await;
-    let folder = work_tree(&bed);
-    let reused = executor(&bed, protected(&bed, &folder));
+    let fixture = Fixture::new().await;
+    let folder = work_tree(&fixture);
+    let reused = executor(&fixture, protected(&fixture, &folder));
     let result = run(&reused, PLANT).await;
     assert!(result.is_success() && result.tampered.is_empty(), "{result:?}");
     let tampered = reused.cleanup().await.expect("it goes").tampered;
@@ -88,7 +88,7 @@ async fn a_reused_container_is_looked_after_when_it_goes() {
 
     // A container that ended on its own is reported with the result of the next one's command.
     run(&reused, PLANT).await;
-    let name = bed.container(sandbox::diagnostics::Role::Task).await;
+    let name = fixture.container(sandbox::diagnostics::Role::Task).await;
     engine::call("POST", &format!("/containers/{name}/kill?signal=KILL"), None).await;
     let lost = reused.execute("true", ExecOptions::default()).await;
     let next = match lost {
@@ -101,27 +101,27 @@ async fn a_reused_container_is_looked_after_when_it_goes() {
     // One that is dropped is looked after until the sandbox shuts down.
     run(&reused, PLANT).await;
     drop(reused);
-    bed.sandbox.shutdown().await.expect("nothing is left");
+    fixture.sandbox.shutdown().await.expect("nothing is left");
     assert_eq!(is_there(&folder), [false, false, true]);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_without_protection_is_left_alone() {
-    let bed = Bed::new().await;
-    let folder = work_tree(&bed);
+    let fixture = Fixture::new().await;
+    let folder = work_tree(&fixture);
     for protection in [None, Some(Protection::none())] {
-        let plain = config(&bed).workspace(Workspace::ReadWrite(folder.clone()));
+        let plain = config(&fixture).workspace(Workspace::ReadWrite(folder.clone()));
         let plain = match protection {
             Some(protection) => plain.protection(protection),
             None => plain,
         };
-        let plain = executor(&bed, plain);
+        let plain = executor(&fixture, plain);
         run(&plain, PLANT).await;
         assert!(plain.cleanup().await.expect("it goes").is_empty());
         assert_eq!(is_there(&folder), [true; 3], "the control");
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 fn busy<T: std::fmt::Debug>(result: &Result<T, SandboxError>) -> bool {
@@ -130,13 +130,13 @@ fn busy<T: std::fmt::Debug>(result: &Result<T, SandboxError>) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_belongs_to_the_container_while_it_exists() {
-    let bed = Bed::new().await;
-    let folder = work_tree(&bed);
-    let copy_dir = bed.folder().join("copy");
+    let fixture = Fixture::new().await;
+    let folder = work_tree(&fixture);
+    let copy_dir = fixture.folder().join("copy");
     let mount = || Mount::copy_on_write(&folder, "/workspace", &copy_dir);
-    let copied = || config(&bed).mount(mount()).working_dir("/workspace");
+    let copied = || config(&fixture).mount(mount()).working_dir("/workspace");
     let copy = || WorkspaceCopy::open(&copy_dir).expect("a copy").expect("a copy");
-    let (first, second) = (executor(&bed, copied()), executor(&bed, copied()));
+    let (first, second) = (executor(&fixture, copied()), executor(&fixture, copied()));
     assert_eq!(output(&first, "echo one > a; cat a").await, "one\n");
     let discarded = copy().discard();
     assert!(matches!(discarded, Err(WorkspaceError::Busy { .. })), "{discarded:?}");
@@ -159,29 +159,29 @@ async fn a_copy_belongs_to_the_container_while_it_exists() {
     copy().discard().expect("it is free");
     assert!(!folder.join("a").exists());
 
-    let refused = bed.sandbox.create_executor(copied().mode(ExecutorMode::Fresh));
+    let refused = fixture.sandbox.create_executor(copied().mode(ExecutorMode::Fresh));
     let refused = refused.expect_err("several containers").to_string();
     assert!(refused.contains("only one container can use"), "{refused}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verification_takes_no_mount_that_needs_a_guard() {
-    let bed = Bed::new().await;
-    let folder = work_tree(&bed);
+    let fixture = Fixture::new().await;
+    let folder = work_tree(&fixture);
     let guarded = [
         Mount::read_write(&folder, "/workspace").protected(Protection::default()),
-        Mount::copy_on_write(&folder, "/workspace", bed.folder().join("copy")),
+        Mount::copy_on_write(&folder, "/workspace", fixture.folder().join("copy")),
     ];
     for mount in guarded {
         let spec = VerifySpec::new(
-            bed.image.clone(),
+            fixture.image.clone(),
             sandbox::Isolation::untrusted(),
             sandbox::ResourceLimits::untrusted(),
         );
-        let refused = bed.sandbox.verify(spec.mount(mount)).await;
+        let refused = fixture.sandbox.verify(spec.mount(mount)).await;
         let refused = refused.expect_err("it is refused").to_string();
         assert!(refused.contains("a verification cannot use"), "{refused}");
     }
-    bed.close().await;
+    fixture.close().await;
 }

@@ -2,17 +2,17 @@
 
 use std::net::Ipv4Addr;
 
-use e2e_tests::bed::Bed;
 use e2e_tests::engine;
+use e2e_tests::fixture::Fixture;
 use sandbox::isolation::{HostEntry, Tmpfs};
 use sandbox::{Isolation, Mount};
 use serde_json::json;
 
-use super::bed::{output, run, spec};
+use super::fixture::{output, run, spec};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_in_memory_have_their_size_rights_and_flags() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let small = Tmpfs::new("/small", 1 << 20);
     let open = Tmpfs { mode: 0o700, exec: true, copy_up: true, ..Tmpfs::new("/etc/apt", 1 << 20) };
     let empty = Tmpfs::new("/etc/dpkg", 1 << 20);
@@ -20,62 +20,62 @@ async fn files_in_memory_have_their_size_rights_and_flags() {
     let script = "stat -c %a /small /etc/apt /etc/dpkg; ls /etc/dpkg | wc -l; cp /bin/true /small/t; /small/t 2>/dev/null; echo $?; \
          cp /bin/true /etc/apt/t && /etc/apt/t; echo $?; ls -d /etc/apt/apt.conf.d; \
          head -c 2000000 /dev/zero > /small/full 2>/dev/null; stat -c %s /small/full";
-    let seen = output(&bed, isolation, script).await;
+    let seen = output(&fixture, isolation, script).await;
     let (head, filled) = seen.trim_end().rsplit_once('\n').expect("lines");
     assert_eq!(head, "1777\n700\n1777\n0\n126\n0\n/etc/apt/apt.conf.d");
     assert!(filled.parse::<u32>().expect("a size") <= 1 << 20, "{filled}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_read_only_root_leaves_writable_is_bounded() {
     const SIZES: &str = "for place in /tmp /run /var/tmp; do grep \" $place tmpfs\" /proc/mounts | grep -o 'size=[0-9]*k' || echo unbounded; done";
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let isolation = Isolation { read_only_root: true, ..Isolation::agent() };
-    let seen = output(&bed, isolation.clone(), &format!("{SIZES}; touch /x 2>&1 || true")).await;
+    let seen = output(&fixture, isolation.clone(), &format!("{SIZES}; touch /x 2>&1 || true")).await;
     assert_eq!(
         seen,
         "size=65536k\nsize=16384k\nsize=32768k\ntouch: cannot touch '/x': Read-only file system\n"
     );
     let smaller = Isolation { tmpfs: vec![Tmpfs::new("/tmp", 1 << 20)], ..isolation.clone() };
-    assert_eq!(output(&bed, smaller, SIZES).await, "size=1024k\nsize=16384k\nsize=32768k\n");
-    let mounted = spec(&bed, isolation, "touch /tmp/x && grep -c ' /tmp tmpfs' /proc/mounts")
-        .mount(Mount::read_write(bed.folder(), "/tmp"));
-    assert_eq!(bed.run_spec(mounted).await.stdout, "0\n", "the caller's own folder");
+    assert_eq!(output(&fixture, smaller, SIZES).await, "size=1024k\nsize=16384k\nsize=32768k\n");
+    let mounted = spec(&fixture, isolation, "touch /tmp/x && grep -c ' /tmp tmpfs' /proc/mounts")
+        .mount(Mount::read_write(fixture.folder(), "/tmp"));
+    assert_eq!(fixture.run_spec(mounted).await.stdout, "0\n", "the caller's own folder");
     let control = engine::unverified(SIZES, &json!({"ReadonlyRootfs": true})).await;
     assert_eq!(control, "unbounded\nunbounded\nunbounded\n", "podman alone");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shared_memory_has_its_size_or_is_not_there() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let with = |shm_size| Isolation { shm_size, ..Isolation::agent() };
     let script = "df -k --output=size /dev/shm 2>/dev/null | tail -1 | tr -d ' '; ls -d /dev/shm";
-    assert_eq!(output(&bed, with(8 << 20), script).await, "8192\n/dev/shm\n");
-    let none = run(&bed, with(0), script).await;
+    assert_eq!(output(&fixture, with(8 << 20), script).await, "8192\n/dev/shm\n");
+    let none = run(&fixture, with(0), script).await;
     assert!(none.stdout.is_empty() && none.code != 0, "{}", none.stdout);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn masked_files_and_folders_are_empty() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "wc -c < /etc/os-release; ls /etc/apt | wc -l; cat /proc/kcore 2>&1 | wc -c";
     let masked = Isolation {
         masked_paths: ["/usr/lib/os-release", "/etc/apt", "/not/in/the/image"].map(str::to_owned).into(),
         ..Isolation::agent()
     };
-    let seen = output(&bed, masked, script).await;
+    let seen = output(&fixture, masked, script).await;
     assert!(seen.starts_with("0\n0\n"), "{seen}");
-    let control = output(&bed, Isolation::agent(), script).await;
+    let control = output(&fixture, Isolation::agent(), script).await;
     assert!(!control.starts_with("0\n") && !control.contains("\n0\n0\n"), "{control}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hosts_file_holds_what_was_asked_for_and_nothing_of_the_host() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let isolation = Isolation {
         hostname: "box-7".to_owned(),
         hosts: vec![HostEntry::new("db.test", Ipv4Addr::new(10, 0, 0, 7))],
@@ -83,7 +83,7 @@ async fn the_hosts_file_holds_what_was_asked_for_and_nothing_of_the_host() {
     };
     let script = "hostname; cat /etc/hosts; getent hosts db.test box-7; getent hosts host.containers.internal; \
          echo x >> /etc/hosts";
-    let ran = run(&bed, isolation.clone(), script).await;
+    let ran = run(&fixture, isolation.clone(), script).await;
     assert_eq!(
         ran.stdout,
         "box-7\n127.0.0.1 localhost box-7\n10.0.0.7 db.test\n10.0.0.7        db.test\n127.0.0.1       localhost box-7\n",
@@ -92,23 +92,24 @@ async fn the_hosts_file_holds_what_was_asked_for_and_nothing_of_the_host() {
     );
     assert!(ran.stderr.contains("Read-only file system"), "{}", ran.stderr);
     // The same with a network, where podman has more to say.
-    let networked = spec(&bed, isolation, "cat /etc/hosts").network(e2e_tests::bed::network("domains: []"));
-    let ran = bed.run_spec(networked).await;
+    let networked =
+        spec(&fixture, isolation, "cat /etc/hosts").network(e2e_tests::fixture::network("domains: []"));
+    let ran = fixture.run_spec(networked).await;
     assert_eq!(ran.stdout, "127.0.0.1 localhost box-7\n10.0.0.7 db.test\n");
     let control = engine::unverified("cat /etc/hosts", &json!({})).await;
     assert!(control.contains("host.containers.internal"), "podman alone: {control}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hosts_file_of_the_callers_own_is_left_alone() {
-    let bed = Bed::new().await;
-    let hosts = bed.folder().join("hosts");
+    let fixture = Fixture::new().await;
+    let hosts = fixture.folder().join("hosts");
     std::fs::write(&hosts, "10.0.0.8 mine.test\n").expect("a file");
     let own =
-        spec(&bed, Isolation::agent(), "cat /etc/hosts").mount(Mount::read_only_at(&hosts, "/etc/hosts"));
-    assert_eq!(bed.run_spec(own).await.stdout, "10.0.0.8 mine.test\n");
-    bed.close().await;
+        spec(&fixture, Isolation::agent(), "cat /etc/hosts").mount(Mount::read_only_at(&hosts, "/etc/hosts"));
+    assert_eq!(fixture.run_spec(own).await.stdout, "10.0.0.8 mine.test\n");
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,10 +118,11 @@ async fn no_file_of_the_engines_leads_to_the_hosts_memory() {
     const FILL: &str = "for file in /etc/hosts /etc/hostname /etc/resolv.conf /run/.containerenv; do \
          grep -q \" $file \" /proc/mounts || continue; head -c 1000000 /dev/zero >> $file; \
          [ $(stat -c %s $file 2>/dev/null || echo 0) -ge 1000000 ] && echo filled $file; done; true";
-    let bed = Bed::new().await;
-    let networked = spec(&bed, Isolation::agent(), FILL).network(e2e_tests::bed::network("domains: []"));
-    for spec in [spec(&bed, Isolation::agent(), FILL), networked] {
-        let ran = bed.run_spec(spec).await;
+    let fixture = Fixture::new().await;
+    let networked =
+        spec(&fixture, Isolation::agent(), FILL).network(e2e_tests::fixture::network("domains: []"));
+    for spec in [spec(&fixture, Isolation::agent(), FILL), networked] {
+        let ran = fixture.run_spec(spec).await;
         assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
     }
     let control = engine::unverified(FILL, &json!({})).await;
@@ -128,5 +130,5 @@ async fn no_file_of_the_engines_leads_to_the_hosts_memory() {
         control.contains("filled /etc/hostname") && control.contains("filled /run/.containerenv"),
         "podman alone: {control}"
     );
-    bed.close().await;
+    fixture.close().await;
 }

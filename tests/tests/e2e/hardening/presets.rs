@@ -1,22 +1,22 @@
 //! The two presets.
 
-use e2e_tests::bed::{self, Bed};
 use e2e_tests::engine;
+use e2e_tests::fixture::{self, Fixture};
 use sandbox::{Cpus, Isolation, ResourceLimits};
 use serde_json::json;
 
-use super::bed::{output, run, spec};
+use super::fixture::{output, run, spec};
 
 const LOOK: &str = "id -u; id -g; grep -E '^(CapBnd|CapEff|NoNewPrivs|Seccomp):' /proc/self/status | tr '\\t' ' '; \
      touch /etc/x 2>&1; touch /usr/x 2>&1; echo ~; cat /proc/1/comm; ls /sys/class/net; ulimit -Hc; ulimit -Sc";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_writable_for_the_untrusted_is_small_and_executes_nothing() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "for place in /tmp /home/sandbox /var/tmp /run /dev/shm; do \
          df -k --output=size $place | tail -1 | tr -d ' '; cp /bin/true $place/t && $place/t 2>/dev/null; echo $?; \
          findmnt -no OPTIONS $place 2>/dev/null || grep \" $place \" /proc/mounts; done";
-    let seen = output(&bed, Isolation::untrusted(), script).await;
+    let seen = output(&fixture, Isolation::untrusted(), script).await;
     let lines: Vec<&str> = seen.lines().collect();
     for (place, kibibytes) in lines.chunks(3).zip([65_536, 65_536, 32_768, 16_384, 16_384]) {
         let [size, executed, options] = place else { panic!("{seen}") };
@@ -24,15 +24,18 @@ async fn what_is_writable_for_the_untrusted_is_small_and_executes_nothing() {
         assert!(["nosuid", "nodev", "noexec"].iter().all(|flag| options.contains(flag)), "{options}");
     }
     assert_eq!(lines.len(), 15, "{seen}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_an_agent_writes_executes_and_is_root() {
-    let bed = Bed::new().await;
-    let seen =
-        output(&bed, Isolation::agent(), &format!("{LOOK}; cp /bin/true /tmp/t && /tmp/t && echo executed"))
-            .await;
+    let fixture = Fixture::new().await;
+    let seen = output(
+        &fixture,
+        Isolation::agent(),
+        &format!("{LOOK}; cp /bin/true /tmp/t && /tmp/t && echo executed"),
+    )
+    .await;
     assert!(
         seen.starts_with(
             "0\n0\nCapEff: 00000000000000eb\nCapBnd: 00000000000000eb\nNoNewPrivs: 1\nSeccomp: 2\n/root\n"
@@ -40,7 +43,7 @@ async fn the_control_an_agent_writes_executes_and_is_root() {
         "{seen}"
     );
     assert!(seen.ends_with("lo\n0\n0\nexecuted\n"), "{seen}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,14 +58,14 @@ async fn the_control_podman_alone_gives_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_for_the_untrusted_hold() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let limited =
-        |script: &str| spec(&bed, Isolation::untrusted(), script).limits(ResourceLimits::untrusted());
+        |script: &str| spec(&fixture, Isolation::untrusted(), script).limits(ResourceLimits::untrusted());
     // Both versions of control groups; swap is reported in sum or alone.
     let script = "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max 2>/dev/null; \
          cat memory/memory.memsw.limit_in_bytes 2>/dev/null || { [ $(cat memory.swap.max) = 0 ] && echo 536870912; }; \
          cat pids/pids.max pids.max 2>/dev/null; true";
-    let ran = bed.run_spec(limited(script)).await;
+    let ran = fixture.run_spec(limited(script)).await;
     assert_eq!(ran.stdout, "536870912\n536870912\n100\n", "{}", ran.stderr);
     // Microseconds of processor time in each period of so many.
     let share = "cd /sys/fs/cgroup; if [ -e cpu.max ]; then cat cpu.max; else \
@@ -72,43 +75,44 @@ async fn limits_for_the_untrusted_hold() {
         (Cpus::new(0.5).ok(), "50000 100000\n"),
         (None, "max 100000\n"),
     ] {
-        let spec = spec(&bed, Isolation::untrusted(), share).limits(ResourceLimits::untrusted().cpus(cpus));
-        let ran = bed.run_spec(spec).await;
+        let spec =
+            spec(&fixture, Isolation::untrusted(), share).limits(ResourceLimits::untrusted().cpus(cpus));
+        let ran = fixture.run_spec(spec).await;
         assert_eq!(ran.stdout, expected, "{cpus:?}: {}", ran.stderr);
     }
     let bomb = "for i in $(seq 200); do sleep 20 & done 2>&1 | tail -1; jobs -p | wc -l";
-    let ran = bed.run_spec(limited(bomb)).await;
+    let ran = fixture.run_spec(limited(bomb)).await;
     assert!(
         format!("{}{}", ran.stdout, ran.stderr).contains("Resource temporarily unavailable"),
         "{} {}",
         ran.stdout,
         ran.stderr
     );
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_untrusted_with_a_network_reach_what_the_policy_permits() {
-    let bed = Bed::new().await;
-    let spec = bed
+    let fixture = Fixture::new().await;
+    let spec = fixture
         .command("domains: [open.test]", &["curl", "-sS", "https://open.test/x"])
         .isolation(Isolation::untrusted())
-        .network(bed::network("domains: [open.test]"));
-    let ran = bed.run_spec(spec).await;
+        .network(fixture::network("domains: [open.test]"));
+    let ran = fixture.run_spec(spec).await;
     assert!(ran.stdout.contains("hello from open.test"), "{}", ran.stderr);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_a_command_that_is_refused() {
-    let bed = Bed::new().await;
-    let before = run(&bed, Isolation::agent(), "true").await;
+    let fixture = Fixture::new().await;
+    let before = run(&fixture, Isolation::agent(), "true").await;
     assert_eq!(before.code, 0);
     let isolation = Isolation {
         seccomp: sandbox::isolation::Seccomp::Profile("/no/such/profile.json".into()),
         ..Isolation::agent()
     };
-    super::bed::refusal(&bed, isolation).await;
+    super::fixture::refusal(&fixture, isolation).await;
     // It fails where a container is left.
-    bed.close().await;
+    fixture.close().await;
 }

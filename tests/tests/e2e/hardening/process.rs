@@ -3,21 +3,22 @@
 use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
-use e2e_tests::bed::{Bed, read_until};
+use e2e_tests::fixture::{Fixture, read_until};
 use sandbox::isolation::{StopSignal, Ulimit, UlimitKind};
 use sandbox::{ByteSize, Input, Isolation, ResourceLimits};
 
-use super::bed::{output, refusal, spec};
+use super::fixture::{output, refusal, spec};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_on_processes_hold_and_the_engines_own_stay() {
     const LIMITS: &str = "ulimit -Sn; ulimit -Hn; ulimit -Hc; ulimit -Hf; ulimit -Hu";
-    let bed = Bed::new().await;
-    let engines: Vec<String> = output(&bed, Isolation { ulimits: Vec::new(), ..Isolation::agent() }, LIMITS)
-        .await
-        .lines()
-        .map(str::to_owned)
-        .collect();
+    let fixture = Fixture::new().await;
+    let engines: Vec<String> =
+        output(&fixture, Isolation { ulimits: Vec::new(), ..Isolation::agent() }, LIMITS)
+            .await
+            .lines()
+            .map(str::to_owned)
+            .collect();
     let limited = Isolation {
         ulimits: vec![
             Ulimit { kind: UlimitKind::OpenFiles, soft: 256, hard: 512 },
@@ -26,50 +27,52 @@ async fn limits_on_processes_hold_and_the_engines_own_stay() {
         ],
         ..Isolation::agent()
     };
-    let seen = output(&bed, limited, LIMITS).await;
+    let seen = output(&fixture, limited, LIMITS).await;
     let processes = engines.last().expect("lines");
     assert_eq!(seen, format!("256\n512\n0\n4096\n{processes}\n"), "{engines:?}");
     // Only one is given: the others are the engine's, on podman 4 too.
-    let core = output(&bed, Isolation::agent(), LIMITS).await;
+    let core = output(&fixture, Isolation::agent(), LIMITS).await;
     let files = engines.get(1).expect("lines");
     assert!(core.contains(&format!("{files}\n0\n")) && core.ends_with(&format!("{processes}\n")), "{core}");
     assert_eq!(engines.get(2).map(String::as_str), Some("unlimited"), "the control");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_above_what_the_service_may_set_is_an_error() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let isolation = Isolation {
         // Above what the kernel lets anybody have.
         ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 1 << 40)],
         ..Isolation::agent()
     };
-    let (field, text) = refusal(&bed, isolation).await;
+    let (field, text) = refusal(&fixture, isolation).await;
     assert!(field == "isolation.ulimits" && text.contains("nofile"), "{text}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn swap_is_none_unless_it_is_asked_for() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     // Version 1 of control groups counts both together.
     let script = "cd /sys/fs/cgroup; if [ -e memory.swap.max ]; then cat memory.swap.max; else \
          echo $(($(cat memory/memory.memsw.limit_in_bytes) - $(cat memory/memory.limit_in_bytes))); fi";
     for swap in [0, 32 << 20] {
         let isolation = Isolation { swap, ..Isolation::agent() };
-        let spec = spec(&bed, isolation, script).limits(ResourceLimits::default().memory(ByteSize::mib(64)));
-        assert_eq!(bed.run_spec(spec).await.stdout, format!("{swap}\n"));
+        let spec =
+            spec(&fixture, isolation, script).limits(ResourceLimits::default().memory(ByteSize::mib(64)));
+        assert_eq!(fixture.run_spec(spec).await.stdout, format!("{swap}\n"));
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_stop_signal_comes_first_and_the_end_after_its_time() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let stopped = async |stop_signal, stop_timeout, script: &str| {
         let isolation = Isolation { stop_signal, stop_timeout, ..Isolation::agent() };
-        let command = bed.sandbox.create_command(spec(&bed, isolation, script)).expect("a good command");
+        let command =
+            fixture.sandbox.create_command(spec(&fixture, isolation, script)).expect("a good command");
         let mut execution = command.execute(Input::Empty);
         read_until(&mut execution, |output| output.contains("ready")).await;
         let begin = Instant::now();
@@ -86,17 +89,17 @@ async fn the_stop_signal_comes_first_and_the_end_after_its_time() {
     let (result, took) = stopped(StopSignal::Term, Duration::from_secs(2), deaf).await;
     assert_eq!(result.exit_code, 137);
     assert!(took >= Duration::from_secs(2), "{took:?}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pid_1_is_the_engines_unless_it_is_not_wanted() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let with = |init| Isolation { init, ..Isolation::agent() };
     let script = "tr '\\0' ' ' < /proc/1/cmdline";
-    let own = output(&bed, with(true), script).await;
+    let own = output(&fixture, with(true), script).await;
     assert!(own.contains("init -- "), "{own}");
-    let bare = output(&bed, with(false), script).await;
+    let bare = output(&fixture, with(false), script).await;
     assert!(!bare.contains("init -- ") && bare.contains("bash -c"), "{bare}");
-    bed.close().await;
+    fixture.close().await;
 }

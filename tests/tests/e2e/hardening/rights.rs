@@ -2,60 +2,60 @@
 
 use std::fs;
 
-use e2e_tests::bed::{self, Bed};
+use e2e_tests::fixture::{self, Fixture};
 use e2e_tests::setting::Setting;
 use sandbox::isolation::{Capability, Device, Runtime, Seccomp, UserNamespace};
 use sandbox::{Isolation, Mount};
 
-use super::bed::{output, refusal, run, spec};
+use super::fixture::{output, refusal, run, spec};
 
 const STATUS: &str = "grep -E '^(CapBnd|NoNewPrivs|Seccomp):' /proc/self/status | tr '\\t' ' '";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn capabilities_and_no_new_privileges_are_what_was_asked_for() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let more = Isolation {
         capabilities: [Capability::NET_RAW, Capability::NET_BIND_SERVICE].into(),
         no_new_privileges: false,
         ..Isolation::agent()
     };
     assert_eq!(
-        output(&bed, more.clone(), STATUS).await,
+        output(&fixture, more.clone(), STATUS).await,
         "CapBnd: 0000000000002400\nNoNewPrivs: 0\nSeccomp: 2\n"
     );
     // Only root has any.
     let user = Isolation { user: Some("1000".to_owned()), ..more };
-    assert_eq!(output(&bed, user, STATUS).await, "CapBnd: 0000000000000000\nNoNewPrivs: 0\nSeccomp: 2\n");
-    bed.close().await;
+    assert_eq!(output(&fixture, user, STATUS).await, "CapBnd: 0000000000000000\nNoNewPrivs: 0\nSeccomp: 2\n");
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_profile_filters_system_calls_and_a_missing_one_is_an_error() {
-    let bed = Bed::new().await;
-    let profile = bed.folder().join("profile.json");
+    let fixture = Fixture::new().await;
+    let profile = fixture.folder().join("profile.json");
     fs::write(
         &profile,
         r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]}"#,
     )
     .expect("a profile");
     let with = |seccomp| Isolation { seccomp, ..Isolation::agent() };
-    let ran = run(&bed, with(Seccomp::Profile(profile)), "mkdir /tmp/x").await;
+    let ran = run(&fixture, with(Seccomp::Profile(profile)), "mkdir /tmp/x").await;
     assert!(ran.stderr.contains("Operation not permitted"), "{}", ran.stderr);
-    let unfiltered = output(&bed, with(Seccomp::Unconfined), &format!("mkdir /tmp/x; {STATUS}")).await;
+    let unfiltered = output(&fixture, with(Seccomp::Unconfined), &format!("mkdir /tmp/x; {STATUS}")).await;
     assert!(unfiltered.contains("Seccomp: 0"), "{unfiltered}");
-    let filtered = output(&bed, Isolation::agent(), &format!("mkdir /tmp/x; {STATUS}")).await;
+    let filtered = output(&fixture, Isolation::agent(), &format!("mkdir /tmp/x; {STATUS}")).await;
     assert!(filtered.contains("Seccomp: 2"), "{filtered}");
-    let (field, text) = refusal(&bed, with(Seccomp::Profile("/no/such/profile.json".into()))).await;
+    let (field, text) = refusal(&fixture, with(Seccomp::Profile("/no/such/profile.json".into()))).await;
     assert!(field == "isolation.seccomp" && text.contains("/no/such/profile.json"), "{text}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_apparmor_profile_that_cannot_be_in_force_is_an_error() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let profile = "no-such-profile-of-the-tests".parse().expect("a good name");
     let confined = Isolation { apparmor: Some(profile), ..Isolation::agent() };
-    let (field, text) = refusal(&bed, confined).await;
+    let (field, text) = refusal(&fixture, confined).await;
     // What the fix is depends on the machine.
     let enabled = fs::read_to_string("/sys/module/apparmor/parameters/enabled").unwrap_or_default();
     let fix = match (enabled.trim(), Setting::of_this_run().is_rootless()) {
@@ -64,37 +64,37 @@ async fn an_apparmor_profile_that_cannot_be_in_force_is_an_error() {
         _ => "the kernel has no AppArmor",
     };
     assert!(field == "isolation.apparmor" && text.contains(fix), "{text}");
-    assert_eq!(output(&bed, Isolation::agent(), "echo runs").await, "runs\n", "the control");
-    bed.close().await;
+    assert_eq!(output(&fixture, Isolation::agent(), "echo runs").await, "runs\n", "the control");
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_by_name_and_number() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let as_user = |user: &str| Isolation { user: Some(user.to_owned()), ..Isolation::agent() };
     for (user, seen) in [("nobody", "65534 65534\n"), ("1234:5678", "1234 5678\n"), ("root", "0 0\n")] {
         let script = "echo $(id -u) $(id -g)";
-        assert_eq!(output(&bed, as_user(user), script).await, seen, "{user}");
+        assert_eq!(output(&fixture, as_user(user), script).await, seen, "{user}");
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_of_their_own_are_nobody_on_the_host() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let isolation = Isolation {
         user_namespace: UserNamespace::Private { first: 300_000, size: 65_536 },
         ..Isolation::agent()
     };
-    let shared = bed.folder().join("shared");
+    let shared = fixture.folder().join("shared");
     fs::create_dir(&shared).expect("a folder");
     fs::write(shared.join("file"), "of the host\n").expect("a file");
     let script = "echo $(cat /proc/self/uid_map); id -u; touch /etc/mine && stat -c %u /etc/mine; cat /shared/file; \
          stat -c %u /shared/file; touch /shared/x 2>&1; curl -sS https://open.test/";
-    let spec = spec(&bed, isolation, script)
-        .network(bed::network("domains: [open.test]"))
+    let spec = spec(&fixture, isolation, script)
+        .network(fixture::network("domains: [open.test]"))
         .mount(Mount::read_write(&shared, "/shared"));
-    let ran = bed.run_spec(spec).await;
+    let ran = fixture.run_spec(spec).await;
     assert!(
         ran.stdout.starts_with(
             "0 300000 65536\n0\n0\nof the host\n65534\ntouch: cannot touch '/shared/x': Permission denied\n"
@@ -105,54 +105,54 @@ async fn users_of_their_own_are_nobody_on_the_host() {
     );
     assert!(ran.stdout.contains("hello from open.test"), "{} {}", ran.stdout, ran.stderr);
     // The control: root is the host's root.
-    let control = output(&bed, Isolation::agent(), "echo $(cat /proc/self/uid_map)").await;
+    let control = output(&fixture, Isolation::agent(), "echo $(cat /proc/self/uid_map)").await;
     assert!(control.starts_with("0 0 "), "{control}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_is_a_demand_that_the_engine_meets_or_not() {
-    let bed = Bed::new().await;
-    let facts = bed.sandbox.engine_facts().await.expect("the engine answers");
+    let fixture = Fixture::new().await;
+    let facts = fixture.sandbox.engine_facts().await.expect("the engine answers");
     let own: Runtime = facts.runtime.parse().expect("a runtime that we know");
     let with = |runtime| Isolation { runtime: Some(runtime), ..Isolation::agent() };
-    assert_eq!(output(&bed, with(own), "echo ran").await, "ran\n");
+    assert_eq!(output(&fixture, with(own), "echo ran").await, "ran\n");
     for other in [Runtime::Crun, Runtime::Runc, Runtime::Runsc, Runtime::Krun] {
         if other == own {
             continue;
         }
-        let (field, text) = refusal(&bed, with(other)).await;
+        let (field, text) = refusal(&fixture, with(other)).await;
         assert_eq!(field, "isolation.runtime");
         assert!(
             text.contains(own.as_str()) && text.contains(&format!("podman --runtime {other} system service")),
             "{text}"
         );
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_nodes_work_and_others_are_not_there() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let isolation = Isolation {
         devices: vec![Device::Node { host: "/dev/zero".into(), container: "/dev/another".to_owned() }],
         ..Isolation::agent()
     };
     let script = "head -c 3 /dev/another 2>&1 | od -An -tx1";
-    assert_eq!(output(&bed, isolation, script).await, " 00 00 00\n");
-    let control = run(&bed, Isolation::agent(), "ls /dev/another").await;
+    assert_eq!(output(&fixture, isolation, script).await, " 00 00 00\n");
+    let control = run(&fixture, Isolation::agent(), "ls /dev/another").await;
     assert_ne!(control.code, 0, "{}", control.stdout);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_described_device_is_there_or_an_error() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let with = |name: &str| Isolation { devices: vec![Device::Cdi(name.to_owned())], ..Isolation::agent() };
-    let (field, text) = refusal(&bed, with("sandbox.test/no-such=all")).await;
+    let (field, text) = refusal(&fixture, with("sandbox.test/no-such=all")).await;
     assert!(field == "isolation.devices" && text.contains("sandbox.test/no-such=all"), "{text}");
     // The engine's host describes this one.
-    let described = output(&bed, with("sandbox.test/device=zero"), "ls /dev/described").await;
+    let described = output(&fixture, with("sandbox.test/device=zero"), "ls /dev/described").await;
     assert_eq!(described, "/dev/described\n");
-    bed.close().await;
+    fixture.close().await;
 }

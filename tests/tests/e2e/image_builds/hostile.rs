@@ -4,7 +4,7 @@ use e2e_tests::assert_held;
 use e2e_tests::world::World;
 use sandbox::{ImageSource, Network};
 
-use super::bed::{Yard, permitting, probe};
+use super::fixture::{Yard, permitting, probe};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_engine_would_do_outside_of_the_sandbox_is_refused() {

@@ -8,8 +8,8 @@ use e2e_tests::{DEADLINE, engine};
 use sandbox::Network;
 use serde_json::Value;
 
-use super::bed::{Yard, permitting};
-use crate::executor::bed::marker;
+use super::fixture::{Yard, permitting};
+use crate::executor::fixture::marker;
 
 /// The processes of this machine, as the engine shares it, whose command line is `words`.
 fn processes(words: &str) -> Vec<u32> {

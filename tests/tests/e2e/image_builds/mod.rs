@@ -1,6 +1,6 @@
 //! What the steps of an image build may reach, and what they leave behind.
 
-mod bed;
+mod fixture;
 mod hostile;
 mod killed;
 mod reach;

@@ -7,7 +7,7 @@ use e2e_tests::setting::Setting;
 use sandbox::Network;
 use serde_json::json;
 
-use super::bed::{Yard, permitting};
+use super::fixture::{Yard, permitting};
 
 /// The host's address on the cable to the world.
 const HOST: &str = "203.0.113.254";

@@ -6,7 +6,7 @@ use e2e_tests::assert_held;
 use e2e_tests::engine;
 use sandbox::{CommandSpec, ImageSource, Input, Network};
 
-use super::bed::{Yard, permitting};
+use super::fixture::{Yard, permitting};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_many_kinds_trust_the_proxy() {
@@ -140,7 +140,7 @@ async fn run(yard: &Yard, image: &sandbox::ImageTag, command: &[&str]) -> (i64, 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_allowlist_is_another_image() {
     let yard = Yard::new("e2e-build-tags").await;
-    let source = || ImageSource::build("FROM scratch\nCOPY probe /probe\n", super::bed::probe());
+    let source = || ImageSource::build("FROM scratch\nCOPY probe /probe\n", super::fixture::probe());
     let mut tags = Vec::new();
     for network in [
         Network::Disabled,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
 use e2e_tests::assert_held;
-use e2e_tests::bed::{self, Bed};
 use e2e_tests::engine;
+use e2e_tests::fixture::{self, Fixture};
 use e2e_tests::setting::Setting;
 use e2e_tests::world::World;
 use sandbox::Sandbox;
@@ -140,11 +140,11 @@ async fn when_the_sandbox_process_dies_the_traffic_stops() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prefix_of_another_prefix_is_not_its_owner() {
     let state = tempfile::tempdir().expect("a folder");
-    let mut short = bed::config(state.path());
+    let mut short = fixture::config(state.path());
     "e2e-a".clone_into(&mut short.prefix);
-    let mut long = bed::config(state.path());
+    let mut long = fixture::config(state.path());
     "e2e-a-b".clone_into(&mut long.prefix);
-    let long = Bed::with(long).await;
+    let long = Fixture::with(long).await;
     let command =
         long.sandbox.create_command(long.command("domains: []", &["sleep", "60"])).expect("a good command");
     let running = command.execute(sandbox::Input::Empty);
@@ -169,17 +169,19 @@ async fn a_prefix_of_another_prefix_is_not_its_owner() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_an_execution_leaves_only_what_a_shutdown_removes() {
     let state = tempfile::tempdir().expect("a folder");
-    let mut config = bed::config(state.path());
+    let mut config = fixture::config(state.path());
     "e2e-drop".clone_into(&mut config.prefix);
-    let bed = Bed::with(config).await;
+    let fixture = Fixture::with(config).await;
     for delay in [0, 20, 60, 120, 250, 500] {
-        let command =
-            bed.sandbox.create_command(bed.command("domains: []", &["sleep", "60"])).expect("a good command");
+        let command = fixture
+            .sandbox
+            .create_command(fixture.command("domains: []", &["sleep", "60"]))
+            .expect("a good command");
         let dropped =
             tokio::time::timeout(Duration::from_millis(delay), command.execute(sandbox::Input::Empty)).await;
         assert!(dropped.is_err(), "the command sleeps longer");
     }
-    bed.close().await;
+    fixture.close().await;
     assert_eq!(engine::containers("e2e-drop").await, Vec::<String>::new());
     assert_eq!(engine::networks("e2e-drop").await, Vec::<String>::new());
 }

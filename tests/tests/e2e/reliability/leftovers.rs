@@ -3,12 +3,12 @@
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
-use e2e_tests::{bed, engine};
+use e2e_tests::{engine, fixture};
 use sandbox::{Sandbox, SandboxConfig};
 use tempfile::TempDir;
 
 fn config(state: &TempDir, prefix: &str) -> SandboxConfig {
-    let mut config = bed::config(state.path());
+    let mut config = fixture::config(state.path());
     prefix.clone_into(&mut config.prefix);
     config
 }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use e2e_tests::bed::{Bed, read_until};
 use e2e_tests::engine;
+use e2e_tests::fixture::{Fixture, read_until};
 use e2e_tests::setting::Setting;
 use sandbox::diagnostics::Role;
 use sandbox::isolation::{Ulimit, UlimitKind};
@@ -15,11 +15,11 @@ use super::hostile::{hostile, run, still_usable};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_untrusted_fill_their_folders_in_memory_and_nothing_else() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "for folder in /tmp /home/sandbox /var/tmp /run /dev/shm; do \
          head -c 256M /dev/zero > $folder/fill; stat -c %s $folder/fill; rm $folder/fill; done 2>&1; \
          for folder in / /etc /usr /opt /srv /var/log /dev /proc /sys; do echo x > $folder/fill; done 2>&1 | grep -c -e Read-only -e denied -e 'No such'";
-    let ran = run(&bed, &["bash", "-c", script]).await;
+    let ran = run(&fixture, &["bash", "-c", script]).await;
     let lines: Vec<&str> = ran.stdout.lines().collect();
     let sizes: Vec<u64> = lines.iter().filter_map(|line| line.parse().ok()).collect();
     let [tmp, home, var_tmp, run, shm, refused] = sizes.as_slice() else {
@@ -32,18 +32,18 @@ async fn the_untrusted_fill_their_folders_in_memory_and_nothing_else() {
     }
     assert_eq!(*refused, 9, "{}", ran.stdout);
     assert!(lines.iter().filter(|line| line.contains("No space left")).count() == 5, "{}", ran.stdout);
-    still_usable(&bed).await;
-    bed.close().await;
+    still_usable(&fixture).await;
+    fixture.close().await;
 }
 
 /// The tests in `tests/quota` have an engine that can.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_of_the_disk_is_an_error_on_storage_without_quotas() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let limits = ResourceLimits::default().disk(ByteSize::gib(1));
     let command = |limits| {
-        let spec = CommandSpec::new("disk", bed.image.clone(), ["true"]).limits(limits);
-        bed.sandbox.create_command(spec).expect("a good command")
+        let spec = CommandSpec::new("disk", fixture.image.clone(), ["true"]).limits(limits);
+        fixture.sandbox.create_command(spec).expect("a good command")
     };
     let error = command(limits).execute(Input::Empty).await.expect_err("no quotas");
     let text = error.to_string();
@@ -52,23 +52,23 @@ async fn a_limit_of_the_disk_is_an_error_on_storage_without_quotas() {
     }
     let control = command(ResourceLimits::default()).execute(Input::Empty).await;
     assert_eq!(control.expect("the control").exit_code, 0);
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// On storage without quotas, what bounds an agent is the size of each file, where one is asked for. What it wrote is gone with its
 /// container.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agents_files_are_bounded_where_it_is_asked_for() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "head -c 64M /dev/zero > /fill; stat -c %s /fill";
     let bounded =
         Isolation { ulimits: vec![Ulimit::fixed(UlimitKind::FileSize, 8 << 20)], ..Isolation::agent() };
     let command = ["bash", "-c", script];
-    let ran = bed.run_spec(hostile(&bed, &command).isolation(bounded)).await;
+    let ran = fixture.run_spec(hostile(&fixture, &command).isolation(bounded)).await;
     assert_eq!(ran.stdout, "8388608\n", "{}", ran.stderr);
-    let control = bed.run_spec(hostile(&bed, &command).isolation(Isolation::agent())).await;
+    let control = fixture.run_spec(hostile(&fixture, &command).isolation(Isolation::agent())).await;
     assert_eq!(control.stdout, "67108864\n", "the control");
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// Runs a container behind the sandbox's back that prints 4 MiB, and returns how large the engine's own record of it is.
@@ -102,14 +102,15 @@ fn log_size(facts: &Value) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stdout_does_not_reach_the_disk() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "head -c 4194304 /dev/zero; echo; echo written; read end";
-    let command = bed.sandbox.create_command(hostile(&bed, &["bash", "-c", script])).expect("a good command");
+    let command =
+        fixture.sandbox.create_command(hostile(&fixture, &["bash", "-c", script])).expect("a good command");
     let (mut writer, reader) = tokio::io::duplex(64);
     let mut execution = command.execute(Input::Reader(Box::new(reader)));
     let written = read_until(&mut execution, |output| output.ends_with("written\n")).await;
     assert!(written.ends_with("written\n"), "all of it is written");
-    let facts = facts(&bed.container(Role::Task).await).await;
+    let facts = facts(&fixture.container(Role::Task).await).await;
     writer.write_all(b"end\n").await.expect("the command reads");
     assert_eq!(execution.await.expect("the sandbox works").exit_code, 0);
     let of_log = |field: &str| facts.pointer(&format!("/HostConfig/LogConfig/{field}")).cloned();
@@ -117,5 +118,5 @@ async fn stdout_does_not_reach_the_disk() {
     assert_eq!(log_size(&facts), 0, "{:?}", of_log("Path"));
     assert_eq!(recorded("none").await, 0, "the same without the sandbox");
     assert!(recorded("k8s-file").await >= 4 << 20, "the control");
-    bed.close().await;
+    fixture.close().await;
 }

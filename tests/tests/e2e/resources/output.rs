@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::Duration;
 
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::{ExecutionResult, Outcome, Prompt, ResourceLimits};
 use serde_json::Value;
 
@@ -21,10 +21,10 @@ fn short() -> ResourceLimits {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn output_without_end_ends_with_the_time_and_is_kept_in_part() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let mut cut = 0;
     for script in ["yes", "tr '\\0' x < /dev/zero", "cat /dev/urandom", "cat /dev/zero >&2"] {
-        let ran = bed.run_spec(hostile(&bed, &["bash", "-c", script]).limits(short())).await;
+        let ran = fixture.run_spec(hostile(&fixture, &["bash", "-c", script]).limits(short())).await;
         assert!(ran.result.timed_out, "{script}");
         let (stdout, stderr) = (&ran.result.stdout, &ran.result.stderr);
         assert!(stdout.len() <= KEPT && stderr.len() <= KEPT, "{script}");
@@ -35,10 +35,10 @@ async fn output_without_end_ends_with_the_time_and_is_kept_in_part() {
         cut += u32::from(is_cut);
     }
     assert!(cut > 0, "the control: there was too much");
-    let whole = bed.run_spec(hostile(&bed, &["head", "-c", "1000000", "/dev/zero"])).await;
+    let whole = fixture.run_spec(hostile(&fixture, &["head", "-c", "1000000", "/dev/zero"])).await;
     assert_eq!(whole.result.stdout, vec![0; 1_000_000], "the control: what fits is whole");
-    still_usable(&bed).await;
-    bed.close().await;
+    still_usable(&fixture).await;
+    fixture.close().await;
 }
 
 /// A gigabyte, in as much memory as the command needs for the ends that it keeps. Ten of them pass through an executor, where the
@@ -65,15 +65,15 @@ async fn a_gigabyte_passes_through_a_command_in_little_memory() {
 }
 
 /// Runs a task whose Claude Code is the bash script `script`; gives its result and its session as another program reads it.
-async fn session(bed: &Bed, script: &str) -> (ExecutionResult, Value) {
-    let program = bed.folder().join("claude");
+async fn session(fixture: &Fixture, script: &str) -> (ExecutionResult, Value) {
+    let program = fixture.folder().join("claude");
     fs::write(&program, format!("#!/bin/bash\n{script}\n")).expect("a script");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("our own file");
-    let spec = bed.agent().claude_binary(&program).limits(short());
-    let task = bed.sandbox.create_task(spec).expect("a good task");
+    let spec = fixture.agent().claude_binary(&program).limits(short());
+    let task = fixture.sandbox.create_task(spec).expect("a good task");
     let result = task.execute(Prompt::new("hello")).await.expect("the sandbox works");
     task.session_store().load().expect("a session that can be read");
-    let text = fs::read_to_string(bed.folder().join("session/context.json")).expect("a session");
+    let text = fs::read_to_string(fixture.folder().join("session/context.json")).expect("a session");
     (result, serde_json::from_str(&text).expect("whole JSON"))
 }
 
@@ -87,8 +87,8 @@ async fn whatever_an_agent_prints_its_session_stays_whole() {
         "while true; do echo '{\"type\":\"assistant\"}'; done",
         "printf '\\xff\\xfe\\xc3\\x28{\\n\"type\":\\n'; head -c 1M /dev/urandom; exit 3",
     ] {
-        let bed = Bed::new().await;
-        let (result, context) = session(&bed, &format!("echo '{init}'; {script}")).await;
+        let fixture = Fixture::new().await;
+        let (result, context) = session(&fixture, &format!("echo '{init}'; {script}")).await;
         assert_ne!(result.outcome, Outcome::Success, "{script}");
         let events = context["replies"][0]["events"].as_array().expect("events");
         assert_eq!(events.len(), result.events.len(), "{script}");
@@ -99,12 +99,12 @@ async fn whatever_an_agent_prints_its_session_stays_whole() {
             !good || events[1..].iter().all(|event| *event == serde_json::json!({"type": "assistant"})),
             "{script}"
         );
-        bed.close().await;
+        fixture.close().await;
     }
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let answer = r#"{"type":"result","subtype":"success","is_error":false,"result":"hi","session_id":"a-b-c","num_turns":1,"duration_ms":1,"duration_api_ms":1,"total_cost_usd":0}"#;
-    let (result, context) = session(&bed, &format!("echo '{init}'; echo '{answer}'")).await;
+    let (result, context) = session(&fixture, &format!("echo '{init}'; echo '{answer}'")).await;
     assert_eq!(result.outcome, Outcome::Success, "the control: {result:?}");
     assert!(context.to_string().contains("a-b-c"), "{context}");
-    bed.close().await;
+    fixture.close().await;
 }

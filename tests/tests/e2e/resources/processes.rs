@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use e2e_tests::bed::{Bed, read_until};
+use e2e_tests::fixture::{Fixture, read_until};
 use sandbox::isolation::{Ulimit, UlimitKind};
 use sandbox::{ByteSize, Isolation};
 
@@ -14,50 +14,50 @@ const CROWD: &str = "import subprocess\nn = 0\ntry:\n    for _ in range(300):\n 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_bomb_ends_at_the_limit_of_processes() {
-    let bed = Bed::new().await;
-    let ran = run(&bed, &[PYTHON, "-c", CROWD]).await;
+    let fixture = Fixture::new().await;
+    let ran = run(&fixture, &[PYTHON, "-c", CROWD]).await;
     let (error, count) = ran.stdout.trim().split_once('\n').expect("two lines");
     assert_eq!(error, "11", "EAGAIN");
     assert!((50..100).contains(&count.parse::<u32>().expect("a number")), "{count}");
-    let bomb = run(&bed, &["bash", "-c", "f() { f | f & }; f; sleep 3; echo over"]).await;
+    let bomb = run(&fixture, &["bash", "-c", "f() { f | f & }; f; sleep 3; echo over"]).await;
     assert!(bomb.stderr.contains("Resource temporarily unavailable"), "{}", bomb.stderr);
     let unlimited =
-        hostile(&bed, &[PYTHON, "-c", CROWD]).limits(limits().pids(None).memory(ByteSize::mib(512)));
-    assert_eq!(bed.run_spec(unlimited).await.stdout, "300\n", "the control");
-    still_usable(&bed).await;
-    bed.close().await;
+        hostile(&fixture, &[PYTHON, "-c", CROWD]).limits(limits().pids(None).memory(ByteSize::mib(512)));
+    assert_eq!(fixture.run_spec(unlimited).await.stdout, "300\n", "the control");
+    still_usable(&fixture).await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_memory_balloon_bursts_at_the_limit() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let balloon = "x = bytearray(256 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('inflated')";
-    let ran = run(&bed, &[PYTHON, "-c", balloon]).await;
+    let ran = run(&fixture, &[PYTHON, "-c", balloon]).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (137, ""), "{}", ran.stderr);
-    let control = hostile(&bed, &[PYTHON, "-c", balloon]).limits(limits().memory(None));
-    assert_eq!(bed.run_spec(control).await.stdout, "inflated\n", "the control");
-    still_usable(&bed).await;
-    bed.close().await;
+    let control = hostile(&fixture, &[PYTHON, "-c", balloon]).limits(limits().memory(None));
+    assert_eq!(fixture.run_spec(control).await.stdout, "inflated\n", "the control");
+    still_usable(&fixture).await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn descriptors_end_at_their_limit() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "files = []\ntry:\n    while True: files.append(open('/dev/null'))\nexcept OSError as error:\n    print(error.errno, len(files))";
     let with = |number| {
         let limited = Isolation {
             ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, number)],
             ..Isolation::untrusted()
         };
-        hostile(&bed, &[PYTHON, "-c", script]).isolation(limited)
+        hostile(&fixture, &[PYTHON, "-c", script]).isolation(limited)
     };
-    assert_eq!(bed.run_spec(with(64)).await.stdout, "24 61\n");
-    assert_eq!(bed.run_spec(with(640)).await.stdout, "24 637\n", "the control");
+    assert_eq!(fixture.run_spec(with(64)).await.stdout, "24 61\n");
+    assert_eq!(fixture.run_spec(with(640)).await.stdout, "24 637\n", "the control");
     // Without a limit of ours there is the engine's.
-    let ran = run(&bed, &[PYTHON, "-c", script]).await;
+    let ran = run(&fixture, &[PYTHON, "-c", script]).await;
     assert!(ran.stdout.starts_with("24 "), "{} {}", ran.stdout, ran.stderr);
-    still_usable(&bed).await;
-    bed.close().await;
+    still_usable(&fixture).await;
+    fixture.close().await;
 }
 
 /// Orphans, each of which ends at once: whoever is PID 1 has to reap them.
@@ -66,17 +66,17 @@ const ORPHANS: &str = "import os\nfor _ in range(3000):\n    pid = os.fork()\n  
 
 #[tokio::test(flavor = "multi_thread")]
 async fn zombies_by_the_thousand_are_reaped() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let with = |init| {
         let isolation = Isolation { init, ..Isolation::untrusted() };
-        hostile(&bed, &["env", PYTHON, "-c", ORPHANS]).isolation(isolation)
+        hostile(&fixture, &["env", PYTHON, "-c", ORPHANS]).isolation(isolation)
     };
-    let ran = bed.run_spec(with(true)).await;
+    let ran = fixture.run_spec(with(true)).await;
     assert_eq!(ran.stdout, "done\n", "{}", ran.stderr);
-    let control = bed.run_spec(with(false)).await;
+    let control = fixture.run_spec(with(false)).await;
     assert!(control.stderr.contains("Resource temporarily unavailable"), "{}", control.stderr);
-    still_usable(&bed).await;
-    bed.close().await;
+    still_usable(&fixture).await;
+    fixture.close().await;
 }
 
 /// Processes of the whole host whose command line has `mark`, but for those that merely carry the script.
@@ -90,14 +90,14 @@ fn with_mark(mark: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ignores_signals_and_detaches_ends_with_its_container() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let mark = format!("{}.5", 10_000_000 + std::process::id());
     let script = format!(
         "trap '' TERM HUP INT; (trap '' TERM; setsid sleep {mark} </dev/null >/dev/null 2>&1 &); until grep -qs '^sleep' /proc/[0-9]*/comm; do sleep 0.1; done; echo ready; while true; do sleep 0.1; done"
     );
     let isolation = Isolation { stop_timeout: Duration::from_secs(1), ..Isolation::untrusted() };
-    let spec = hostile(&bed, &["bash", "-c", &script]).isolation(isolation);
-    let command = bed.sandbox.create_command(spec).expect("a good command");
+    let spec = hostile(&fixture, &["bash", "-c", &script]).isolation(isolation);
+    let command = fixture.sandbox.create_command(spec).expect("a good command");
     let mut execution = command.execute(sandbox::Input::Empty);
     read_until(&mut execution, |output| output.contains("ready")).await;
     // It was started before this line was printed.
@@ -107,6 +107,6 @@ async fn what_ignores_signals_and_detaches_ends_with_its_container() {
     assert_eq!(there, 1, "the control: it ran, and was in sight");
     assert!(stopped && result.exit_code == 137, "{result:?}");
     assert_eq!(with_mark(&mark), 0);
-    still_usable(&bed).await;
-    bed.close().await;
+    still_usable(&fixture).await;
+    fixture.close().await;
 }

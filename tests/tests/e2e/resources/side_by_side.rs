@@ -1,6 +1,6 @@
 //! All of it at once, and a task beside it that knows nothing of it.
 
-use e2e_tests::bed::{Bed, read_until};
+use e2e_tests::fixture::{Fixture, read_until};
 use sandbox::Input;
 
 use super::hostile::{PYTHON, hostile};
@@ -10,21 +10,22 @@ const BALLOONS: &str = "import os\nprint('begun', flush=True)\nwhile True:\n    
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_task_ends_normally_beside_a_fork_bomb_a_balloon_and_endless_output() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let commands = [
         // It takes no process for the first one to stay.
         &["bash", "-c", "f() { f | f & }; f; echo begun; exec sleep 600"][..],
         &[PYTHON, "-c", BALLOONS],
         &["yes", "begun"],
     ]
-    .map(|command| bed.sandbox.create_command(hostile(&bed, command)).expect("a good command"));
+    .map(|command| fixture.sandbox.create_command(hostile(&fixture, command)).expect("a good command"));
     let mut attacks = commands.each_ref().map(|command| command.execute(Input::Empty));
     for attack in &mut attacks {
         read_until(attack, |output| output.contains("begun")).await;
     }
     let tasks = async {
         for number in 0..3 {
-            let ran = bed.run("domains: [open.test]", &format!("curl -sS https://open.test/{number}")).await;
+            let ran =
+                fixture.run("domains: [open.test]", &format!("curl -sS https://open.test/{number}")).await;
             assert_eq!(ran.code, 0, "{}", ran.stderr);
             assert!(ran.stdout.contains("hello from open.test"), "{}", ran.stdout);
         }
@@ -40,5 +41,5 @@ async fn another_task_ends_normally_beside_a_fork_bomb_a_balloon_and_endless_out
     }
     let stderr = String::from_utf8_lossy(&bomb.expect("a result").stderr).into_owned();
     assert!(stderr.contains("Resource temporarily unavailable"), "{stderr}");
-    bed.close().await;
+    fixture.close().await;
 }

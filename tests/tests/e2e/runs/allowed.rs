@@ -1,18 +1,18 @@
 //! What may be asked for of a run, and what the engine makes of it: it works, or it is an error that says so.
 
-use e2e_tests::bed::Bed;
 use e2e_tests::engine;
+use e2e_tests::fixture::Fixture;
 use sandbox::isolation::Runtime;
 use sandbox::runs::{AnnotationKey, LifecycleHooks, RunSpec};
 use sandbox::{ByteSize, ContainerEnv, ContainerError, Cpus, Isolation, ResourceLimits, SandboxError};
 use serde_json::Value;
 
-use super::bed::{LONG, all_lines, chain, container, exists, lines, name, spec, stop};
+use super::fixture::{LONG, all_lines, chain, container, exists, lines, name, spec, stop};
 
 /// The field that the engine cannot do, and the whole message. Nothing is left.
-async fn refusal(bed: &Bed, spec: RunSpec) -> (&'static str, String) {
+async fn refusal(fixture: &Fixture, spec: RunSpec) -> (&'static str, String) {
     let run = spec.name().clone();
-    let launched = bed.sandbox.runs().run(spec, LifecycleHooks::default()).await;
+    let launched = fixture.sandbox.runs().run(spec, LifecycleHooks::default()).await;
     let error = launched.expect_err("this engine cannot do it");
     assert!(!exists(run.as_str()).await);
     let text = chain(&error);
@@ -29,15 +29,15 @@ async fn inspected(run: &str, pointer: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_annotation_reaches_the_container() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let annotations = [
         (AnnotationKey::DossierMetaPath, "/srv/a,b=c"),
         (AnnotationKey::KrunCpus, "2"),
         (AnnotationKey::TerokSidecar, "/srv/side car.json"),
     ];
     for (key, value) in annotations {
-        let annotated = spec(&bed, "annotated", "true").annotation(key, value);
-        let launched = bed.sandbox.runs().run(annotated, LifecycleHooks::default()).await;
+        let annotated = spec(&fixture, "annotated", "true").annotation(key, value);
+        let launched = fixture.sandbox.runs().run(annotated, LifecycleHooks::default()).await;
         launched.expect("a good run");
         let there = inspected("annotated", "/Config/Annotations").await;
         assert_eq!(there[key.as_str()], value);
@@ -45,77 +45,77 @@ async fn an_annotation_reaches_the_container() {
         for (other, _) in annotations.iter().filter(|(other, _)| *other != key) {
             assert!(there.get(other.as_str()).is_none(), "{there}");
         }
-        stop(&bed, "annotated").await;
+        stop(&fixture, "annotated").await;
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_is_the_engines_or_an_error() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let run = |run: &str, runtime| {
-        spec(&bed, run, "echo ran").isolation(Isolation { runtime: Some(runtime), ..Isolation::agent() })
+        spec(&fixture, run, "echo ran").isolation(Isolation { runtime: Some(runtime), ..Isolation::agent() })
     };
-    assert_eq!(lines(&bed, run("crun", Runtime::Crun)).await, ["ran"]);
-    let (field, text) = refusal(&bed, run("krun", Runtime::Krun)).await;
+    assert_eq!(lines(&fixture, run("crun", Runtime::Crun)).await, ["ran"]);
+    let (field, text) = refusal(&fixture, run("krun", Runtime::Krun)).await;
     assert_eq!(field, "isolation.runtime");
     assert!(text.contains("podman --runtime krun system service"), "{text}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn graphics_processors_that_the_host_lacks_are_an_error_with_its_fix() {
-    let bed = Bed::new().await;
-    let run = spec(&bed, "gpu", "true").gpus("nvidia:0".parse().expect("a good request"));
-    let (field, text) = refusal(&bed, run).await;
+    let fixture = Fixture::new().await;
+    let run = spec(&fixture, "gpu", "true").gpus("nvidia:0".parse().expect("a good request"));
+    let (field, text) = refusal(&fixture, run).await;
     assert_eq!(field, "gpus");
     assert!(text.contains("nvidia.com/gpu=0") && text.contains("nvidia-ctk cdi generate"), "{text}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_confined_unless_that_is_turned_off() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "grep NoNewPrivs /proc/self/status | tr -d '[:space:]'; echo; hostname; ls /sys/class/net";
     let seven = Isolation { hostname: "seven".to_owned(), ..Isolation::agent() };
-    let plain = spec(&bed, "confined", script).isolation(seven);
-    assert_eq!(lines(&bed, plain).await, ["NoNewPrivs:1", "seven", "lo"]);
+    let plain = spec(&fixture, "confined", script).isolation(seven);
+    assert_eq!(lines(&fixture, plain).await, ["NoNewPrivs:1", "seven", "lo"]);
     let open = Isolation { no_new_privileges: false, ..Isolation::agent() };
-    let open = spec(&bed, "open", script).isolation(open);
-    assert_eq!(lines(&bed, open).await, ["NoNewPrivs:0", "sandbox", "lo"]);
-    bed.close().await;
+    let open = spec(&fixture, "open", script).isolation(open);
+    assert_eq!(lines(&fixture, open).await, ["NoNewPrivs:0", "sandbox", "lo"]);
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_are_in_force() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let cpus: Cpus = "0.5".parse().expect("a number");
     let limits = ResourceLimits::default().memory(ByteSize::mib(64)).cpus(cpus).pids(50);
-    let run = spec(&bed, "limited", "sleep 300").limits(limits);
-    let launched = bed.sandbox.runs().run(run, LifecycleHooks::default()).await;
+    let run = spec(&fixture, "limited", "sleep 300").limits(limits);
+    let launched = fixture.sandbox.runs().run(run, LifecycleHooks::default()).await;
     launched.expect("a good run");
     for (field, expected) in
         [("Memory", 64 << 20), ("MemorySwap", 64 << 20), ("NanoCpus", 500_000_000), ("PidsLimit", 50)]
     {
         assert_eq!(inspected("limited", &format!("/HostConfig/{field}")).await, expected, "{field}");
     }
-    stop(&bed, "limited").await;
-    bed.close().await;
+    stop(&fixture, "limited").await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn output_without_end_does_not_fill_the_hosts_disk() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "seq 1 400000; echo the end";
-    let runs = bed.sandbox.runs();
+    let runs = fixture.sandbox.runs();
     for (run, limit) in [("chatty", ByteSize::kib(64)), ("kept", ByteSize::mib(64))] {
-        let spec = spec(&bed, run, script).log_limit(limit);
+        let spec = spec(&fixture, run, script).log_limit(limit);
         runs.run(spec, LifecycleHooks::default()).await.expect("a good run");
         let exit = runs.wait_for_exit(&name(run), LONG).await.expect("an end");
         assert_eq!(exit.code, 0);
         let path = inspected(run, "/HostConfig/LogConfig/Path").await;
         let size = std::fs::metadata(path.as_str().expect("a path")).expect("a log").len();
-        let lines = all_lines(&bed, &name(run)).await;
+        let lines = all_lines(&fixture, &name(run)).await;
         assert_eq!(lines.last().map(String::as_str), Some("the end"));
         // The control: the same output is far more than the small bound.
         if run == "chatty" {
@@ -123,27 +123,27 @@ async fn output_without_end_does_not_fill_the_hosts_disk() {
         } else {
             assert!(size > 2 << 20 && lines.len() == 400_001, "{size} {}", lines.len());
         }
-        stop(&bed, run).await;
+        stop(&fixture, run).await;
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_value_of_a_variable_is_reported_in_a_rendering_or_an_error() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let secret = "hunter2-hunter2";
     let env = ContainerEnv::default().with("TOKEN", secret);
-    let run = RunSpec::new(name("hidden"), bed.image.clone(), ["bash", "-c", "echo $TOKEN; exit 0"])
+    let run = RunSpec::new(name("hidden"), fixture.image.clone(), ["bash", "-c", "echo $TOKEN; exit 0"])
         .env(env.clone());
-    let missing = RunSpec::new(name("hidden-missing"), bed.image.clone(), [secret, secret])
+    let missing = RunSpec::new(name("hidden-missing"), fixture.image.clone(), [secret, secret])
         .env(env)
         .working_dir("/proc/no/such");
     let rendered = [run.to_string(), missing.to_string()].join("\n");
     assert!(!rendered.contains("hunter2") && rendered.contains("--env=TOKEN=<hidden>"), "{rendered}");
-    let launched = bed.sandbox.runs().run(missing, LifecycleHooks::default()).await;
+    let launched = fixture.sandbox.runs().run(missing, LifecycleHooks::default()).await;
     let error = launched.expect_err("there is no such folder");
     assert!(!chain(&error).contains("TOKEN=hunter2"), "{}", chain(&error));
     // The control: the container has it.
-    assert_eq!(lines(&bed, run).await, [secret]);
-    bed.close().await;
+    assert_eq!(lines(&fixture, run).await, [secret]);
+    fixture.close().await;
 }

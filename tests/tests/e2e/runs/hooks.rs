@@ -3,11 +3,11 @@
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 
-use e2e_tests::bed::{self, Bed};
+use e2e_tests::fixture::{self, Fixture};
 use sandbox::SandboxError;
 use sandbox::runs::{LifecycleHooks, RunError, RunSpec, VolumeSpec};
 
-use super::bed::{LONG, chain, exists, name, networks, spec, stop};
+use super::fixture::{LONG, chain, exists, name, networks, spec, stop};
 
 /// Which hooks were called, in order.
 #[derive(Clone, Default)]
@@ -43,9 +43,9 @@ impl Calls {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_hook_is_called_once_in_its_turn() {
-    let bed = Bed::new().await;
-    let (runs, run, calls) = (bed.sandbox.runs(), name("hooked"), Calls::default());
-    let spec = spec(&bed, "hooked", "echo '>> init complete'; exit 0");
+    let fixture = Fixture::new().await;
+    let (runs, run, calls) = (fixture.sandbox.runs(), name("hooked"), Calls::default());
+    let spec = spec(&fixture, "hooked", "echo '>> init complete'; exit 0");
     runs.create(spec, calls.hooks("")).await.expect("a good run");
     assert_eq!(calls.so_far(), ["pre_start"]);
     runs.start(&run).await.expect("a good run");
@@ -55,30 +55,30 @@ async fn each_hook_is_called_once_in_its_turn() {
     }
     assert_eq!(calls.so_far(), ["pre_start", "post_start", "post_ready"]);
     runs.wait_for_exit(&run, LONG).await.expect("an end");
-    stop(&bed, "hooked").await;
+    stop(&fixture, "hooked").await;
     assert_eq!(calls.so_far(), ["pre_start", "post_start", "post_ready", "post_stop"]);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_after_the_launch_undo_nothing_and_are_reported() {
-    let bed = Bed::new().await;
-    let (runs, run, calls) = (bed.sandbox.runs(), name("complains"), Calls::default());
-    let spec = spec(&bed, "complains", "echo '>> init complete'; sleep 300");
+    let fixture = Fixture::new().await;
+    let (runs, run, calls) = (fixture.sandbox.runs(), name("complains"), Calls::default());
+    let spec = spec(&fixture, "complains", "echo '>> init complete'; sleep 300");
     runs.run(spec, calls.hooks("post_ready")).await.expect("a good run");
     let error = runs.wait_until_ready(&run, LONG).await.expect_err("the hook fails");
     let expected = format!("post_ready hook of run `{run}` failed: the hook says no");
     assert!(chain(&error).contains(&expected), "{}", chain(&error));
     assert!(exists("complains").await);
-    stop(&bed, "complains").await;
+    stop(&fixture, "complains").await;
     assert_eq!(calls.so_far(), ["pre_start", "post_start", "post_ready", "post_stop"]);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_being_launched_cannot_be_stopped_until_it_is() {
-    let bed = Bed::new().await;
-    let (runs, seen) = (bed.sandbox.runs(), Arc::new(Mutex::new(Vec::new())));
+    let fixture = Fixture::new().await;
+    let (runs, seen) = (fixture.sandbox.runs(), Arc::new(Mutex::new(Vec::new())));
     let stopping = || {
         let (runs, seen) = (runs.clone(), Arc::clone(&seen));
         move |name| {
@@ -91,7 +91,7 @@ async fn a_run_that_is_being_launched_cannot_be_stopped_until_it_is() {
         }
     };
     let hooks = LifecycleHooks::default().pre_start(stopping()).post_start(stopping());
-    runs.run(spec(&bed, "busy", "sleep 300"), hooks).await.expect("a good run");
+    runs.run(spec(&fixture, "busy", "sleep 300"), hooks).await.expect("a good run");
     let seen = std::mem::take(&mut *seen.lock().expect("no panic"));
     assert_eq!(seen.len(), 2);
     for result in seen {
@@ -100,14 +100,14 @@ async fn a_run_that_is_being_launched_cannot_be_stopped_until_it_is() {
         assert!(matches!(error, SandboxError::Run(RunError::Busy(_))), "{error}");
     }
     assert!(exists("busy").await);
-    stop(&bed, "busy").await;
-    bed.close().await;
+    stop(&fixture, "busy").await;
+    fixture.close().await;
 }
 
 /// Launches a run that must fail: with `failing` among its hooks, or for another reason. Nothing may be left, and its name is free.
-async fn fails(bed: &Bed, spec: RunSpec, failing: &'static str, expected: &str, called: &[&str]) {
-    let (runs, run, calls) = (bed.sandbox.runs(), spec.name().clone(), Calls::default());
-    let spec = spec.network(bed::network("domains: [open.test]"));
+async fn fails(fixture: &Fixture, spec: RunSpec, failing: &'static str, expected: &str, called: &[&str]) {
+    let (runs, run, calls) = (fixture.sandbox.runs(), spec.name().clone(), Calls::default());
+    let spec = spec.network(fixture::network("domains: [open.test]"));
     let error = runs.run(spec.clone(), calls.hooks(failing)).await.expect_err("it fails");
     let text = chain(&error);
     assert!(text.contains(expected), "{text}");
@@ -124,34 +124,34 @@ async fn fails(bed: &Bed, spec: RunSpec, failing: &'static str, expected: &str, 
         }
         (_, again) => {
             again.expect("nothing but the hook was wrong");
-            stop(bed, run.as_str()).await;
+            stop(fixture, run.as_str()).await;
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_step_fails_nothing_is_left_and_post_stop_is_called() {
-    let bed = Bed::new().await;
-    let with_socket = bed.folder().join("with-socket");
+    let fixture = Fixture::new().await;
+    let with_socket = fixture.folder().join("with-socket");
     std::fs::create_dir(&with_socket).expect("a folder");
     let _socket = UnixListener::bind(with_socket.join("s")).expect("a socket");
-    let plain = |run: &str| spec(&bed, run, "sleep 300");
+    let plain = |run: &str| spec(&fixture, run, "sleep 300");
     let nobody_listens = ["pre_start", "post_stop"];
 
-    fails(&bed, plain("rb-pre"), "pre_start", "the pre_start hook", &["pre_start"]).await;
+    fails(&fixture, plain("rb-pre"), "pre_start", "the pre_start hook", &["pre_start"]).await;
     let copying = plain("rb-copy").volume(VolumeSpec::new(&with_socket, "/w")).sealed();
-    fails(&bed, copying, "", "sockets, pipes and devices are not copied", &nobody_listens).await;
+    fails(&fixture, copying, "", "sockets, pipes and devices are not copied", &nobody_listens).await;
     // A folder that is found to be missing only once the container exists: the copy and the creation are past.
-    let program =
-        RunSpec::new(name("rb-program"), bed.image.clone(), ["sleep", "300"]).working_dir("/proc/no/such");
-    fails(&bed, program, "", "`/proc/no/such`: No such file", &nobody_listens).await;
+    let program = RunSpec::new(name("rb-program"), fixture.image.clone(), ["sleep", "300"])
+        .working_dir("/proc/no/such");
+    fails(&fixture, program, "", "`/proc/no/such`: No such file", &nobody_listens).await;
     fails(
-        &bed,
+        &fixture,
         plain("rb-post"),
         "post_start",
         "the post_start hook",
         &["pre_start", "post_start", "post_stop"],
     )
     .await;
-    bed.close().await;
+    fixture.close().await;
 }

@@ -2,40 +2,40 @@
 
 use std::time::Duration;
 
-use e2e_tests::bed::{self, Bed};
 use e2e_tests::engine;
+use e2e_tests::fixture::{self, Fixture};
 use e2e_tests::setting::Setting;
 use sandbox::runs::{LifecycleHooks, Readiness, RunError};
 use sandbox::{ByteSize, SandboxError};
 use serde_json::json;
 
-use super::bed::{LONG, all_lines, container, exists, name, networks, spec, stop};
+use super::fixture::{LONG, all_lines, container, exists, name, networks, spec, stop};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_says_that_it_is_ready_ends_and_is_stopped() {
-    let bed = Bed::new().await;
-    let (runs, run) = (bed.sandbox.runs(), name("life"));
+    let fixture = Fixture::new().await;
+    let (runs, run) = (fixture.sandbox.runs(), name("life"));
     let script = "echo setting up; echo 'x >> init complete x' >&2; cat; exit 7";
-    runs.run(spec(&bed, "life", script), LifecycleHooks::default()).await.expect("a good run");
+    runs.run(spec(&fixture, "life", script), LifecycleHooks::default()).await.expect("a good run");
     assert!(runs.task_state_dir(&run).is_dir());
     assert_eq!(runs.wait_until_ready(&run, LONG).await.expect("logs"), Readiness::Ready);
     // Its stdin is at its end from the start.
     assert_eq!(runs.wait_for_exit(&run, LONG).await.expect("an end").code, 7);
     // An end can be seen more than once, and so can the output.
     assert_eq!(runs.wait_for_exit(&run, LONG).await.expect("an end").code, 7);
-    assert_eq!(all_lines(&bed, &run).await.len(), 2);
-    stop(&bed, "life").await;
+    assert_eq!(all_lines(&fixture, &run).await.len(), 2);
+    stop(&fixture, "life").await;
     assert!(matches!(runs.wait_for_exit(&run, LONG).await, Err(SandboxError::Run(RunError::NotFound(_)))));
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wait_that_times_out_leaves_the_run_and_has_no_exit_code() {
-    let bed = Bed::new().await;
-    let runs = bed.sandbox.runs();
+    let fixture = Fixture::new().await;
+    let runs = fixture.sandbox.runs();
     let second = Some(Duration::from_secs(1));
     for (run, script) in [("slow", "echo x; sleep 300"), ("quick", "echo x; exit 124")] {
-        runs.run(spec(&bed, run, script), LifecycleHooks::default()).await.expect("a good run");
+        runs.run(spec(&fixture, run, script), LifecycleHooks::default()).await.expect("a good run");
     }
     let (slow, quick) = (name("slow"), name("quick"));
     assert_eq!(runs.wait_until_ready(&slow, second).await.expect("logs"), Readiness::TimedOut);
@@ -48,15 +48,15 @@ async fn wait_that_times_out_leaves_the_run_and_has_no_exit_code() {
     let ended: Vec<_> = results.iter().map(|result| (result.name.clone(), result.removed)).collect();
     assert_eq!(ended, names.map(|name| (name, true)));
     assert!(!exists("slow").await && !exists("quick").await);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_marker_after_much_output_is_seen_and_no_line_is_lost_or_given_twice() {
-    let bed = Bed::new().await;
-    let (runs, run) = (bed.sandbox.runs(), name("much"));
-    let spec =
-        spec(&bed, "much", "seq 1 100000; echo '>> init complete'; sleep 300").log_limit(ByteSize::mib(64));
+    let fixture = Fixture::new().await;
+    let (runs, run) = (fixture.sandbox.runs(), name("much"));
+    let spec = spec(&fixture, "much", "seq 1 100000; echo '>> init complete'; sleep 300")
+        .log_limit(ByteSize::mib(64));
     runs.run(spec, LifecycleHooks::default()).await.expect("a good run");
     let mut numbers = 0;
     let ready = runs.stream_logs(&run, LONG, |line| match line.parse::<u32>() {
@@ -68,20 +68,20 @@ async fn a_marker_after_much_output_is_seen_and_no_line_is_lost_or_given_twice()
         Err(_) => line.contains(sandbox::runs::READY_MARKER),
     });
     assert_eq!((ready.await.expect("logs"), numbers), (Readiness::Ready, 100_000));
-    stop(&bed, "much").await;
-    bed.close().await;
+    stop(&fixture, "much").await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_taken_once_and_verbs_come_in_order() {
-    let bed = Bed::new().await;
-    let (runs, run) = (bed.sandbox.runs(), name("order"));
-    let one = || spec(&bed, "order", "exit 0");
+    let fixture = Fixture::new().await;
+    let (runs, run) = (fixture.sandbox.runs(), name("order"));
+    let one = || spec(&fixture, "order", "exit 0");
     runs.create(one(), LifecycleHooks::default()).await.expect("a good run");
     assert!(matches!(runs.wait_for_exit(&run, LONG).await, Err(SandboxError::Run(RunError::NotStarted(_)))));
-    let other = Bed::new().await;
-    for bed in [&bed, &other] {
-        let error = bed.sandbox.runs().create(one(), LifecycleHooks::default()).await;
+    let other = Fixture::new().await;
+    for fixture in [&fixture, &other] {
+        let error = fixture.sandbox.runs().create(one(), LifecycleHooks::default()).await;
         assert!(matches!(error, Err(SandboxError::Run(RunError::NameTaken(_)))), "{error:?}");
     }
     // What another process created cannot be verified, so it is not started.
@@ -91,14 +91,14 @@ async fn names_are_taken_once_and_verbs_come_in_order() {
     let error = runs.start(&run).await;
     assert!(matches!(error, Err(SandboxError::Run(RunError::NotStartable(_)))), "{error:?}");
     assert_eq!(runs.wait_for_exit(&run, LONG).await.expect("an end").code, 0);
-    stop(&bed, "order").await;
+    stop(&fixture, "order").await;
     other.close().await;
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_outlives_its_sandbox_and_any_other_watches_and_stops_it() {
-    let first = Bed::new().await;
+    let first = Fixture::new().await;
     let script =
         "echo '>> init complete'; trap 'exit 9' TERM; while ! [ -e /srv/go ]; do sleep 0.2; done; exit 3";
     let runs = first.sandbox.runs();
@@ -107,7 +107,7 @@ async fn a_run_outlives_its_sandbox_and_any_other_watches_and_stops_it() {
     first.close().await;
     assert!(!exists("unborn").await, "it could not be started any more");
 
-    let second = Bed::new().await;
+    let second = Fixture::new().await;
     let (runs, run) = (second.sandbox.runs(), name("orphan"));
     assert!(runs.names().await.expect("the engine").contains(&run), "the sweep leaves it");
     assert_eq!(runs.wait_until_ready(&run, LONG).await.expect("logs"), Readiness::Ready);
@@ -121,11 +121,11 @@ async fn a_run_outlives_its_sandbox_and_any_other_watches_and_stops_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sandboxed_network_ends_with_its_process_and_goes_with_the_run() {
-    let first = Bed::new().await;
+    let first = Fixture::new().await;
     let (runs, run) = (first.sandbox.runs(), name("netrun"));
     let script = "while :; do curl -sS --max-time 3 -o /dev/null https://open.test/ 2>/dev/null && echo reached || echo lost; \
                   sleep 0.3; done";
-    let spec = spec(&first, "netrun", script).network(bed::network("domains: [open.test]"));
+    let spec = spec(&first, "netrun", script).network(fixture::network("domains: [open.test]"));
     runs.run(spec, LifecycleHooks::default()).await.expect("a good run");
     let reached = runs.stream_logs(&run, LONG, |line| line == "reached").await;
     assert!(reached.expect("logs").is_ready());
@@ -134,7 +134,7 @@ async fn a_sandboxed_network_ends_with_its_process_and_goes_with_the_run() {
     assert!(log.contains("allowed GET https://open.test/"), "{log}");
     first.close().await;
 
-    let second = Bed::new().await;
+    let second = Fixture::new().await;
     let runs = second.sandbox.runs();
     let mut seen = Vec::new();
     let lost = runs
@@ -153,27 +153,27 @@ async fn a_sandboxed_network_ends_with_its_process_and_goes_with_the_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_is_only_called_as_a_run_is_left_alone() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let container = container("foreign");
     let body = json!({"name": container, "image": Setting::of_this_run().clients_image, "command": ["true"]});
     engine::json("POST", "/containers/create", Some(&body)).await;
-    let runs = bed.sandbox.runs();
+    let runs = fixture.sandbox.runs();
     let results = runs.stop(&[name("foreign")]).await;
     let (still_there, _) = engine::call("GET", &format!("/containers/{container}/json"), None).await;
     let (removed, _) = engine::call("DELETE", &format!("/containers/{container}?force=true"), None).await;
     assert!(results.iter().all(|result| result.error.is_none()), "{results:?}");
     assert_eq!((still_there, removed), (200, 200));
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cleaning_removes_the_runs_of_the_dead_and_no_other() {
-    let mut config = bed::config(&bed::state_dir());
+    let mut config = fixture::config(&fixture::state_dir());
     "e2e-clean-runs".clone_into(&mut config.prefix);
-    let (dead, alive) = (Bed::with(config.clone()).await, Bed::with(config.clone()).await);
-    for (bed, run) in [(&dead, "left"), (&alive, "kept")] {
-        let spec = spec(bed, run, "sleep 300");
-        let launched = bed.sandbox.runs().run(spec, LifecycleHooks::default()).await;
+    let (dead, alive) = (Fixture::with(config.clone()).await, Fixture::with(config.clone()).await);
+    for (fixture, run) in [(&dead, "left"), (&alive, "kept")] {
+        let spec = spec(fixture, run, "sleep 300");
+        let launched = fixture.sandbox.runs().run(spec, LifecycleHooks::default()).await;
         launched.expect("a good run");
     }
     dead.close().await;

@@ -1,19 +1,19 @@
 //! What a run may reach, while it runs.
 
 use allowlist::Allowlist;
-use e2e_tests::bed::{self, Bed};
+use e2e_tests::fixture::{self, Fixture};
 use sandbox::SandboxError;
 use sandbox::network::ProxyError;
 use sandbox::runs::{LifecycleHooks, RunSpec};
 
-use super::bed::{LONG, name, spec, stop};
+use super::fixture::{LONG, name, spec, stop};
 
 /// A run that goes on asking two hosts and says what came of it, with a network that permits `policy`.
-fn asking(bed: &Bed, run: &str, policy: &str) -> RunSpec {
+fn asking(fixture: &Fixture, run: &str, policy: &str) -> RunSpec {
     let script = "while :; do for host in open other; do \
                   curl -fsS --max-time 20 -o /dev/null https://$host.test/ 2>/dev/null && echo $host reached || echo $host lost; \
                   done; sleep 0.3; done";
-    spec(bed, run, script).network(bed::network(policy))
+    spec(fixture, run, script).network(fixture::network(policy))
 }
 
 fn policy(text: &str) -> Allowlist {
@@ -21,8 +21,8 @@ fn policy(text: &str) -> Allowlist {
 }
 
 /// Waits until the run, after all of its lines that were `seen` already, says each of `expected` in turn.
-async fn says(bed: &Bed, run: &str, seen: &mut usize, expected: &[&str]) {
-    let (runs, run) = (bed.sandbox.runs(), name(run));
+async fn says(fixture: &Fixture, run: &str, seen: &mut usize, expected: &[&str]) {
+    let (runs, run) = (fixture.sandbox.runs(), name(run));
     let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
     let (mut lines, before) = (Vec::new(), *seen);
     let said = runs.stream_logs(&run, LONG, |line| {
@@ -35,19 +35,19 @@ async fn says(bed: &Bed, run: &str, seen: &mut usize, expected: &[&str]) {
     *seen = lines.len();
 }
 
-fn log(bed: &Bed, run: &str) -> String {
-    let log = bed.sandbox.runs().task_state_dir(&name(run)).join("network-sandbox.log");
+fn log(fixture: &Fixture, run: &str) -> String {
+    let log = fixture.sandbox.runs().task_state_dir(&name(run)).join("network-sandbox.log");
     std::fs::read_to_string(log).expect("a log")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_is_in_force_from_the_next_request_on() {
-    let bed = Bed::new().await;
-    let (runs, run) = (bed.sandbox.runs(), name("policed"));
+    let fixture = Fixture::new().await;
+    let (runs, run) = (fixture.sandbox.runs(), name("policed"));
     let (open, other) = ("domains: [open.test]", "domains: [other.test]");
-    runs.run(asking(&bed, "policed", open), LifecycleHooks::default()).await.expect("a good run");
+    runs.run(asking(&fixture, "policed", open), LifecycleHooks::default()).await.expect("a good run");
     let mut seen = 0;
-    says(&bed, "policed", &mut seen, &["open reached", "other lost"]).await;
+    says(&fixture, "policed", &mut seen, &["open reached", "other lost"]).await;
     for (next, expected) in [
         (other, ["open lost", "other reached"]),
         ("domains: []", ["open lost", "other lost"]),
@@ -55,39 +55,39 @@ async fn a_policy_is_in_force_from_the_next_request_on() {
         (open, ["open reached", "other lost"]),
     ] {
         runs.set_policy(&run, policy(next)).await.expect("its proxy is ours");
-        says(&bed, "policed", &mut seen, &expected).await;
+        says(&fixture, "policed", &mut seen, &expected).await;
     }
-    let log = log(&bed, "policed");
+    let log = log(&fixture, "policed");
     for host in ["open", "other"] {
         for decision in ["allowed", "BLOCKED"] {
             let line = format!("{decision} GET https://{host}.test/");
             assert!(log.contains(&line), "{line} is not in {log}");
         }
     }
-    stop(&bed, "policed").await;
+    stop(&fixture, "policed").await;
     assert!(runs.set_policy(&run, policy(open)).await.is_err(), "it is gone");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quarantine_cuts_a_run_off_and_no_policy_ends_it() {
-    let bed = Bed::new().await;
-    let (runs, run) = (bed.sandbox.runs(), name("cut-off"));
+    let fixture = Fixture::new().await;
+    let (runs, run) = (fixture.sandbox.runs(), name("cut-off"));
     let both = "domains: [open.test, other.test]";
-    runs.run(asking(&bed, "cut-off", both), LifecycleHooks::default()).await.expect("a good run");
+    runs.run(asking(&fixture, "cut-off", both), LifecycleHooks::default()).await.expect("a good run");
     let mut seen = 0;
-    says(&bed, "cut-off", &mut seen, &["open reached", "other reached"]).await;
+    says(&fixture, "cut-off", &mut seen, &["open reached", "other reached"]).await;
     let blocked = "BLOCKED GET https://open.test/ -> 403 [reason: quarantine]";
-    let before = log(&bed, "cut-off");
+    let before = log(&fixture, "cut-off");
     assert!(!before.contains("BLOCKED"), "{before}");
     runs.quarantine(&run).await.expect("its proxy is ours");
     let lost = ["open lost", "other lost", "open lost", "other lost"];
-    says(&bed, "cut-off", &mut seen, &lost).await;
+    says(&fixture, "cut-off", &mut seen, &lost).await;
     let refused = runs.set_policy(&run, policy(both)).await;
     assert!(matches!(refused, Err(SandboxError::Proxy(ProxyError::Quarantined))), "{refused:?}");
-    says(&bed, "cut-off", &mut seen, &lost).await;
-    let after = log(&bed, "cut-off");
+    says(&fixture, "cut-off", &mut seen, &lost).await;
+    let after = log(&fixture, "cut-off");
     assert!(after.contains(blocked), "{after}");
-    stop(&bed, "cut-off").await;
-    bed.close().await;
+    stop(&fixture, "cut-off").await;
+    fixture.close().await;
 }

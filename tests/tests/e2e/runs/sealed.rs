@@ -4,15 +4,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::Isolation;
 use sandbox::runs::{LifecycleHooks, VolumeSpec};
 
-use super::bed::{LONG, lines, name, spec, stop};
+use super::fixture::{LONG, lines, name, spec, stop};
 
 /// A folder with a file `a` and a folder `sub` with a file `b`.
-fn folder(bed: &Bed, called: &str) -> PathBuf {
-    let folder = bed.folder().join(called);
+fn folder(fixture: &Fixture, called: &str) -> PathBuf {
+    let folder = fixture.folder().join(called);
     fs::create_dir_all(folder.join("sub")).expect("a folder");
     fs::write(folder.join("a"), format!("{called}\n")).expect("a file");
     fs::write(folder.join("sub/b"), "b\n").expect("a file");
@@ -26,35 +26,35 @@ fn read(path: &Path) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_does_not_see_what_becomes_of_a_copy_and_sees_what_is_live() {
-    let bed = Bed::new().await;
-    let (work, live) = (folder(&bed, "work"), folder(&bed, "live"));
+    let fixture = Fixture::new().await;
+    let (work, live) = (folder(&fixture, "work"), folder(&fixture, "live"));
     let script = "cat /w/a /w/sub/b; echo changed | tee /w/a /live/a >/w/new; cat /w/a";
     let both = |run: &str| {
-        spec(&bed, run, script)
+        spec(&fixture, run, script)
             .volume(VolumeSpec::new(&work, "/w").private())
             .volume(VolumeSpec::new(&live, "/live").live())
     };
-    assert_eq!(lines(&bed, both("sealed").sealed()).await, ["work", "b", "changed"]);
+    assert_eq!(lines(&fixture, both("sealed").sealed()).await, ["work", "b", "changed"]);
     assert_eq!(read(&work.join("a")), "work\n");
     assert!(!work.join("new").exists());
     assert_eq!(read(&live.join("a")), "changed\n");
     // The control: mounted, both are the host's.
-    assert_eq!(lines(&bed, both("mounted")).await, ["work", "b", "changed"]);
+    assert_eq!(lines(&fixture, both("mounted")).await, ["work", "b", "changed"]);
     assert_eq!(read(&work.join("a")), "changed\n");
     assert!(work.join("new").exists());
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_appears_in_a_live_volume_appears_in_a_sealed_run() {
-    let bed = Bed::new().await;
-    let (live, copied) = (folder(&bed, "sockets"), folder(&bed, "copied"));
+    let fixture = Fixture::new().await;
+    let (live, copied) = (folder(&fixture, "sockets"), folder(&fixture, "copied"));
     let script = "echo '>> init complete'; until [ -e /live/late ]; do sleep 0.1; done; ls /copied";
-    let run = spec(&bed, "late", script)
+    let run = spec(&fixture, "late", script)
         .volume(VolumeSpec::new(&live, "/live").live().read_only())
         .volume(VolumeSpec::new(&copied, "/copied"))
         .sealed();
-    let runs = bed.sandbox.runs();
+    let runs = fixture.sandbox.runs();
     runs.run(run, LifecycleHooks::default()).await.expect("a good run");
     let ready = runs.wait_until_ready(&name("late"), LONG).await;
     assert!(ready.expect("logs").is_ready());
@@ -62,18 +62,18 @@ async fn what_appears_in_a_live_volume_appears_in_a_sealed_run() {
         fs::write(folder.join("late"), "").expect("a file");
     }
     let exit = runs.wait_for_exit(&name("late"), LONG).await.expect("an end");
-    let seen = super::bed::all_lines(&bed, &name("late")).await;
+    let seen = super::fixture::all_lines(&fixture, &name("late")).await;
     assert_eq!((exit.code, seen), (0, [">> init complete", "a", "sub"].map(str::to_owned).into()));
-    stop(&bed, "late").await;
-    bed.close().await;
+    stop(&fixture, "late").await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_over_a_folder_is_seen_sealed_and_mounted() {
-    let bed = Bed::new().await;
-    let (config, other) = (folder(&bed, "config"), folder(&bed, "other"));
+    let fixture = Fixture::new().await;
+    let (config, other) = (folder(&fixture, "config"), folder(&fixture, "other"));
     let overlaid = |run: &str| {
-        spec(&bed, run, "cat /c/a /c/sub/b /c/deep/a")
+        spec(&fixture, run, "cat /c/a /c/sub/b /c/deep/a")
             // The file comes first, and is to be seen all the same.
             .volume(VolumeSpec::new(other.join("a"), "/c/sub/b").read_only())
             .volume(VolumeSpec::new(&config, "/c"))
@@ -81,36 +81,36 @@ async fn a_file_over_a_folder_is_seen_sealed_and_mounted() {
     };
     fs::create_dir(config.join("deep")).expect("a folder");
     let expected = ["config", "other", "other"];
-    assert_eq!(lines(&bed, overlaid("over-sealed").sealed()).await, expected);
-    assert_eq!(lines(&bed, overlaid("over-mounted")).await, expected);
-    bed.close().await;
+    assert_eq!(lines(&fixture, overlaid("over-sealed").sealed()).await, expected);
+    assert_eq!(lines(&fixture, overlaid("over-mounted")).await, expected);
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_belong_to_who_runs_and_folders_of_the_image_keep_their_rights() {
-    let bed = Bed::new().await;
-    let work = folder(&bed, "owned");
+    let fixture = Fixture::new().await;
+    let work = folder(&fixture, "owned");
     let script =
         "cat /deep/er/w/a; echo x >/deep/er/w/sub/b; stat -c '%u %a' /deep/er/w/a /deep/er /tmp /tmp/w";
     let confined = Isolation { user: Some("1000:1000".to_owned()), ..Isolation::agent() };
-    let run = spec(&bed, "owned", script)
+    let run = spec(&fixture, "owned", script)
         .isolation(confined)
         .volume(VolumeSpec::new(&work, "/deep/er/w"))
         .volume(VolumeSpec::new(work.join("a"), "/tmp/w"))
         .sealed();
-    assert_eq!(lines(&bed, run).await, ["owned", "1000 600", "1000 755", "0 1777", "1000 600"]);
-    bed.close().await;
+    assert_eq!(lines(&fixture, run).await, ["owned", "1000 600", "1000 755", "0 1777", "1000 600"]);
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_root_that_cannot_be_written_can_be_filled_before_the_start() {
-    let bed = Bed::new().await;
-    let work = folder(&bed, "fixed");
+    let fixture = Fixture::new().await;
+    let work = folder(&fixture, "fixed");
     let script = "cat /w/a; touch /w/x 2>/dev/null || echo read-only";
-    let run = spec(&bed, "fixed", script)
+    let run = spec(&fixture, "fixed", script)
         .isolation(Isolation::untrusted())
         .volume(VolumeSpec::new(&work, "/w"))
         .sealed();
-    assert_eq!(lines(&bed, run).await, ["fixed", "read-only"]);
-    bed.close().await;
+    assert_eq!(lines(&fixture, run).await, ["fixed", "read-only"]);
+    fixture.close().await;
 }

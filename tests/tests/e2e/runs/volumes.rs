@@ -4,45 +4,45 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::runs::{LifecycleHooks, RunSpec, VolumeSpec};
 
-use super::bed::{all_lines, chain, exists, lines, name, spec, stop};
+use super::fixture::{all_lines, chain, exists, lines, name, spec, stop};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_read_only_cannot_be_written() {
-    let bed = Bed::new().await;
-    let folder = bed.folder().join("folder");
+    let fixture = Fixture::new().await;
+    let folder = fixture.folder().join("folder");
     fs::create_dir(&folder).expect("a folder");
     fs::write(folder.join("kept"), "as it was\n").expect("a file");
     let script = "for file in /v/kept /v/new; do { echo changed >$file; } 2>&1 | grep -o 'Read-only file system'; done; \
                   rm -f /v/kept 2>&1 | grep -o 'Read-only file system'; cat /v/kept 2>/dev/null; true";
     let volume = || VolumeSpec::new(&folder, "/v");
-    let read_only = spec(&bed, "ro", script).volume(volume().read_only());
+    let read_only = spec(&fixture, "ro", script).volume(volume().read_only());
     let refused = "Read-only file system";
-    assert_eq!(lines(&bed, read_only).await, [refused, refused, refused, "as it was"]);
+    assert_eq!(lines(&fixture, read_only).await, [refused, refused, refused, "as it was"]);
     let kept = fs::read_to_string(folder.join("kept")).expect("a file");
     assert!(kept == "as it was\n" && !folder.join("new").exists());
     // The control: without it, all of that is done.
-    assert_eq!(lines(&bed, spec(&bed, "rw", script).volume(volume())).await, [""; 0]);
+    assert_eq!(lines(&fixture, spec(&fixture, "rw", script).volume(volume())).await, [""; 0]);
     assert!(!folder.join("kept").exists() && folder.join("new").exists());
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_volume_keeps_a_part_of_a_writable_one() {
-    let bed = Bed::new().await;
-    let work = bed.folder().join("tree");
+    let fixture = Fixture::new().await;
+    let work = fixture.folder().join("tree");
     fs::create_dir_all(work.join(".git/hooks")).expect("a folder");
     let script = "cd /w; touch ours; touch .git/hooks/pre-commit 2>/dev/null && echo planted; mv .git old 2>/dev/null && echo moved; true";
-    let writable = |run: &str| spec(&bed, run, script).volume(VolumeSpec::new(&work, "/w"));
+    let writable = |run: &str| spec(&fixture, run, script).volume(VolumeSpec::new(&work, "/w"));
     let git = VolumeSpec::new(work.join(".git"), "/w/.git").read_only();
-    assert_eq!(lines(&bed, writable("hooks-kept").volume(git)).await, [""; 0]);
+    assert_eq!(lines(&fixture, writable("hooks-kept").volume(git)).await, [""; 0]);
     assert!(work.join("ours").exists() && !work.join(".git/hooks/pre-commit").exists());
     // The control: without it, the hook is the host's.
-    assert_eq!(lines(&bed, writable("hooks-open")).await, ["planted", "moved"]);
+    assert_eq!(lines(&fixture, writable("hooks-open")).await, ["planted", "moved"]);
     assert!(work.join("old/hooks/pre-commit").exists());
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// A folder that becomes a link to a folder of the host.
@@ -50,8 +50,8 @@ async fn a_read_only_volume_keeps_a_part_of_a_writable_one() {
 struct Trap(PathBuf);
 
 impl Trap {
-    fn new(bed: &Bed, called: &str) -> Self {
-        let trap = Self(bed.folder().join(called));
+    fn new(fixture: &Fixture, called: &str) -> Self {
+        let trap = Self(fixture.folder().join(called));
         for (folder, text) in [("work", "of the run\n"), ("secret", "of the host\n")] {
             fs::create_dir_all(trap.0.join(folder)).expect("a folder");
             fs::write(trap.0.join(folder).join("file"), text).expect("a file");
@@ -70,27 +70,27 @@ impl Trap {
 }
 
 /// A run that shows what its volume is.
-fn showing(bed: &Bed, run: &str, volume: VolumeSpec) -> RunSpec {
-    spec(bed, run, "cat /v/file").volume(volume)
+fn showing(fixture: &Fixture, run: &str, volume: VolumeSpec) -> RunSpec {
+    spec(fixture, run, "cat /v/file").volume(volume)
 }
 
-async fn is_refused(bed: &Bed, run: &str, launched: Result<(), sandbox::SandboxError>) {
+async fn is_refused(fixture: &Fixture, run: &str, launched: Result<(), sandbox::SandboxError>) {
     let text = chain(&launched.expect_err("a link leads elsewhere"));
     assert!(text.contains("became a symbolic link"), "{text}");
     assert!(!exists(run).await);
-    assert!(!bed.sandbox.runs().task_state_dir(&name(run)).exists());
+    assert!(!fixture.sandbox.runs().task_state_dir(&name(run)).exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_becomes_a_link_before_the_creation_is_neither_mounted_nor_copied() {
-    let bed = Bed::new().await;
-    let runs = bed.sandbox.runs();
+    let fixture = Fixture::new().await;
+    let runs = fixture.sandbox.runs();
     for kind in ["mounted", "copied", "live"] {
-        let trap = Trap::new(&bed, kind);
+        let trap = Trap::new(&fixture, kind);
         let of_kind = |run: &str| match kind {
-            "mounted" => showing(&bed, run, trap.volume()),
-            "copied" => showing(&bed, run, trap.volume()).sealed(),
-            _ => showing(&bed, run, trap.volume().live()).sealed(),
+            "mounted" => showing(&fixture, run, trap.volume()),
+            "copied" => showing(&fixture, run, trap.volume()).sealed(),
+            _ => showing(&fixture, run, trap.volume().live()).sealed(),
         };
         let springing = trap.clone();
         let hooks = LifecycleHooks::default().pre_start(move |_| {
@@ -99,31 +99,33 @@ async fn what_becomes_a_link_before_the_creation_is_neither_mounted_nor_copied()
         });
         let run = format!("early-{kind}");
         let launched = runs.run(of_kind(&run), hooks).await;
-        is_refused(&bed, &run, launched).await;
+        is_refused(&fixture, &run, launched).await;
         // The control: whoever checks only now follows it.
-        assert_eq!(lines(&bed, of_kind(&run)).await, ["of the host"]);
+        assert_eq!(lines(&fixture, of_kind(&run)).await, ["of the host"]);
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_becomes_a_link_before_the_start_is_not_mounted_and_a_copy_is_what_it_was() {
-    let bed = Bed::new().await;
-    let runs = bed.sandbox.runs();
-    let (mounted, copied) = (Trap::new(&bed, "mounted"), Trap::new(&bed, "copied"));
-    let specs =
-        [showing(&bed, "linked", mounted.volume()), showing(&bed, "linked-sealed", copied.volume()).sealed()];
+    let fixture = Fixture::new().await;
+    let runs = fixture.sandbox.runs();
+    let (mounted, copied) = (Trap::new(&fixture, "mounted"), Trap::new(&fixture, "copied"));
+    let specs = [
+        showing(&fixture, "linked", mounted.volume()),
+        showing(&fixture, "linked-sealed", copied.volume()).sealed(),
+    ];
     for spec in specs {
         runs.create(spec, LifecycleHooks::default()).await.expect("a good run");
     }
     mounted.spring();
     copied.spring();
     let started = runs.start(&name("linked")).await;
-    is_refused(&bed, "linked", started).await;
+    is_refused(&fixture, "linked", started).await;
     runs.start(&name("linked-sealed")).await.expect("a good run");
-    assert_eq!(all_lines(&bed, &name("linked-sealed")).await, ["of the run"]);
-    stop(&bed, "linked-sealed").await;
+    assert_eq!(all_lines(&fixture, &name("linked-sealed")).await, ["of the run"]);
+    stop(&fixture, "linked-sealed").await;
     // The control: the link leads where it would have led.
-    assert_eq!(lines(&bed, showing(&bed, "linked", mounted.volume())).await, ["of the host"]);
-    bed.close().await;
+    assert_eq!(lines(&fixture, showing(&fixture, "linked", mounted.volume())).await, ["of the host"]);
+    fixture.close().await;
 }

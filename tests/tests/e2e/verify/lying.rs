@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::{self, Bed};
+use e2e_tests::fixture::{self, Fixture};
 use e2e_tests::setting::Setting;
 use sandbox::diagnostics::VerifySpec;
 use sandbox::{EngineAddress, Isolation};
@@ -76,11 +76,11 @@ async fn an_engine_that_does_not_end_processes_or_reports_other_codes_is_detecte
     for (lie, expected) in
         [(Lie::None, &[][..]), (Lie::Code, &["exit_code_preserved"]), (Lie::Kill, &["timeout_enforced"])]
     {
-        let mut config = bed::config(&bed::state_dir());
+        let mut config = fixture::config(&fixture::state_dir());
         config.engine = EngineAddress::unix(lying(lie, folder.path()));
-        let bed = Bed::with(config).await;
-        let spec = VerifySpec::new(bed.image.clone(), Isolation::untrusted(), untrusted_limits());
-        match bed.sandbox.verify(spec).await {
+        let fixture = Fixture::with(config).await;
+        let spec = VerifySpec::new(fixture.image.clone(), Isolation::untrusted(), untrusted_limits());
+        match fixture.sandbox.verify(spec).await {
             Ok(report) => {
                 let broken: Vec<&str> = report.broken().map(|finding| finding.check.id()).collect();
                 assert_held!(expected.is_empty() || !broken.is_empty(), "{lie:?} is not detected");
@@ -89,6 +89,6 @@ async fn an_engine_that_does_not_end_processes_or_reports_other_codes_is_detecte
             // What an engine says of an end is compared: a lie can be an error before it is a finding.
             Err(error) => assert!(!expected.is_empty(), "{lie:?}: {error}"),
         }
-        bed.close().await;
+        fixture.close().await;
     }
 }

@@ -1,8 +1,8 @@
-//! Verifying from a bed.
+//! Verifying from a fixture.
 
 use std::collections::BTreeMap;
 
-use e2e_tests::bed::{self, Bed};
+use e2e_tests::fixture::{self, Fixture};
 use e2e_tests::setting::Setting;
 use sandbox::diagnostics::{VerifyReport, VerifySpec};
 use sandbox::{Network, ResourceLimits};
@@ -13,14 +13,14 @@ pub(super) fn untrusted_limits() -> ResourceLimits {
 }
 
 /// What is broken, with what was seen.
-pub(super) async fn broken(bed: &Bed, spec: VerifySpec) -> BTreeMap<&'static str, String> {
-    report(bed, spec).await.broken().map(|finding| (finding.check.id(), finding.detail.clone())).collect()
+pub(super) async fn broken(fixture: &Fixture, spec: VerifySpec) -> BTreeMap<&'static str, String> {
+    report(fixture, spec).await.broken().map(|finding| (finding.check.id(), finding.detail.clone())).collect()
 }
 
-pub(super) async fn report(bed: &Bed, spec: VerifySpec) -> VerifyReport {
-    bed.sandbox.verify(spec).await.expect("the sandbox works")
+pub(super) async fn report(fixture: &Fixture, spec: VerifySpec) -> VerifyReport {
+    fixture.sandbox.verify(spec).await.expect("the sandbox works")
 }
 
 pub(super) fn proxied() -> Network {
-    bed::network("domains: [open.test]")
+    fixture::network("domains: [open.test]")
 }

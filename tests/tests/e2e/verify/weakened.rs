@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::setting::Setting;
 use sandbox::diagnostics::VerifySpec;
 use sandbox::isolation::{Capability, Device, HostEntry, Seccomp, Tmpfs, Ulimit, UlimitKind};
@@ -16,16 +16,16 @@ use super::report::{broken, proxied, untrusted_limits};
 
 type Broken = BTreeMap<&'static str, String>;
 
-async fn untrusted(bed: &Bed, made: Isolation) -> Broken {
+async fn untrusted(fixture: &Fixture, made: Isolation) -> Broken {
     let limits = untrusted_limits();
-    let spec = VerifySpec::new(bed.image.clone(), Isolation::untrusted(), limits);
-    broken(bed, spec.made_with(made, limits)).await
+    let spec = VerifySpec::new(fixture.image.clone(), Isolation::untrusted(), limits);
+    broken(fixture, spec.made_with(made, limits)).await
 }
 
-async fn agent(bed: &Bed, made: Isolation) -> Broken {
+async fn agent(fixture: &Fixture, made: Isolation) -> Broken {
     let limits = ResourceLimits::default();
-    let spec = VerifySpec::new(bed.image.clone(), Isolation::agent(), limits);
-    broken(bed, spec.made_with(made, limits)).await
+    let spec = VerifySpec::new(fixture.image.clone(), Isolation::agent(), limits);
+    broken(fixture, spec.made_with(made, limits)).await
 }
 
 #[track_caller]
@@ -37,7 +37,7 @@ fn only(broken: &Broken, expected: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_capabilities() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for (capability, refusals) in [
         (Capability::NET_RAW, &["capabilities", "raw_sockets_refused"][..]),
         (Capability::SYS_CHROOT, &["capabilities", "chroot_refused"]),
@@ -55,15 +55,15 @@ async fn more_capabilities() {
     ] {
         let mut made = Isolation::agent();
         made.capabilities.insert(capability);
-        let broken = agent(&bed, made).await;
+        let broken = agent(&fixture, made).await;
         only(&broken, refusals);
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn new_privileges_and_unfiltered_calls() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for (promised, made, expected) in [
         (
             Isolation::agent(),
@@ -88,59 +88,59 @@ async fn new_privileges_and_unfiltered_calls() {
         ),
     ] {
         let limits = untrusted_limits();
-        let spec = VerifySpec::new(bed.image.clone(), promised, limits).made_with(made, limits);
-        only(&broken(&bed, spec).await, expected);
+        let spec = VerifySpec::new(fixture.image.clone(), promised, limits).made_with(made, limits);
+        only(&broken(&fixture, spec).await, expected);
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// `pkexec id -u` is what a program of that kind makes of it: here one that does not ask.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_makes_root() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let base = &Setting::of_this_run().image;
     let source = ImageSource::build(
         format!("FROM {base}\nRUN cp /usr/bin/env /usr/bin/pkexec && chmod 4755 /usr/bin/pkexec\n"),
         BTreeMap::new(),
     );
-    let image = bed.sandbox.ensure_image(&source).await.expect("an image");
+    let image = fixture.sandbox.ensure_image(&source).await.expect("an image");
     let limits = untrusted_limits();
     let promised = || VerifySpec::new(image.clone(), Isolation::untrusted(), limits);
     let made = Isolation { no_new_privileges: false, ..Isolation::untrusted() };
     only(
-        &broken(&bed, promised().made_with(made, limits)).await,
+        &broken(&fixture, promised().made_with(made, limits)).await,
         &["no_new_privileges", "setuid_blocked", "sudo_blocked"],
     );
-    only(&broken(&bed, promised()).await, &[]);
-    bed.close().await;
+    only(&broken(&fixture, promised()).await, &[]);
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_that_lets_everything_through_is_none() {
-    let bed = Bed::new().await;
-    let profile = bed.folder().join("profile.json");
+    let fixture = Fixture::new().await;
+    let profile = fixture.folder().join("profile.json");
     std::fs::write(&profile, r#"{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []}"#).expect("a profile");
     let made = Isolation { seccomp: Seccomp::Profile(profile), ..Isolation::untrusted() };
-    let broken = untrusted(&bed, made).await;
+    let broken = untrusted(&fixture, made).await;
     only(&broken, &["foreign_sockets_refused", "seccomp_filter", "user_namespace_refused"]);
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_user_and_a_root_that_can_be_written() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let root = Isolation { user: Some("0:0".to_owned()), ..Isolation::untrusted() };
     let other = Isolation { user: Some("1001:1000".to_owned()), ..Isolation::untrusted() };
     let writable = Isolation { read_only_root: false, ..Isolation::untrusted() };
-    only(&untrusted(&bed, root).await, &["user_is_sandbox", "user_not_root"]);
-    only(&untrusted(&bed, other).await, &["user_is_sandbox"]);
-    only(&untrusted(&bed, writable).await, &["etc_readonly", "root_readonly", "usr_readonly"]);
-    bed.close().await;
+    only(&untrusted(&fixture, root).await, &["user_is_sandbox", "user_not_root"]);
+    only(&untrusted(&fixture, other).await, &["user_is_sandbox"]);
+    only(&untrusted(&fixture, writable).await, &["etc_readonly", "root_readonly", "usr_readonly"]);
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn larger_folders_in_memory_and_programs_in_them() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let with = |tmpfs: Tmpfs| {
         let mut made = Isolation::untrusted();
         made.tmpfs.retain(|other| other.path != tmpfs.path);
@@ -150,21 +150,21 @@ async fn larger_folders_in_memory_and_programs_in_them() {
     let executable = Tmpfs { exec: true, ..Tmpfs::new("/tmp", 64 << 20) };
     let large = Isolation { shm_size: 128 << 20, ..Isolation::untrusted() };
     let closed = |path| Tmpfs { mode: 0o755, ..Tmpfs::new(path, 64 << 20) };
-    only(&untrusted(&bed, with(executable)).await, &["scratch_noexec"]);
-    only(&untrusted(&bed, with(Tmpfs::new("/var/tmp", 64 << 20))).await, &["memory_bounded_files"]);
-    only(&untrusted(&bed, large).await, &["memory_bounded_files"]);
+    only(&untrusted(&fixture, with(executable)).await, &["scratch_noexec"]);
+    only(&untrusted(&fixture, with(Tmpfs::new("/var/tmp", 64 << 20))).await, &["memory_bounded_files"]);
+    only(&untrusted(&fixture, large).await, &["memory_bounded_files"]);
     only(
-        &untrusted(&bed, with(closed("/home/sandbox"))).await,
+        &untrusted(&fixture, with(closed("/home/sandbox"))).await,
         &["home_writable", "memory_bounded_files", "scratch_noexec"],
     );
-    let tmp = untrusted(&bed, with(closed("/tmp"))).await;
+    let tmp = untrusted(&fixture, with(closed("/tmp"))).await;
     assert!(tmp.contains_key("tmp_writable") && !tmp.contains_key("home_writable"), "{tmp:#?}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_names_of_the_host_and_limits() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let device = Isolation {
         devices: vec![Device::Node { host: "/dev/zero".into(), container: "/dev/another".to_owned() }],
         ..Isolation::untrusted()
@@ -178,12 +178,12 @@ async fn devices_names_of_the_host_and_limits() {
     };
     let dumping =
         Isolation { ulimits: vec![Ulimit::fixed(UlimitKind::Core, 4096)], ..Isolation::untrusted() };
-    only(&untrusted(&bed, device).await, &["devices_minimal"]);
-    only(&untrusted(&bed, named).await, &["hosts_file_clean"]);
-    only(&untrusted(&bed, dumping).await, &["process_limits"]);
+    only(&untrusted(&fixture, device).await, &["devices_minimal"]);
+    only(&untrusted(&fixture, named).await, &["hosts_file_clean"]);
+    only(&untrusted(&fixture, dumping).await, &["process_limits"]);
     let unlimited = |limits| {
         let spec = VerifySpec::new(
-            bed.image.clone(),
+            fixture.image.clone(),
             Isolation::untrusted(),
             ResourceLimits::untrusted().memory(ByteSize::mib(128)),
         );
@@ -191,20 +191,20 @@ async fn devices_names_of_the_host_and_limits() {
     };
     let without_memory = ResourceLimits::untrusted().memory(None);
     let without_processes = ResourceLimits::untrusted().pids(None).memory(ByteSize::mib(128));
-    only(&broken(&bed, unlimited(without_memory)).await, &["memory_bounded"]);
-    only(&broken(&bed, unlimited(without_processes)).await, &["processes_bounded"]);
-    bed.close().await;
+    only(&broken(&fixture, unlimited(without_memory)).await, &["memory_bounded"]);
+    only(&broken(&fixture, unlimited(without_processes)).await, &["processes_bounded"]);
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_engines_socket_and_a_folder_of_the_host() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let socket = Setting::of_this_run().engine.trim_start_matches("unix://");
     let folder = Path::new(socket).parent().expect("a folder");
     // The folder is root's alone.
-    let spec = || VerifySpec::new(bed.image.clone(), Isolation::agent(), ResourceLimits::default());
+    let spec = || VerifySpec::new(fixture.image.clone(), Isolation::agent(), ResourceLimits::default());
     for mount in [Mount::read_only_at(socket, "/control"), Mount::read_only_at(folder, "/shared")] {
-        only(&broken(&bed, spec().mount(mount)).await, &["engine_socket_absent"]);
+        only(&broken(&fixture, spec().mount(mount)).await, &["engine_socket_absent"]);
     }
     // Whatever it is called, and some levels down.
     let renamed = TempDir::new_in(folder).expect("a folder beside the engine's socket");
@@ -212,23 +212,23 @@ async fn the_engines_socket_and_a_folder_of_the_host() {
     std::fs::create_dir_all(&deep).expect("a folder");
     std::fs::hard_link(socket, deep.join("quiet")).expect("another name for it");
     let mount = Mount::read_only_at(renamed.path(), "/shared");
-    let seen = broken(&bed, spec().mount(mount)).await;
+    let seen = broken(&fixture, spec().mount(mount)).await;
     only(&seen, &["engine_socket_absent"]);
     assert_eq!(seen["engine_socket_absent"], "/shared/a/b/quiet answers as an engine does");
     // A caller's own mount is not a fault, nor a socket in it of another user.
-    let _listener = UnixListener::bind(bed.folder().join("others")).expect("a socket");
-    let own = Mount::read_write(bed.folder(), "/own");
-    only(&broken(&bed, spec().mount(own)).await, &[]);
-    bed.close().await;
+    let _listener = UnixListener::bind(fixture.folder().join("others")).expect("a socket");
+    let own = Mount::read_write(fixture.folder(), "/own");
+    only(&broken(&fixture, spec().mount(own)).await, &[]);
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_without_a_proxy() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let spec = |network| {
-        VerifySpec::new(bed.image.clone(), Isolation::agent(), ResourceLimits::default()).network(network)
+        VerifySpec::new(fixture.image.clone(), Isolation::agent(), ResourceLimits::default()).network(network)
     };
-    let open = broken(&bed, spec(Network::Unrestricted)).await;
+    let open = broken(&fixture, spec(Network::Unrestricted)).await;
     for id in [
         "interfaces_bounded",
         "no_route_out",
@@ -244,7 +244,7 @@ async fn a_network_without_a_proxy() {
     let mut pinging = Isolation::agent();
     pinging.capabilities.insert(Capability::NET_RAW);
     let raw = spec(Network::Unrestricted).made_with(pinging, ResourceLimits::default());
-    let raw = broken(&bed, raw).await;
+    let raw = broken(&fixture, raw).await;
     assert!(raw.contains_key("ping_out_refused"), "{raw:#?}");
     let of_network = |id: &str| {
         ["interfaces", "no_route", "ipv6", "tcp_", "udp_", "ping_", "metadata", "resolvers"]
@@ -252,6 +252,6 @@ async fn a_network_without_a_proxy() {
             .any(|start| id.starts_with(start))
     };
     assert!(open.keys().all(|id| of_network(id)), "{open:#?}");
-    only(&broken(&bed, spec(proxied())).await, &[]);
-    bed.close().await;
+    only(&broken(&fixture, spec(proxied())).await, &[]);
+    fixture.close().await;
 }

@@ -1,7 +1,7 @@
 //! What a task writes so that a program of the host runs it, and what becomes of that with and without protection.
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::workspace::Protection;
 
 use super::tree::{Tree, planted};
@@ -36,12 +36,12 @@ impl Attack {
 
 /// On a protected mount each attack is refused, or undone and reported, or stays in a view, and is never run.
 pub(super) async fn all_fail(attacks: &[Attack]) {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let mut different: Vec<String> = Vec::new();
     for attack in attacks {
         let tree = attack.tree();
         let mount = tree.plain().protected(Protection::default());
-        let ran = tree.run(&bed, mount, &format!("{EVIL}{}", attack.task)).await;
+        let ran = tree.run(&fixture, mount, &format!("{EVIL}{}", attack.task)).await;
         let said = tree.host(attack.host);
         assert_held!(!tree.marker().exists(), "{}: the host ran it: {said:?}", attack.name);
         let found = planted(&ran, &tree.path());
@@ -56,18 +56,18 @@ pub(super) async fn all_fail(attacks: &[Attack]) {
         assert!(script.exists(), "the task did work: {}", ran.stderr);
     }
     assert!(different.is_empty(), "{different:#?}");
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// The control: on a mount without protection each of them succeeds.
 pub(super) async fn all_succeed(attacks: &[Attack]) {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for attack in attacks {
         let tree = attack.tree();
-        let ran = tree.run(&bed, tree.plain(), &format!("{EVIL}{}", attack.task)).await;
+        let ran = tree.run(&fixture, tree.plain(), &format!("{EVIL}{}", attack.task)).await;
         assert!(ran.result.tampered.is_empty());
         let said = tree.host(attack.host);
         assert!(tree.marker().exists(), "{}: {said:?} {}", attack.name, ran.stderr);
     }
-    bed.close().await;
+    fixture.close().await;
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use e2e_tests::bed::{Bed, read_until};
+use e2e_tests::fixture::{Fixture, read_until};
 use sandbox::workspace::{ApplyOptions, Protection, WorkspaceCopy, WorkspaceError};
 use sandbox::{Input, Mount, SandboxError};
 
@@ -32,11 +32,11 @@ fn changes(tree: &Tree) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_sees_nothing_until_it_is_applied_and_then_all_of_it() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let (tree, control) = (worked_on(), worked_on());
     let list = "find . -path ./.git -prune -o -printf '%P %y %l %m\\n' | sort; find . -path ./.git -prune -o -type f -exec md5sum {} + | sort";
     let before = tree.host(list);
-    let ran = tree.run(&bed, tree.copied(), WORK).await;
+    let ran = tree.run(&fixture, tree.copied(), WORK).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!(tree.host(list), before);
     assert_eq!(tree.host("git log --format=%s").1, "first\n");
@@ -62,7 +62,7 @@ async fn the_host_sees_nothing_until_it_is_applied_and_then_all_of_it() {
     assert_eq!(changes(&tree), expected);
 
     // The control: on a plain mount the same task leaves the host with this.
-    let ran = control.run(&bed, control.plain(), WORK).await;
+    let ran = control.run(&fixture, control.plain(), WORK).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_ne!(control.host(list), before);
 
@@ -76,23 +76,24 @@ async fn the_host_sees_nothing_until_it_is_applied_and_then_all_of_it() {
         "second\nfirst\n"
     );
     assert!(WorkspaceCopy::open(tree.copy_dir()).expect("no copy").is_none());
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_task_goes_on_with_the_copy_and_a_third_at_once_is_refused() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let tree = Tree::new();
-    tree.run(&bed, tree.copied(), "echo 1 > first; rm src/a").await;
-    let ran = tree.run(&bed, tree.copied(), "cat first; ls src; echo 2 > second").await;
+    tree.run(&fixture, tree.copied(), "echo 1 > first; rm src/a").await;
+    let ran = tree.run(&fixture, tree.copied(), "cat first; ls src; echo 2 > second").await;
     assert_eq!(ran.stdout, "1\n", "{}", ran.stderr);
     assert_eq!(changes(&tree), ["A first", "A second", "D src/a"]);
 
-    let running = bed
+    let running = fixture
         .sandbox
-        .create_command(tree.spec(&bed, tree.copied(), "echo ready; read line"))
+        .create_command(tree.spec(&fixture, tree.copied(), "echo ready; read line"))
         .expect("a good command");
-    let other = bed.sandbox.create_command(tree.spec(&bed, tree.copied(), "true")).expect("a good command");
+    let other =
+        fixture.sandbox.create_command(tree.spec(&fixture, tree.copied(), "true")).expect("a good command");
     let (writer, reader) = tokio::io::duplex(64);
     let mut running = running.execute(Input::Reader(Box::new(reader)));
     read_until(&mut running, |output| output.contains("ready")).await;
@@ -104,12 +105,12 @@ async fn a_second_task_goes_on_with_the_copy_and_a_third_at_once_is_refused() {
     running.await.expect("the sandbox works");
     WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy").discard().expect("discarded");
     assert_eq!(tree.read("src/a"), "one\n");
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn protected_paths_in_a_copy_are_held_back_and_links_lead_nowhere() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let tree = Tree::new();
     let outside = tempfile::tempdir().expect("a folder");
     fs::write(outside.path().join("file"), "of the host").expect("a file");
@@ -118,7 +119,7 @@ async fn protected_paths_in_a_copy_are_held_back_and_links_lead_nowhere() {
     let script = "cp /bin/true .git/hooks/post-commit; git config core.fsmonitor /evil; echo evil > .envrc; ln -s /etc/passwd passwd; \
                   mkdir -p \"$(readlink out)\"; echo evil > out/file; rm out; mkdir out; echo evil > out/file; mkfifo pipe; \
                   cp /bin/true setuid; chmod 6755 setuid; mknod null c 1 3; mknod hidden c 0 0; echo fine > fine";
-    let ran = tree.run(&bed, tree.copied(), script).await;
+    let ran = tree.run(&fixture, tree.copied(), script).await;
     assert!(ran.stderr.contains("mknod"), "{}", ran.stderr);
     let copy = WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy");
     let applied = copy.apply(&ApplyOptions::default()).expect("applied");
@@ -133,15 +134,16 @@ async fn protected_paths_in_a_copy_are_held_back_and_links_lead_nowhere() {
         tree.host("stat -c %a setuid; ls -d .envrc passwd pipe .git/hooks/post-commit 2>/dev/null; git config core.fsmonitor").1,
         "755\n"
     );
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_cannot_be_kept_where_no_overlay_can() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let tree = Tree::new();
     let mount = Mount::copy_on_write(tree.path(), "/workspace", tree.path().join("copy"));
-    let refused = bed.sandbox.create_command(tree.spec(&bed, mount, "true")).expect_err("in the tree itself");
+    let refused =
+        fixture.sandbox.create_command(tree.spec(&fixture, mount, "true")).expect_err("in the tree itself");
     assert!(refused.to_string().contains("keep them apart"), "{refused}");
-    bed.close().await;
+    fixture.close().await;
 }

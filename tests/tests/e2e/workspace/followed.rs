@@ -2,7 +2,7 @@
 //! files point. Each is also tried without protection, where the host must run, or write, what the task wanted.
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::Mount;
 use sandbox::workspace::Protection;
 
@@ -148,7 +148,7 @@ async fn the_control_without_protection_git_runs_or_writes_all_of_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn second_mount_of_the_tree_is_guarded_too() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = format!(
         "{EVIL}cd /src; cp evil.sh .git/hooks/pre-commit; git config core.fsmonitor $HOST/evil.sh; echo evil > .envrc"
     );
@@ -156,8 +156,8 @@ async fn second_mount_of_the_tree_is_guarded_too() {
         let tree = Tree::new();
         tree.host("echo good > .envrc");
         let mount = tree.plain().protected(protection);
-        let spec = tree.spec(&bed, mount, &script).mount(Mount::read_write(tree.path(), "/src"));
-        let ran = bed.run_spec(spec).await;
+        let spec = tree.spec(&fixture, mount, &script).mount(Mount::read_write(tree.path(), "/src"));
+        let ran = fixture.run_spec(spec).await;
         tree.host(COMMIT);
         let is_untouched = !tree.marker().exists() && tree.read(".envrc") == "good\n";
         assert_held!(is_untouched || !is_safe, "{}", ran.stderr);
@@ -167,18 +167,18 @@ async fn second_mount_of_the_tree_is_guarded_too() {
             + ran.stderr.matches("Device or resource busy").count();
         assert_eq!(refused >= 2, is_safe, "{}", ran.stderr);
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_removed_from_a_protected_path_is_there_again() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for (protection, is_back) in [(Protection::default(), true), (Protection::none(), false)] {
         let tree = Tree::new();
         tree.host("mkdir -p a/.sandbox b && echo rules > a/.sandbox/sandbox.yaml && echo env > b/.envrc && git init -q c");
         let mount = tree.plain().protected(protection);
         let ran = tree
-            .run(&bed, mount, "mv a x; mkdir a; cp -r x/. a; rm -rf a/.sandbox b/.envrc c; mkdir c")
+            .run(&fixture, mount, "mv a x; mkdir a; cp -r x/. a; rm -rf a/.sandbox b/.envrc c; mkdir c")
             .await;
         for (path, text) in [("b/.envrc", "env\n"), ("a/.sandbox/sandbox.yaml", "rules\n")] {
             let is_there = tree.read(path) == text;
@@ -187,5 +187,5 @@ async fn what_is_removed_from_a_protected_path_is_there_again() {
         }
         assert_eq!(ran.result.tampered.iter().any(|thing| thing.restored), is_back);
     }
-    bed.close().await;
+    fixture.close().await;
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::layouts::LAYOUTS;
 use sandbox::workspace::{ApplyOptions, Change, Protection, WorkspaceCopy};
 
@@ -10,13 +10,13 @@ use super::tree::Tree;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_day_of_work_produces_no_report() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for layout in LAYOUTS {
         let tree = Tree::new();
         let (done, said) = tree.host(layout.before);
         assert!(done, "{}: {said}", layout.name);
         let mount = tree.plain().protected(Protection::default());
-        let ran = tree.run(&bed, mount, &format!("set -e; {}", layout.day)).await;
+        let ran = tree.run(&fixture, mount, &format!("set -e; {}", layout.day)).await;
         assert_eq!(ran.code, 0, "{}: {}", layout.name, ran.stderr);
         let is_pointer =
             |path: &Path| path.ends_with(".git") || path.ends_with("gitdir") || path.ends_with("commondir");
@@ -31,17 +31,17 @@ async fn a_day_of_work_produces_no_report() {
         let (done, said) = tree.host("git status --porcelain && git fsck --strict && git log -1 --format=%s");
         assert!(done, "{}: {said}", layout.name);
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_day_of_work_in_a_copy_is_applied_whole() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     for layout in LAYOUTS {
         let tree = Tree::new();
         let (done, said) = tree.host(layout.before);
         assert!(done, "{}: {said}", layout.name);
-        let ran = tree.run(&bed, tree.copied(), &format!("set -e; {}", layout.day)).await;
+        let ran = tree.run(&fixture, tree.copied(), &format!("set -e; {}", layout.day)).await;
         assert_eq!(ran.code, 0, "{}: {}", layout.name, ran.stderr);
         let copy = WorkspaceCopy::open(tree.copy_dir()).expect("a copy").expect("a copy");
         let applied = copy.apply(&ApplyOptions::default()).expect("it is applied");
@@ -57,23 +57,23 @@ async fn a_day_of_work_in_a_copy_is_applied_whole() {
         let (done, said) = tree.host("git status --porcelain && git fsck --strict && git log -1 --format=%s");
         assert!(done, "{}: {said}", layout.name);
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// Overlay file systems move no folder that lies below the copy; programs that move files one by one do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_of_the_tree_is_moved_in_a_copy_file_by_file() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let tree = Tree::new();
     let script = "git mv src moved 2>&1; set -e; mv src moved; git add -A; git commit -qm moved; git show --format= --name-status -M";
-    let ran = tree.run(&bed, tree.copied(), script).await;
+    let ran = tree.run(&fixture, tree.copied(), script).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(
         ran.stdout.contains("Invalid cross-device link") && ran.stdout.contains("R100\tsrc/a\tmoved/a"),
         "{}",
         ran.stdout
     );
-    let direct = tree.run(&bed, tree.plain(), "git mv src moved").await;
+    let direct = tree.run(&fixture, tree.plain(), "git mv src moved").await;
     assert_eq!(direct.code, 0, "the tree itself moves: {}", direct.stderr);
-    bed.close().await;
+    fixture.close().await;
 }

@@ -3,22 +3,22 @@
 use std::fs;
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::{Input, Mount};
 
 use super::tree::Tree;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_becomes_a_link_after_it_was_checked_is_not_mounted() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let tree = Tree::new();
     let secret = tempfile::tempdir().expect("a folder");
     fs::write(secret.path().join("key"), "of the host").expect("a file");
     let inner = Mount::read_only_at(tree.path().join("src"), "/data");
     let script = format!("cat /data/*; rm -rf src; ln -s {} src", secret.path().display());
-    let command = bed
+    let command = fixture
         .sandbox
-        .create_command(tree.spec(&bed, tree.plain(), &script).mount(inner))
+        .create_command(tree.spec(&fixture, tree.plain(), &script).mount(inner))
         .expect("a good command");
     let first = command.execute(Input::Empty).await.expect("the sandbox works");
     assert_eq!(String::from_utf8_lossy(&first.stdout), "one\n");
@@ -31,7 +31,7 @@ async fn what_becomes_a_link_after_it_was_checked_is_not_mounted() {
     let own = tempfile::tempdir().expect("a folder");
     std::os::unix::fs::symlink(secret.path(), own.path().join("src")).expect("a link");
     let followed = Mount::read_only_at(own.path().join("src"), "/data");
-    let ran = bed.run_spec(tree.spec(&bed, tree.plain(), "cat /data/*").mount(followed)).await;
+    let ran = fixture.run_spec(tree.spec(&fixture, tree.plain(), "cat /data/*").mount(followed)).await;
     assert_eq!(ran.stdout, "of the host");
-    bed.close().await;
+    fixture.close().await;
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use sandbox::Mount;
 use sandbox::workspace::Protection;
 
@@ -13,7 +13,7 @@ use super::tree::{Tree, planted};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_socket_of_the_host_in_the_tree_is_not_reached() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "curl -s -m 5 --unix-socket src/run.sock http://host.test/ || echo refused";
     for (protection, is_safe) in [(Protection::default(), true), (Protection::none(), false)] {
         for read_only in [false, true] {
@@ -30,7 +30,7 @@ async fn a_socket_of_the_host_in_the_tree_is_not_reached() {
                 count
             });
             let mount = if read_only { Mount::read_only_at(tree.path(), "/workspace") } else { tree.plain() };
-            let ran = tree.run(&bed, mount.protected(protection.clone()), script).await;
+            let ran = tree.run(&fixture, mount.protected(protection.clone()), script).await;
             let expected = if is_safe { "refused\n" } else { "hello" };
             assert_held!(!is_safe || !ran.stdout.contains("hello"), "read-only {read_only}: {}", ran.stdout);
             assert_eq!(ran.stdout, expected, "read-only {read_only}: {}", ran.stderr);
@@ -40,16 +40,16 @@ async fn a_socket_of_the_host_in_the_tree_is_not_reached() {
             let _ = answer.join();
         }
     }
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_of_another_user_do_not_stay() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "cp /bin/bash x; chmod 4755 x; mkdir g; chmod 2775 g; touch src/y; chmod 2755 src/y";
     for (protection, is_safe) in [(Protection::default(), true), (Protection::none(), false)] {
         let tree = Tree::new();
-        let ran = tree.run(&bed, tree.plain().protected(protection), script).await;
+        let ran = tree.run(&fixture, tree.plain().protected(protection), script).await;
         let has_rights = |name: &str| {
             let found = fs::metadata(tree.path().join(name)).expect("a file");
             found.permissions().mode() & 0o6000 != 0
@@ -61,5 +61,5 @@ async fn programs_of_another_user_do_not_stay() {
         let expected: &[&str] = if is_safe { &["g", "src/y", "x"] } else { &[] };
         assert_eq!(planted(&ran, &tree.path()), expected);
     }
-    bed.close().await;
+    fixture.close().await;
 }

@@ -2,7 +2,7 @@
 //! planted.
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::{Bed, read_until};
+use e2e_tests::fixture::{Fixture, read_until};
 use sandbox::Input;
 use sandbox::diagnostics::{InventoryObject, Role};
 use sandbox::workspace::Protection;
@@ -147,51 +147,51 @@ async fn the_control_without_protection_the_host_runs_all_of_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn git_works_in_a_protected_tree_but_for_its_configuration() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let tree = Tree::new();
     let script = "set -e; echo two >> src/a; git commit -q -am second; git checkout -q -b topic; git mv src/a src/b; git commit -q -m third; \
                   git checkout -q main; git merge -q topic; git gc -q; git stash list; git tag v1; git status --porcelain; rm -rf src";
     let protected = || tree.plain().protected(Protection::default());
-    let ran = tree.run(&bed, protected(), script).await;
+    let ran = tree.run(&fixture, protected(), script).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
     assert!(ran.result.tampered.is_empty(), "{:?}", ran.result.tampered);
     assert_eq!(tree.host("git log --format=%s && git fsck --strict").1, "third\nsecond\nfirst\n");
 
     let before = tree.read(".git/config");
     let script = "git config user.name x; rm -f .git/config; rm -rf .git/hooks; mv .git x";
-    let ran = tree.run(&bed, protected(), script).await;
+    let ran = tree.run(&fixture, protected(), script).await;
     assert!(ran.stderr.contains("Device or resource busy"), "{}", ran.stderr);
     assert!(!ran.result.git.is_empty(), "{:?}", ran.result.git);
     assert_held!(tree.read(".git/config") == before, "{}", tree.read(".git/config"));
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_of_the_users_own_is_protected_and_new_repositories_that_say_nothing_are_left_alone() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let tree = Tree::new();
     tree.host("mkdir ci && echo good > ci/deploy.sh");
     let mount = tree.plain().protected(Protection::default().with(["ci/deploy.sh", "Makefile.local"]));
     let script = "echo evil > ci/deploy.sh; mv ci other; mkdir -p ci; echo evil > ci/deploy.sh; echo evil > src/Makefile.local; \
                   git init -q new; git -C new remote add origin https://open.test/x.git; git clone -q . cloned";
-    let ran = tree.run(&bed, mount, script).await;
+    let ran = tree.run(&fixture, mount, script).await;
     assert_held!(tree.read("other/deploy.sh") == "good\n", "{}", ran.stderr);
     assert!(ran.stderr.contains("Read-only file system"), "{}", ran.stderr);
     // The folder around a path of the list can be renamed, and then the path belongs to the task.
     assert_eq!(planted(&ran, &tree.path()), ["ci/deploy.sh", "src/Makefile.local"]);
     assert!(tree.path().join("cloned/.git/config").exists() && tree.path().join("new/.git/HEAD").exists());
-    bed.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_dropped_execution_tampered_with_is_moved_away_when_its_container_is_gone() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let tree = Tree::new();
     for (mount, is_protected) in
         [(tree.plain(), false), (tree.plain().protected(Protection::default()), true)]
     {
-        let spec = tree.spec(&bed, mount, "echo evil > .envrc; echo ready; sleep 600");
-        let command = bed.sandbox.create_command(spec).expect("a good command");
+        let spec = tree.spec(&fixture, mount, "echo evil > .envrc; echo ready; sleep 600");
+        let command = fixture.sandbox.create_command(spec).expect("a good command");
         let mut execution = command.execute(Input::Empty);
         read_until(&mut execution, |output| output.contains("ready")).await;
         drop(execution);
@@ -200,13 +200,14 @@ async fn what_a_dropped_execution_tampered_with_is_moved_away_when_its_container
         assert_held!(!is_protected || !planted.exists(), "it is still there");
         assert!(is_protected || planted.exists(), "the control is not protected");
         if is_protected {
-            let inventory = bed.sandbox.inventory().await.expect("the engine answers");
-            let ours = inventory.instances.iter().find(|instance| instance.id == bed.sandbox.instance_id());
+            let inventory = fixture.sandbox.inventory().await.expect("the engine answers");
+            let ours =
+                inventory.instances.iter().find(|instance| instance.id == fixture.sandbox.instance_id());
             let is_task = |object: &InventoryObject| object.role == Role::Task;
             assert!(!ours.is_some_and(|instance| instance.objects.iter().any(is_task)), "{inventory:?}");
         } else {
             std::fs::remove_file(planted).expect("the control's file");
         }
     }
-    bed.close().await;
+    fixture.close().await;
 }

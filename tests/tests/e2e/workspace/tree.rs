@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use e2e_tests::bed::{Bed, Ran};
+use e2e_tests::fixture::{Fixture, Ran};
 use e2e_tests::layouts::FIRST_COMMIT;
 use sandbox::{CommandSpec, ContainerEnv, Mount, Network};
 use tempfile::TempDir;
@@ -62,7 +62,7 @@ impl Tree {
     }
 
     /// A command that runs `script` in `/workspace`, where `mount` is. `$MARKER` is the host's path of the marker.
-    pub(super) fn spec(&self, bed: &Bed, mount: Mount, script: &str) -> CommandSpec {
+    pub(super) fn spec(&self, fixture: &Fixture, mount: Mount, script: &str) -> CommandSpec {
         let env = [
             ("MARKER", self.marker().display().to_string()),
             ("HOST", self.path().display().to_string()),
@@ -71,15 +71,16 @@ impl Tree {
             ("GIT_AUTHOR_EMAIL", "task@example.test".to_owned()),
             ("GIT_COMMITTER_EMAIL", "task@example.test".to_owned()),
         ];
-        bed.command("domains: []", &["bash", "-c", script])
+        fixture
+            .command("domains: []", &["bash", "-c", script])
             .network(Network::Disabled)
             .env(env.into_iter().collect::<ContainerEnv>())
             .working_dir("/workspace")
             .mount(mount)
     }
 
-    pub(super) async fn run(&self, bed: &Bed, mount: Mount, script: &str) -> Ran {
-        bed.run_spec(self.spec(bed, mount, script)).await
+    pub(super) async fn run(&self, fixture: &Fixture, mount: Mount, script: &str) -> Ran {
+        fixture.run_spec(self.spec(fixture, mount, script)).await
     }
 
     pub(super) fn plain(&self) -> Mount {

@@ -147,10 +147,7 @@ mod tests {
     #[test]
     fn what_a_login_cannot_be_is_reported_with_its_place() {
         for (yaml, expected) in [
-            (
-                "logins: {gemini: {}}",
-                "sandbox.yaml:1:10: unknown login `gemini`: use `claude` or `codex`",
-            ),
+            ("logins: {gemini: {}}", "sandbox.yaml:1:10: unknown login `gemini`: use `claude` or `codex`"),
             (
                 "logins: {claude: {token_url: 'http://a.example/'}}",
                 "sandbox.yaml:1:30: `token_url` is not an address",

@@ -17,14 +17,14 @@ const RESULT: &str = "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":
 const RETRY: &str =
     "{\"type\":\"system\",\"subtype\":\"api_retry\",\"error_status\":429,\"error\":\"rate_limit\"}\n";
 
-struct Bed {
+struct Fixture {
     folder: TempDir,
     engine: ScriptedEngine,
     sandbox: Sandbox,
     spec: TaskSpec,
 }
 
-impl Bed {
+impl Fixture {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = ScriptedEngine::new();
@@ -43,23 +43,23 @@ impl Bed {
 
 #[tokio::test]
 async fn after_its_result_it_is_stopped_and_the_outcome_stays() {
-    let bed = Bed::new().await;
-    let spec = bed.spec.clone().result_grace(Some(SHORT));
-    let result = bed.run(Script::new().stdout(RESULT).runs_on(), spec.clone()).await;
+    let fixture = Fixture::new().await;
+    let spec = fixture.spec.clone().result_grace(Some(SHORT));
+    let result = fixture.run(Script::new().stdout(RESULT).runs_on(), spec.clone()).await;
     assert_eq!((result.outcome, result.exit_code, result.error_summary), (Outcome::Success, 143, None));
     assert_eq!(result.response_text, "hi");
     // The control: without a grace only the time limit ends it.
     let limits = ResourceLimits::default().timeout(SHORT * 10);
     let endless = spec.limits(limits).result_grace(None);
-    let result = bed.run(Script::new().stdout(RESULT).runs_on(), endless).await;
+    let result = fixture.run(Script::new().stdout(RESULT).runs_on(), endless).await;
     assert_eq!((result.outcome, result.timed_out), (Outcome::Timeout, true));
 }
 
 #[tokio::test]
 async fn a_silence_is_an_event_and_an_end_if_asked() {
-    let bed = Bed::new().await;
-    bed.engine.then(Script::new().runs_on());
-    let task = bed.sandbox.create_task(bed.spec.clone().stall(SHORT, OnStall::Report)).unwrap();
+    let fixture = Fixture::new().await;
+    fixture.engine.then(Script::new().runs_on());
+    let task = fixture.sandbox.create_task(fixture.spec.clone().stall(SHORT, OnStall::Report)).unwrap();
     let mut execution = task.execute(Prompt::new("x"));
     let event = execution.next().await.unwrap();
     assert!(matches!(event.kind(), EventKind::Stalled(stall) if stall.silent_ms == 20), "{event:?}");
@@ -67,32 +67,32 @@ async fn a_silence_is_an_event_and_an_end_if_asked() {
     let result = result.unwrap();
     assert_eq!((result.outcome, result.events.len()), (Outcome::Stopped, 1));
 
-    let result = bed.run(Script::new().runs_on(), bed.spec.clone().stall(SHORT, OnStall::Stop)).await;
+    let result = fixture.run(Script::new().runs_on(), fixture.spec.clone().stall(SHORT, OnStall::Stop)).await;
     assert_eq!((result.outcome, result.timed_out), (Outcome::Stalled, false));
     assert_eq!(result.error_summary.as_deref(), Some("it was stopped: it had reported nothing for 0.02 s"));
-    let kept = crate::session::SessionStore::open(bed.folder.path().join("session"), "t").unwrap();
+    let kept = crate::session::SessionStore::open(fixture.folder.path().join("session"), "t").unwrap();
     let kept = kept.load().unwrap().unwrap();
     assert_eq!(kept.replies.last().unwrap().events, result.events);
-    assert!(bed.sandbox.create_task(bed.spec.clone().stall(Duration::ZERO, OnStall::Stop)).is_err());
+    assert!(fixture.sandbox.create_task(fixture.spec.clone().stall(Duration::ZERO, OnStall::Stop)).is_err());
 }
 
 #[tokio::test]
 async fn a_minute_of_refusals_is_what_the_time_limit_found() {
-    let bed = Bed::new().await;
-    let spec = bed.spec.clone().limits(ResourceLimits::default().timeout(SHORT));
-    let result = bed.run(Script::new().stdout(RETRY.repeat(3)).runs_on(), spec).await;
+    let fixture = Fixture::new().await;
+    let spec = fixture.spec.clone().limits(ResourceLimits::default().timeout(SHORT));
+    let result = fixture.run(Script::new().stdout(RETRY.repeat(3)).runs_on(), spec).await;
     assert_eq!((result.outcome, result.timed_out), (Outcome::RateLimited, true));
     let error = result.last_api_error.unwrap();
     assert_eq!((error.status, error.in_a_row), (Some(429), 3));
-    let result = bed.run(Script::new().stdout(RESULT).runs_out_of_memory(), bed.spec.clone()).await;
+    let result = fixture.run(Script::new().stdout(RESULT).runs_out_of_memory(), fixture.spec.clone()).await;
     assert_eq!((result.outcome, result.oom_killed), (Outcome::Killed, true));
     assert_eq!(result.error_summary.as_deref(), Some("it was killed for want of memory"));
 }
 
 #[tokio::test]
 async fn another_agent_has_its_own_command_line_and_its_outcomes() {
-    let bed = Bed::new().await;
-    let spec = bed.spec.clone().agent("codex".parse().unwrap());
+    let fixture = Fixture::new().await;
+    let spec = fixture.spec.clone().agent("codex".parse().unwrap());
     let tool = include_str!("../../../../agents/src/recorded/codex-tool.jsonl");
     let killed = include_str!("../../../../agents/src/recorded/codex-killed.jsonl");
     for (output, exit_code, outcome) in [
@@ -111,18 +111,18 @@ async fn another_agent_has_its_own_command_line_and_its_outcomes() {
             Outcome::ContainerFailed,
         ),
     ] {
-        let result = bed.run(Script::new().stdout(output).exit(exit_code), spec.clone()).await;
+        let result = fixture.run(Script::new().stdout(output).exit(exit_code), spec.clone()).await;
         assert_eq!(result.outcome, outcome, "{output}: {result:?}");
         assert!(result.session_id.is_some(), "{output}");
     }
-    let task = bed.sandbox.create_task(spec).unwrap();
-    bed.engine.then(Script::new().stdout(killed).runs_on());
+    let task = fixture.sandbox.create_task(spec).unwrap();
+    fixture.engine.then(Script::new().stdout(killed).runs_on());
     let mut execution = task.execute(Prompt::new("x").resume(Some("a-b".to_owned())));
     execution.next().await.unwrap();
     let (result, stopped) = tokio::join!(execution, task.stop());
     assert_eq!((result.unwrap().outcome, stopped), (Outcome::Stopped, true));
 
-    let program = bed.engine.programs().pop().unwrap();
+    let program = fixture.engine.programs().pop().unwrap();
     assert_eq!(program.command[..2], ["codex", "exec"]);
     assert!(program.command.ends_with(&["resume", "a-b", "-"].map(str::to_owned)), "{:?}", program.command);
     assert_eq!(program.env.variables()["CODEX_HOME"], "/root/.codex");
@@ -137,22 +137,22 @@ async fn another_agent_has_its_own_command_line_and_its_outcomes() {
         assert!(matches!(refused, Err(SandboxError::Spec(_))), "{refused:?}");
     }
     drop(task);
-    let other = bed.sandbox.create_task(bed.spec.clone());
+    let other = fixture.sandbox.create_task(fixture.spec.clone());
     assert!(other.is_err(), "a session of Codex is none of Claude Code's");
 }
 
 #[tokio::test]
 async fn limits_and_variables_reach_the_program() {
-    let bed = Bed::new().await;
-    bed.engine.then(Script::new().stdout(RESULT)).then(Script::new().stdout(RESULT));
-    let task = bed.sandbox.create_task(bed.spec.clone().briefing(false)).unwrap();
+    let fixture = Fixture::new().await;
+    fixture.engine.then(Script::new().stdout(RESULT)).then(Script::new().stdout(RESULT));
+    let task = fixture.sandbox.create_task(fixture.spec.clone().briefing(false)).unwrap();
     let prompt = Prompt::new("x").max_turns(NonZeroU32::new(3).unwrap()).max_budget_usd(2.5);
     task.execute(prompt).await.unwrap();
     let own = ContainerEnv::default().with("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "0");
-    let other = bed.sandbox.create_task(bed.spec.clone().env(own)).unwrap();
+    let other = fixture.sandbox.create_task(fixture.spec.clone().env(own)).unwrap();
     other.execute(Prompt::new("x")).await.unwrap();
 
-    let programs = bed.engine.programs();
+    let programs = fixture.engine.programs();
     assert!(
         programs[0].command.ends_with(&["--max-turns", "3", "--max-budget-usd", "2.5"].map(str::to_owned))
     );

@@ -19,21 +19,21 @@ mod recorded;
 mod withheld;
 
 /// A work tree, and a copy of it that a task has worked on.
-struct Bed {
+struct Fixture {
     folder: TempDir,
 }
 
-impl Bed {
+impl Fixture {
     /// The tree as it is before the task.
     fn new() -> Self {
-        let bed = Self { folder: tempfile::tempdir().unwrap() };
-        fs::create_dir(bed.tree()).unwrap();
+        let fixture = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir(fixture.tree()).unwrap();
         for path in ["same", "edited", "gone", "dir/gone", "tree/a/b", "file-to-dir", "dir-to-file/x"] {
-            bed.host(path, path);
+            fixture.host(path, path);
         }
-        symlink("same", bed.tree().join("link")).unwrap();
-        drop(bed.taken());
-        bed
+        symlink("same", fixture.tree().join("link")).unwrap();
+        drop(fixture.taken());
+        fixture
     }
 
     /// A running task's hold on the copy.
@@ -45,18 +45,18 @@ impl Bed {
 
     /// One change of each kind, as an overlay has it after a task.
     fn worked() -> Self {
-        let bed = Self::new();
-        bed.task("edited", "new content");
-        bed.task("same", "same");
-        bed.task("dir/added", "x");
-        bed.task("made/deep/er", "x");
-        bed.remove("gone");
-        bed.remove("dir/gone");
-        bed.remove("tree");
-        bed.task("file-to-dir/inner", "x");
-        bed.task("dir-to-file", "x");
-        bed.task_link("link", "edited");
-        bed
+        let fixture = Self::new();
+        fixture.task("edited", "new content");
+        fixture.task("same", "same");
+        fixture.task("dir/added", "x");
+        fixture.task("made/deep/er", "x");
+        fixture.remove("gone");
+        fixture.remove("dir/gone");
+        fixture.remove("tree");
+        fixture.task("file-to-dir/inner", "x");
+        fixture.task("dir-to-file", "x");
+        fixture.task_link("link", "edited");
+        fixture
     }
 
     fn tree(&self) -> PathBuf {
@@ -164,14 +164,14 @@ const WORKED: [&str; 12] = [
 
 #[test]
 fn changes_match_the_overlay_and_equal_entries_are_not_listed() {
-    assert_eq!(Bed::worked().changes(), WORKED);
-    assert!(Bed::new().changes().is_empty());
+    assert_eq!(Fixture::worked().changes(), WORKED);
+    assert!(Fixture::new().changes().is_empty());
 }
 
 #[test]
 fn applied_tree_equals_the_tasks_view_and_the_copy_is_removed() {
-    let bed = Bed::worked();
-    let applied = bed.apply(&ApplyOptions::default()).unwrap();
+    let fixture = Fixture::worked();
+    let applied = fixture.apply(&ApplyOptions::default()).unwrap();
     assert_eq!(applied.applied.len(), WORKED.len());
     let expected = [
         ("dir", "/"),
@@ -187,44 +187,45 @@ fn applied_tree_equals_the_tasks_view_and_the_copy_is_removed() {
         ("same", "same"),
     ];
     let expected = expected.map(|(path, content)| (path.to_owned(), content.to_owned()));
-    assert_eq!(bed.snapshot(), BTreeMap::from(expected));
-    assert!(WorkspaceCopy::open(bed.copy()).unwrap().is_none());
+    assert_eq!(fixture.snapshot(), BTreeMap::from(expected));
+    assert!(WorkspaceCopy::open(fixture.copy()).unwrap().is_none());
 }
 
 #[test]
 fn discarded_copy_leaves_the_tree_unchanged() {
-    let bed = Bed::worked();
-    let before = bed.snapshot();
-    bed.opened().discard().unwrap();
-    assert_eq!(bed.snapshot(), before);
-    assert!(WorkspaceCopy::open(bed.copy()).unwrap().is_none());
-    assert!(!bed.upper().exists());
+    let fixture = Fixture::worked();
+    let before = fixture.snapshot();
+    fixture.opened().discard().unwrap();
+    assert_eq!(fixture.snapshot(), before);
+    assert!(WorkspaceCopy::open(fixture.copy()).unwrap().is_none());
+    assert!(!fixture.upper().exists());
 }
 
 #[test]
 fn conflict_with_the_host_stops_everything() {
-    type Meddle = fn(&Bed);
+    type Meddle = fn(&Fixture);
     let cases: [(&str, Meddle); 6] = [
-        ("edited", |bed| bed.host("edited", "by the host")),
-        ("edited", |bed| {
-            fs::remove_file(bed.tree().join("edited")).unwrap();
+        ("edited", |fixture| fixture.host("edited", "by the host")),
+        ("edited", |fixture| {
+            fs::remove_file(fixture.tree().join("edited")).unwrap();
         }),
-        ("gone", |bed| bed.host("gone", "by the host")),
-        ("dir/added", |bed| bed.host("dir/added", "by the host")),
-        ("tree", |bed| bed.host("tree/a/new", "by the host")),
-        ("tree", |bed| bed.host("tree/a/b", "by the host")),
+        ("gone", |fixture| fixture.host("gone", "by the host")),
+        ("dir/added", |fixture| fixture.host("dir/added", "by the host")),
+        ("tree", |fixture| fixture.host("tree/a/new", "by the host")),
+        ("tree", |fixture| fixture.host("tree/a/b", "by the host")),
     ];
     for (path, meddle) in cases {
-        let bed = Bed::worked();
-        meddle(&bed);
-        let before = bed.snapshot();
-        match bed.apply(&ApplyOptions::default()) {
+        let fixture = Fixture::worked();
+        meddle(&fixture);
+        let before = fixture.snapshot();
+        match fixture.apply(&ApplyOptions::default()) {
             Err(WorkspaceError::Conflict { paths }) => assert_eq!(paths, [PathBuf::from(path)]),
             other => panic!("{path}: {other:?}"),
         }
-        assert_eq!(bed.snapshot(), before, "{path}");
+        assert_eq!(fixture.snapshot(), before, "{path}");
         assert_eq!(
-            bed.opened()
+            fixture
+                .opened()
                 .changes(&Protection::default())
                 .unwrap()
                 .iter()
@@ -233,42 +234,42 @@ fn conflict_with_the_host_stops_everything() {
             1
         );
         let forced = ApplyOptions { force: true, ..ApplyOptions::default() };
-        bed.apply(&forced).unwrap();
+        fixture.apply(&forced).unwrap();
     }
 }
 
 #[test]
 fn other_host_changes_remain() {
-    let bed = Bed::worked();
-    bed.host("dir/new-on-the-host", "h");
-    bed.host("same", "h");
+    let fixture = Fixture::worked();
+    fixture.host("dir/new-on-the-host", "h");
+    fixture.host("same", "h");
     // The task wrote the former content back; the host's later change conflicts with that.
-    assert!(matches!(bed.apply(&ApplyOptions::default()), Err(WorkspaceError::Conflict { .. })));
-    bed.host("same", "same");
-    bed.apply(&ApplyOptions::default()).unwrap();
-    assert_eq!(bed.snapshot()["dir/new-on-the-host"], "h");
+    assert!(matches!(fixture.apply(&ApplyOptions::default()), Err(WorkspaceError::Conflict { .. })));
+    fixture.host("same", "same");
+    fixture.apply(&ApplyOptions::default()).unwrap();
+    assert_eq!(fixture.snapshot()["dir/new-on-the-host"], "h");
 }
 
 #[test]
 fn protected_paths_and_outward_links_are_withheld_until_requested() {
-    let bed = || {
-        let bed = Bed::new();
-        bed.task(".git/HEAD", "ref: x\n");
-        bed.task(".git/hooks/pre-commit", "evil");
-        bed.task("new/file", "x");
-        bed.task("bare/HEAD", "x");
-        bed.task("bare/objects/x", "x");
-        bed.task("bare/refs/x", "x");
-        bed.task("bare/config", "[core]\n sshCommand = evil\n");
-        bed.task("sub/.envrc", "evil");
-        bed.task(".claude/settings.json", "evil");
-        bed.task_link("absolute", "/etc/passwd");
-        bed.task_link("climbs", "../../x");
-        bed.task_link("sub/sly", "dir/../../../x");
-        bed.task_link("sub/fine", "../same");
-        bed
+    let fixture = || {
+        let fixture = Fixture::new();
+        fixture.task(".git/HEAD", "ref: x\n");
+        fixture.task(".git/hooks/pre-commit", "evil");
+        fixture.task("new/file", "x");
+        fixture.task("bare/HEAD", "x");
+        fixture.task("bare/objects/x", "x");
+        fixture.task("bare/refs/x", "x");
+        fixture.task("bare/config", "[core]\n sshCommand = evil\n");
+        fixture.task("sub/.envrc", "evil");
+        fixture.task(".claude/settings.json", "evil");
+        fixture.task_link("absolute", "/etc/passwd");
+        fixture.task_link("climbs", "../../x");
+        fixture.task_link("sub/sly", "dir/../../../x");
+        fixture.task_link("sub/fine", "../same");
+        fixture
     };
-    let held = bed();
+    let held = fixture();
     let applied = held.apply(&ApplyOptions::default()).unwrap();
     let held_back: Vec<&str> = applied.held_back.iter().map(|change| change.path.to_str().unwrap()).collect();
     let expected =
@@ -283,7 +284,7 @@ fn protected_paths_and_outward_links_are_withheld_until_requested() {
     held.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
     assert_eq!(held.snapshot()[".claude/settings.json"], "evil");
 
-    let all = bed();
+    let all = fixture();
     let options = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
     assert!(all.apply(&options).unwrap().held_back.is_empty());
     let tree = all.snapshot();
@@ -293,55 +294,58 @@ fn protected_paths_and_outward_links_are_withheld_until_requested() {
 
 #[test]
 fn special_files_and_privilege_bits_are_not_applied() {
-    let bed = Bed::new();
-    bed.task("tool", "x");
-    fs::set_permissions(bed.upper().join("tool"), fs::Permissions::from_mode(0o6755)).unwrap();
-    mknodat(CWD, bed.upper().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let fixture = Fixture::new();
+    fixture.task("tool", "x");
+    fs::set_permissions(fixture.upper().join("tool"), fs::Permissions::from_mode(0o6755)).unwrap();
+    mknodat(CWD, fixture.upper().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     let options = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
-    let applied = bed.apply(&options).unwrap();
-    assert_eq!(bed.tree().join("tool").metadata().unwrap().mode() & 0o7777, 0o755);
+    let applied = fixture.apply(&options).unwrap();
+    assert_eq!(fixture.tree().join("tool").metadata().unwrap().mode() & 0o7777, 0o755);
     assert!(applied.applied[0].privileged);
     assert_eq!(applied.held_back[0].held_back, Some(HeldBack::Special));
-    assert!(!bed.tree().join("pipe").exists());
+    assert!(!fixture.tree().join("pipe").exists());
 }
 
 #[test]
 fn folder_that_became_a_link_on_the_host_is_not_followed() {
-    let bed = Bed::worked();
+    let fixture = Fixture::worked();
     let outside = tempfile::tempdir().unwrap();
-    fs::remove_dir_all(bed.tree().join("dir")).unwrap();
-    symlink(outside.path(), bed.tree().join("dir")).unwrap();
-    let before = bed.snapshot();
-    assert!(matches!(bed.apply(&ApplyOptions::default()), Err(WorkspaceError::Conflict { .. })));
-    assert_eq!(bed.snapshot(), before);
+    fs::remove_dir_all(fixture.tree().join("dir")).unwrap();
+    symlink(outside.path(), fixture.tree().join("dir")).unwrap();
+    let before = fixture.snapshot();
+    assert!(matches!(fixture.apply(&ApplyOptions::default()), Err(WorkspaceError::Conflict { .. })));
+    assert_eq!(fixture.snapshot(), before);
     let forced = ApplyOptions { force: true, ..ApplyOptions::default() };
-    bed.apply(&forced).unwrap();
-    assert!(bed.tree().join("dir").symlink_metadata().unwrap().is_dir(), "the link itself was replaced");
+    fixture.apply(&forced).unwrap();
+    assert!(fixture.tree().join("dir").symlink_metadata().unwrap().is_dir(), "the link itself was replaced");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn opaque_folder_hides_its_former_content() {
-    let bed = Bed::new();
-    bed.task("dir/added", "x");
-    bed.hide("dir");
-    let folder = fs::File::open(bed.upper().join("dir")).unwrap();
-    assert_eq!(bed.changes(), ["A dir/added", "D dir/gone"]);
+    let fixture = Fixture::new();
+    fixture.task("dir/added", "x");
+    fixture.hide("dir");
+    let folder = fs::File::open(fixture.upper().join("dir")).unwrap();
+    assert_eq!(fixture.changes(), ["A dir/added", "D dir/gone"]);
     rustix::fs::fsetxattr(&folder, "trusted.overlay.redirect", b"/x", rustix::fs::XattrFlags::empty())
         .unwrap();
-    let changes = bed.opened().changes(&Protection::default());
+    let changes = fixture.opened().changes(&Protection::default());
     assert!(matches!(changes, Err(WorkspaceError::Unreadable { .. })), "{changes:?}");
 }
 
 #[test]
 fn copy_in_use_is_left_alone() {
-    let bed = Bed::worked();
-    let held = bed.taken();
-    assert_eq!(bed.changes(), WORKED, "the next task continues where the last one ended");
-    assert!(matches!(bed.apply(&ApplyOptions::default()), Err(WorkspaceError::Busy { .. })));
-    assert!(matches!(bed.opened().discard(), Err(WorkspaceError::Busy { .. })));
-    assert!(matches!(WorkspaceCopy::take(&bed.tree(), &bed.copy()), Err(WorkspaceError::Busy { .. })));
+    let fixture = Fixture::worked();
+    let held = fixture.taken();
+    assert_eq!(fixture.changes(), WORKED, "the next task continues where the last one ended");
+    assert!(matches!(fixture.apply(&ApplyOptions::default()), Err(WorkspaceError::Busy { .. })));
+    assert!(matches!(fixture.opened().discard(), Err(WorkspaceError::Busy { .. })));
+    assert!(matches!(
+        WorkspaceCopy::take(&fixture.tree(), &fixture.copy()),
+        Err(WorkspaceError::Busy { .. })
+    ));
     drop(held);
     let other = tempfile::tempdir().unwrap();
-    assert!(WorkspaceCopy::take(other.path(), &bed.copy()).is_err(), "a copy of another tree");
+    assert!(WorkspaceCopy::take(other.path(), &fixture.copy()).is_err(), "a copy of another tree");
 }

@@ -12,10 +12,11 @@ struct Running {
 }
 
 impl Running {
-    fn start(bed: &Bed, script: &str) -> Self {
+    fn start(fixture: &Fixture, script: &str) -> Self {
         let script = format!("set -e; {script}; echo ready; cat");
-        let mut command = bed.project.sandbox(&["run", "--workspace", "direct", "--", "bash", "-c", &script]);
-        command.current_dir(&bed.work_tree).env("HOME", bed.home.path());
+        let mut command =
+            fixture.project.sandbox(&["run", "--workspace", "direct", "--", "bash", "-c", &script]);
+        command.current_dir(&fixture.work_tree).env("HOME", fixture.home.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the sandbox command");
         let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -39,67 +40,77 @@ const NAMES: &str =
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_of_a_run_that_was_killed_come_with_the_next_command() {
-    let bed = Bed::with(Kind::Clone, Project::with_prefix("e2e-git-killed"));
-    let mut running = Running::start(&bed, &commit("task"));
+    let fixture = Fixture::with(Kind::Clone, Project::with_prefix("e2e-git-killed"));
+    let mut running = Running::start(&fixture, &commit("task"));
     running.child.kill().expect("our own child");
     running.child.wait().expect("our own child");
-    assert!(!bed.host(&bed.work_tree, NAMES).contains("task"), "the control: nothing came yet");
-    let next = bed.run("direct", "git log -1 --format=%s task");
+    assert!(!fixture.host(&fixture.work_tree, NAMES).contains("task"), "the control: nothing came yet");
+    let next = fixture.run("direct", "git log -1 --format=%s task");
     assert_eq!((next.code, next.stdout.as_str()), (Some(0), "task\n"), "{next:?}");
     assert!(next.stderr.contains("what a run that was killed did in repositories"), "{next:?}");
-    assert_eq!(bed.host(&bed.work_tree, "git log -1 --format=%s task; git fsck --strict 2>&1"), "task\n");
+    assert_eq!(
+        fixture.host(&fixture.work_tree, "git log -1 --format=%s task; git fsck --strict 2>&1"),
+        "task\n"
+    );
     // Once.
-    let next = bed.sandbox(&["clean"]);
+    let next = fixture.sandbox(&["clean"]);
     assert!(!next.stderr.contains("what a run that was killed"), "{next:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_of_two_runs_in_one_tree_and_of_the_host_all_come() {
     for kind in [Kind::Clone, Kind::Linked] {
-        let bed = Bed::new(kind);
-        let first = Running::start(&bed, "git branch first; git tag -a -m one one; git notes add -m note");
-        let second = Running::start(&bed, "git branch second; git branch first main~1");
-        bed.host(
-            &bed.work_tree,
+        let fixture = Fixture::new(kind);
+        let first =
+            Running::start(&fixture, "git branch first; git tag -a -m one one; git notes add -m note");
+        let second = Running::start(&fixture, "git branch second; git branch first main~1");
+        fixture.host(
+            &fixture.work_tree,
             "git commit -q --allow-empty -m host; git branch host; git repack -qad; git pack-refs --all",
         );
-        let head = bed.host(&bed.work_tree, "git rev-parse HEAD");
+        let head = fixture.host(&fixture.work_tree, "git rev-parse HEAD");
         for running in [first, second] {
             let ended = running.finish();
             assert_eq!(ended.code, Some(0), "{ended:?}");
         }
-        let names = bed.host(&bed.work_tree, NAMES);
+        let names = fixture.host(&fixture.work_tree, NAMES);
         for name in ["first two", "second two", "host host"] {
             assert!(names.lines().any(|line| line == name), "{kind:?}: {name}: {names}");
         }
         let kept =
             names.lines().filter(|line| line.starts_with("sandbox/") && line.ends_with("/heads/first one"));
         assert_eq!(kept.count(), 1, "{kind:?}: the other one's `first`: {names}");
-        assert_eq!(bed.host(&bed.work_tree, "git rev-parse HEAD host").lines().nth(1), head.lines().next());
-        bed.host(&bed.work_tree, "git rev-parse -q --verify one; git notes show HEAD~1; git fsck --strict");
+        assert_eq!(
+            fixture.host(&fixture.work_tree, "git rev-parse HEAD host").lines().nth(1),
+            head.lines().next()
+        );
+        fixture.host(
+            &fixture.work_tree,
+            "git rev-parse -q --verify one; git notes show HEAD~1; git fsck --strict",
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn import_that_fails_is_an_error_and_made_when_its_cause_is_gone() {
-    let bed = Bed::with(Kind::Clone, Project::with_prefix("e2e-git-failed"));
-    let running = Running::start(&bed, &commit("task"));
-    bed.host(&bed.work_tree, "mv .git ../other; git init -q .");
+    let fixture = Fixture::with(Kind::Clone, Project::with_prefix("e2e-git-failed"));
+    let running = Running::start(&fixture, &commit("task"));
+    fixture.host(&fixture.work_tree, "mv .git ../other; git init -q .");
     let ended = running.finish();
     ended.fails(125, "could not be imported");
     assert!(ended.stderr.contains("is kept in `"), "{ended:?}");
-    bed.host(&bed.work_tree, "rm -r .git; mv ../other .git");
+    fixture.host(&fixture.work_tree, "rm -r .git; mv ../other .git");
     // One that took long to fail is nothing for a start.
     let kept_in = ended.stderr.split("is kept in `").nth(1).and_then(|rest| rest.split('`').next());
     fs::write(Path::new(kept_in.expect("a folder")).join("slow"), "").expect("a file");
-    let next = bed.run("direct", "true");
+    let next = fixture.run("direct", "true");
     assert!(next.code == Some(0) && next.stderr.contains("took long to fail before"), "{next:?}");
-    let elsewhere = Bed::with(Kind::Clone, Project::with_prefix("e2e-git-failed"));
+    let elsewhere = Fixture::with(Kind::Clone, Project::with_prefix("e2e-git-failed"));
     let next = elsewhere.run("direct", "true");
     assert!(!next.stderr.contains("took long"), "{next:?}");
-    let next = bed.sandbox(&["clean"]);
+    let next = fixture.sandbox(&["clean"]);
     assert_eq!(next.code, Some(0), "{next:?}");
-    assert_eq!(bed.host(&bed.work_tree, "git log -1 --format=%s task"), "task\n", "{next:?}");
+    assert_eq!(fixture.host(&fixture.work_tree, "git log -1 --format=%s task"), "task\n", "{next:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

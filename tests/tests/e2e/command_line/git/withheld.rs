@@ -22,12 +22,15 @@ const FOLDERS: [&str; 5] = ["inner", "deep/er", "known", "new", "abs"];
 const USE: &str = "git status -s; git add -A .; git commit -qm host --allow-empty; git worktree repair";
 
 /// The programs of the task that the host's git ran, in order.
-fn ran(bed: &Bed, folders: &[&str]) -> Vec<String> {
-    let marks = bed.root().join("marks");
+fn ran(fixture: &Fixture, folders: &[&str]) -> Vec<String> {
+    let marks = fixture.root().join("marks");
     fs::create_dir_all(&marks).expect("a folder");
     for folder in folders {
         let mut command = Command::new("bash");
-        command.args(["-c", USE]).current_dir(bed.work_tree.join(folder)).env("HOME", bed.home.path());
+        command
+            .args(["-c", USE])
+            .current_dir(fixture.work_tree.join(folder))
+            .env("HOME", fixture.home.path());
         command.output().expect("a shell");
     }
     let mut names: Vec<String> = fs::read_dir(marks)
@@ -42,19 +45,21 @@ fn ran(bed: &Bed, folders: &[&str]) -> Vec<String> {
 async fn no_work_tree_that_a_task_adds_runs_its_own_programs_on_the_host() {
     for kind in [Kind::Clone, Kind::Linked] {
         for mode in ["direct", "copy", "auto"] {
-            let bed = Bed::new(kind);
-            bed.host(&bed.work_tree, HOST);
-            let marks = bed.root().join("marks").display().to_string();
-            let root = if kind == Kind::Clone { bed.work_tree.display().to_string() } else { String::new() };
+            let fixture = Fixture::new(kind);
+            fixture.host(&fixture.work_tree, HOST);
+            let marks = fixture.root().join("marks").display().to_string();
+            let root =
+                if kind == Kind::Clone { fixture.work_tree.display().to_string() } else { String::new() };
             let script = WORK_TREES.replace("MARKS", &marks).replace("ROOT", &root);
             // All of what was moved away is listed.
-            let mut ended = bed.sandbox(&["-v", "run", "--workspace", mode, "--", "bash", "-ec", &script]);
+            let mut ended =
+                fixture.sandbox(&["-v", "run", "--workspace", mode, "--", "bash", "-ec", &script]);
             assert_eq!(ended.code, Some(0), "{ended:?}");
             if mode == "copy" {
-                ended = bed.sandbox(&["apply"]);
+                ended = fixture.sandbox(&["apply"]);
                 assert_eq!(ended.code, Some(0), "{ended:?}");
             }
-            assert_eq!(ran(&bed, &FOLDERS), [""; 0], "{kind:?} {mode}");
+            assert_eq!(ran(&fixture, &FOLDERS), [""; 0], "{kind:?} {mode}");
             for folder in FOLDERS {
                 let said = if mode == "direct" {
                     format!("the task wrote `{folder}/.git`")
@@ -63,25 +68,26 @@ async fn no_work_tree_that_a_task_adds_runs_its_own_programs_on_the_host() {
                 };
                 assert!(ended.stderr.contains(&said), "{kind:?} {mode}: {said}: {ended:?}");
                 assert!(
-                    bed.work_tree.join(folder).join("x.txt").exists(),
+                    fixture.work_tree.join(folder).join("x.txt").exists(),
                     "the control: its files are there"
                 );
-                assert!(!bed.work_tree.join(folder).join(".git").exists(), "{kind:?} {mode} {folder}");
+                assert!(!fixture.work_tree.join(folder).join(".git").exists(), "{kind:?} {mode} {folder}");
             }
-            let trees = bed.host(&bed.work_tree, "git worktree list --porcelain");
+            let trees = fixture.host(&fixture.work_tree, "git worktree list --porcelain");
             assert!(!FOLDERS.iter().any(|folder| trees.contains(&format!("/{folder}\n"))), "{trees}");
             // The branches are there, and the one command makes a work tree of them.
-            bed.host(
-                &bed.work_tree,
+            fixture.host(
+                &fixture.work_tree,
                 "git worktree prune; git worktree add -q ../own inner; git -C ../own status",
             );
 
             // A person's word makes none of them a work tree; the control is a pointer by hand.
-            bed.sandbox(&["apply", "--include-protected"]);
-            assert_eq!(ran(&bed, &FOLDERS), [""; 0], "{kind:?} {mode}");
-            bed.host(&bed.work_tree, "echo gitdir: $(realpath $(git rev-parse --git-dir)) > inner/.git");
+            fixture.sandbox(&["apply", "--include-protected"]);
+            assert_eq!(ran(&fixture, &FOLDERS), [""; 0], "{kind:?} {mode}");
+            fixture
+                .host(&fixture.work_tree, "echo gitdir: $(realpath $(git rev-parse --git-dir)) > inner/.git");
             let expected = ["clean", "pre-commit", "watch"];
-            assert_eq!(ran(&bed, &["inner", "known", "abs"]), expected, "the control: {kind:?} {mode}");
+            assert_eq!(ran(&fixture, &["inner", "known", "abs"]), expected, "the control: {kind:?} {mode}");
         }
     }
 }
@@ -100,20 +106,20 @@ async fn work_trees_of_the_host_in_the_tree_keep_their_pointers() {
     ];
     for (attempt, is_there) in attempts {
         for mode in ["direct", "auto"] {
-            let bed = Bed::new(Kind::Clone);
-            bed.host(
-                &bed.work_tree,
+            let fixture = Fixture::new(Kind::Clone);
+            fixture.host(
+                &fixture.work_tree,
                 "git worktree add -q inner -b inner; echo gitdir: ../.git/worktrees/inner > inner/.git",
             );
             let state =
                 "cat inner/.git .git/worktrees/inner/gitdir; git -C inner rev-parse --abbrev-ref HEAD";
-            let before = bed.host(&bed.work_tree, state);
-            let ended = bed.run(mode, &attempt.replace("ROOT", &bed.work_tree.display().to_string()));
+            let before = fixture.host(&fixture.work_tree, state);
+            let ended = fixture.run(mode, &attempt.replace("ROOT", &fixture.work_tree.display().to_string()));
             assert_eq!(ended.code, Some(0), "{attempt} {mode}: {ended:?}");
             if is_there || mode == "auto" {
-                assert_eq!(bed.host(&bed.work_tree, state), before, "{attempt} {mode}: {ended:?}");
+                assert_eq!(fixture.host(&fixture.work_tree, state), before, "{attempt} {mode}: {ended:?}");
             } else {
-                assert!(!bed.work_tree.join("moved/.git").exists(), "{ended:?}");
+                assert!(!fixture.work_tree.join("moved/.git").exists(), "{ended:?}");
             }
             assert_eq!(
                 ["held back", "behind:", "the task wrote"].iter().any(|said| ended.stderr.contains(said)),
@@ -121,10 +127,10 @@ async fn work_trees_of_the_host_in_the_tree_keep_their_pointers() {
                 "{attempt} {mode}: {ended:?}"
             );
             if mode == "auto" && attempt.starts_with("echo gitdir") {
-                bed.sandbox(&["apply", "--include-protected"]);
-                assert_eq!(bed.host(&bed.work_tree, state), before, "{attempt}");
-                bed.host(&bed.work_tree, attempt);
-                assert_ne!(bed.host(&bed.work_tree, state), before, "the control");
+                fixture.sandbox(&["apply", "--include-protected"]);
+                assert_eq!(fixture.host(&fixture.work_tree, state), before, "{attempt}");
+                fixture.host(&fixture.work_tree, attempt);
+                assert_ne!(fixture.host(&fixture.work_tree, state), before, "the control");
             }
         }
     }
@@ -139,17 +145,17 @@ const SETTINGS: &str = "echo n > n; git add n; git commit -qm n; git push -q -u 
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_a_task_wait_and_are_listed_one_by_one() {
     for kind in [Kind::Clone, Kind::Linked] {
-        let bed = Bed::new(kind);
-        let evil = bed.root().join("evil.git").display().to_string();
-        let origin = bed.root().join("origin").display().to_string();
-        bed.host(&bed.root(), "git init -q --bare evil.git");
+        let fixture = Fixture::new(kind);
+        let evil = fixture.root().join("evil.git").display().to_string();
+        let origin = fixture.root().join("origin").display().to_string();
+        fixture.host(&fixture.root(), "git init -q --bare evil.git");
         let list = "git config --local --list | grep -v ^branch";
-        let before = bed.host(&bed.work_tree, list);
-        let branch = bed.host(&bed.work_tree, "git branch --show-current");
-        let ended = bed.run("auto", &format!("set -e; {}", SETTINGS.replace("EVIL", &evil)));
+        let before = fixture.host(&fixture.work_tree, list);
+        let branch = fixture.host(&fixture.work_tree, "git branch --show-current");
+        let ended = fixture.run("auto", &format!("set -e; {}", SETTINGS.replace("EVIL", &evil)));
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        assert_eq!(bed.host(&bed.work_tree, list), before);
-        assert_eq!(bed.host(&bed.work_tree, "git log -1 --format=%s; git status --porcelain"), "n\n");
+        assert_eq!(fixture.host(&fixture.work_tree, list), before);
+        assert_eq!(fixture.host(&fixture.work_tree, "git log -1 --format=%s; git status --porcelain"), "n\n");
         let expected = [
             format!(".git: remote.origin.url: \"{origin}\" -> \"{evil}\""),
             format!(".git: remote.origin.pushurl: unset -> \"{evil}\""),
@@ -159,36 +165,36 @@ async fn settings_of_a_task_wait_and_are_listed_one_by_one() {
             ".git: user.name: unset -> \"A\\u{1b}[31m\\nB\"".to_owned(),
             format!(".git: branch.{}.merge: ", branch.trim()),
         ];
-        let diff = bed.sandbox(&["diff"]);
+        let diff = fixture.sandbox(&["diff"]);
         for line in expected {
             assert!(ended.stderr.contains(&line), "{kind:?}: {line}: {ended:?}");
             assert!(diff.stdout.contains(&line), "{kind:?}: {line}: {diff:?}");
         }
         assert!(!diff.stdout.contains("core.bare"), "what is as it was is not listed: {diff:?}");
-        let changes = bed.sandbox(&["diff", "--output", "json"]).json();
+        let changes = fixture.sandbox(&["diff", "--output", "json"]).json();
         let settings = &changes["git"]["settings"];
         let url = settings.as_array().and_then(|all| all.iter().find(|it| it["key"] == "remote.origin.url"));
         assert_eq!(url.map(|it| &it["new"][0]), Some(&serde_json::Value::from(evil.as_str())), "{changes}");
 
         let push = "git push -q; git push -q origin HEAD:later; git fetch -q";
-        let pushed = |bed: &Bed| {
+        let pushed = |fixture: &Fixture| {
             let mut command = Command::new("bash");
-            command.args(["-c", push]).current_dir(&bed.work_tree).env("HOME", bed.home.path());
+            command.args(["-c", push]).current_dir(&fixture.work_tree).env("HOME", fixture.home.path());
             command.output().expect("a shell");
-            bed.host(&bed.root(), "git -C evil.git for-each-ref")
+            fixture.host(&fixture.root(), "git -C evil.git for-each-ref")
         };
-        assert_eq!(pushed(&bed), "");
-        assert!(bed.host(&bed.root(), "git -C origin for-each-ref").contains("refs/heads/later"));
+        assert_eq!(pushed(&fixture), "");
+        assert!(fixture.host(&fixture.root(), "git -C origin for-each-ref").contains("refs/heads/later"));
         // Not with all files that are held back, but one by one.
-        let all = bed.sandbox(&["apply", "--include-protected", "--force"]);
+        let all = fixture.sandbox(&["apply", "--include-protected", "--force"]);
         assert_eq!(all.code, Some(0), "{all:?}");
-        assert_eq!(pushed(&bed), "");
+        assert_eq!(pushed(&fixture), "");
         let taken = ["remote.origin.pushurl", "remote.origin.mirror"];
         let taken: Vec<&str> = taken.iter().flat_map(|key| ["--git-config", *key]).collect();
-        let taken = bed.sandbox(&[&["apply"], &taken[..]].concat());
+        let taken = fixture.sandbox(&[&["apply"], &taken[..]].concat());
         assert_eq!(taken.code, Some(0), "{taken:?}");
-        assert!(!bed.sandbox(&["diff"]).stdout.contains("mirror"));
-        assert_ne!(pushed(&bed), "", "the control: {kind:?}");
+        assert!(!fixture.sandbox(&["diff"]).stdout.contains("mirror"));
+        assert_ne!(pushed(&fixture), "", "the control: {kind:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{Read as _, Seek as _};
 use std::sync::Arc;
 
 use e2e_tests::assert_held;
-use e2e_tests::bed::{Bed, network};
+use e2e_tests::fixture::{Fixture, network};
 use e2e_tests::secret::{AwsKey, Secrets, injection, unique};
 use e2e_tests::world::World;
 use sandbox::credentials::PreparedSecrets;
@@ -78,11 +78,11 @@ impl Used {
     }
 
     /// What is traced while `command` makes and runs a task; nothing else happens in this thread.
-    async fn trace(&mut self, command: impl FnOnce(&Self, &Bed) -> CommandSpec) -> String {
+    async fn trace(&mut self, command: impl FnOnce(&Self, &Fixture) -> CommandSpec) -> String {
         let trace = Trace::begin();
-        let bed = Bed::new().await;
-        let ran = bed.run_spec(command(self, &bed)).await;
-        bed.close().await;
+        let fixture = Fixture::new().await;
+        let ran = fixture.run_spec(command(self, &fixture)).await;
+        fixture.close().await;
         let said = trace.end();
         let seen = format!("{:?}", World::shared().seen("trace.test"));
         assert!(seen.contains(&self.token), "the real value was used: {}", ran.log);
@@ -94,8 +94,9 @@ impl Used {
 #[tokio::test]
 async fn at_trace_level_no_crate_says_a_real_value() {
     let mut used = Used::new();
-    let said =
-        used.trace(|used, bed| bed.command_with(&used.masked(), POLICY, &["bash", "-c", SCRIPT])).await;
+    let said = used
+        .trace(|used, fixture| fixture.command_with(&used.masked(), POLICY, &["bash", "-c", SCRIPT]))
+        .await;
     assert_held!(used.needles.found().is_empty(), "a real value is traced");
     for name in ["sandbox::", "bollard::", "hyper"] {
         assert!(said.contains(name), "{name} was listened to");
@@ -107,9 +108,9 @@ async fn at_trace_level_no_crate_says_a_real_value() {
 async fn the_control_a_real_value_that_is_traced_is_found() {
     let mut used = Used::new();
     let said = used
-        .trace(|used, bed| {
+        .trace(|used, fixture| {
             let script = ["bash", "-c", SCRIPT];
-            CommandSpec::new(&used.token, bed.image.clone(), script)
+            CommandSpec::new(&used.token, fixture.image.clone(), script)
                 .network(network(POLICY))
                 .env(used.unmasked())
         })

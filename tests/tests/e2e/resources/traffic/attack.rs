@@ -1,7 +1,7 @@
 //! A script that attacks its proxy, and what can be said of both.
 
 use e2e_tests::DEADLINE;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use futures_util::StreamExt as _;
 use sandbox::{CommandSpec, Input, OutputChunk};
 
@@ -19,12 +19,12 @@ pub(super) struct Attack {
 }
 
 /// Runs `spec` until it prints `done`; stops it then. Meanwhile another task of the same engine asks for a page time and again, and must get it.
-pub(super) async fn attack(bed: &Bed, spec: CommandSpec) -> Attack {
-    Box::pin(watched(bed, spec)).await
+pub(super) async fn attack(fixture: &Fixture, spec: CommandSpec) -> Attack {
+    Box::pin(watched(fixture, spec)).await
 }
 
-async fn watched(bed: &Bed, spec: CommandSpec) -> Attack {
-    let command = bed.sandbox.create_command(spec).expect("a good command");
+async fn watched(fixture: &Fixture, spec: CommandSpec) -> Attack {
+    let command = fixture.sandbox.create_command(spec).expect("a good command");
     let mut output = Vec::new();
     let mut execution = command.execute(Input::Empty);
     let done = async {
@@ -36,8 +36,8 @@ async fn watched(bed: &Bed, spec: CommandSpec) -> Attack {
         }
         false
     };
-    let (attacked, ()) = tokio::join!(tokio::time::timeout(DEADLINE, done), neighbour(bed));
-    let peak = proxy_peak_memory(bed).await;
+    let (attacked, ()) = tokio::join!(tokio::time::timeout(DEADLINE, done), neighbour(fixture));
+    let peak = proxy_peak_memory(fixture).await;
     command.stop().await;
     let result = execution.await;
     let output = String::from_utf8_lossy(&output).into_owned();
@@ -47,8 +47,8 @@ async fn watched(bed: &Bed, spec: CommandSpec) -> Attack {
 }
 
 /// Another task, with a proxy of its own.
-async fn neighbour(bed: &Bed) {
-    let other = Bed::new().await;
+async fn neighbour(fixture: &Fixture) {
+    let other = Fixture::new().await;
     let ran = other
         .run(
             "domains: [open.test]",
@@ -59,7 +59,7 @@ async fn neighbour(bed: &Bed) {
         ran.stdout,
         "hello from open.test\n".repeat(3),
         "{} {}",
-        bed.sandbox.instance_id(),
+        fixture.sandbox.instance_id(),
         ran.stderr
     );
     other.close().await;

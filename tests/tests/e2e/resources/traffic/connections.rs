@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::world::World;
 
 use super::attack::{MOST, attack};
@@ -11,24 +11,24 @@ const POLICY: &str = "domains: [open.test]";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_thousand_server_names_cost_no_memory() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = "/probe names names.test 20000
 curl -sS --max-time 30 https://open.test/
 echo done; sleep 3600";
-    let attack = attack(&bed, bed.command(POLICY, &["bash", "-c", script])).await;
+    let attack = attack(&fixture, fixture.command(POLICY, &["bash", "-c", script])).await;
     assert_eq!(
         attack.output, "{\"detail\":\"20000\",\"outcome\":\"reached\"}\nhello from open.test\ndone\n",
         "every name got a certificate"
     );
     assert!(attack.peak < MOST, "{} KiB", attack.peak);
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// 300 are more than the proxy lets in. It closes each of them, the first at once and the last after its ten seconds; whoever was
 /// there before is served, and whoever comes later.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_dribble_are_closed_and_others_are_served() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let name = format!("slowloris-{}", std::process::id());
     let script = format!(
         "exec 3< <(curl -sSN https://open.test/sse/{name})
@@ -41,7 +41,7 @@ cat <&3
 echo done; sleep 3600"
     );
     World::shared().forget("after-slow.test");
-    let spec = bed.command("domains: [open.test, after-slow.test]", &["bash", "-c", &script]);
+    let spec = fixture.command("domains: [open.test, after-slow.test]", &["bash", "-c", &script]);
     let releasing = async {
         // The second event comes only when the attack is over: until then the stream was open.
         while World::shared().seen("after-slow.test").is_empty() {
@@ -49,7 +49,7 @@ echo done; sleep 3600"
         }
         World::shared().release(&name);
     };
-    let (attack, ()) = tokio::join!(attack(&bed, spec), releasing);
+    let (attack, ()) = tokio::join!(attack(&fixture, spec), releasing);
     let closed = "{\"detail\":\"300\",\"outcome\":\"reached\"}\n";
     assert_eq!(
         attack.output,
@@ -58,7 +58,7 @@ echo done; sleep 3600"
         )
     );
     assert!(attack.peak < MOST, "{} KiB", attack.peak);
-    bed.close().await;
+    fixture.close().await;
 }
 
 /// Opens streams that stay open, then a page beside them, then more streams than there may be.
@@ -86,10 +86,10 @@ const count = (all, status) => all.filter((it) => it === status).length;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn five_hundred_streams_are_served_at_once_and_more_are_refused() {
-    let bed = Bed::new().await;
+    let fixture = Fixture::new().await;
     let script = STREAMS.replace("STREAM", &format!("streams-{}", std::process::id()));
-    let attack = attack(&bed, bed.command(POLICY, &["node", "-e", &script])).await;
+    let attack = attack(&fixture, fixture.command(POLICY, &["node", "-e", &script])).await;
     assert_eq!(attack.output, "500\nhello from open.test\ntrue 40\ndone\n");
     assert!(attack.peak < MOST, "{} KiB", attack.peak);
-    bed.close().await;
+    fixture.close().await;
 }

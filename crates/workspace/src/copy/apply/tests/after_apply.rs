@@ -4,8 +4,8 @@ use std::os::unix::fs::FileTypeExt as _;
 
 use super::*;
 
-fn held_back(bed: &Bed) -> Vec<String> {
-    let changes = bed.opened().changes(&Protection::default()).unwrap();
+fn held_back(fixture: &Fixture) -> Vec<String> {
+    let changes = fixture.opened().changes(&Protection::default()).unwrap();
     let held = changes.iter().filter(|change| change.held_back.is_some());
     held.map(|change| change.path.display().to_string()).collect()
 }
@@ -16,15 +16,15 @@ fn inode(path: &Path) -> u64 {
 
 #[test]
 fn unchanged_file_is_linked_and_changed_file_is_copied() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     for path in ["plain", "folder/plain", "two-names", "with-attribute", "setuid"] {
-        bed.task(path, path);
+        fixture.task(path, path);
     }
-    fs::hard_link(bed.upper().join("two-names"), bed.upper().join("other-name")).unwrap();
-    let attribute = fs::File::open(bed.upper().join("with-attribute")).unwrap();
+    fs::hard_link(fixture.upper().join("two-names"), fixture.upper().join("other-name")).unwrap();
+    let attribute = fs::File::open(fixture.upper().join("with-attribute")).unwrap();
     rustix::fs::fsetxattr(&attribute, "user.x", b"1", rustix::fs::XattrFlags::empty()).unwrap();
-    fs::set_permissions(bed.upper().join("setuid"), fs::Permissions::from_mode(0o4755)).unwrap();
-    let before = |path: &str| inode(&bed.upper().join(path));
+    fs::set_permissions(fixture.upper().join("setuid"), fs::Permissions::from_mode(0o4755)).unwrap();
+    let before = |path: &str| inode(&fixture.upper().join(path));
     let inodes = [
         ("plain", before("plain"), true),
         ("folder/plain", before("folder/plain"), true),
@@ -33,13 +33,13 @@ fn unchanged_file_is_linked_and_changed_file_is_copied() {
         ("with-attribute", before("with-attribute"), false),
         ("setuid", before("setuid"), false),
     ];
-    bed.apply(&ApplyOptions::default()).unwrap();
+    fixture.apply(&ApplyOptions::default()).unwrap();
     for (path, before, is_linked) in inodes {
-        let applied = bed.tree().join(path).metadata().unwrap();
+        let applied = fixture.tree().join(path).metadata().unwrap();
         assert_eq!(applied.ino() == before, is_linked, "{path}");
         assert_eq!((applied.nlink(), applied.mode() & 0o7000), (1, 0), "{path}");
     }
-    assert_eq!(bed.snapshot()["with-attribute"], "with-attribute");
+    assert_eq!(fixture.snapshot()["with-attribute"], "with-attribute");
 }
 
 /// All paths in `root`.
@@ -61,28 +61,28 @@ fn paths_in(root: &Path) -> Vec<String> {
 
 #[test]
 fn applied_changes_are_no_longer_in_the_copy() {
-    let bed = Bed::worked();
-    bed.host("hidden/.envrc", "of the host");
-    bed.host("hidden/other", "of the host");
-    drop(bed.taken());
-    bed.task("new/.envrc", "evil");
-    bed.task("new/fine", "fine");
-    bed.task("sub/.claude/a/b", "evil");
-    bed.task("sub/fine", "fine");
-    bed.task("hidden/fine", "fine");
-    bed.hide("hidden");
-    mknodat(CWD, bed.upper().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-    fs::set_permissions(bed.upper().join("new"), fs::Permissions::from_mode(0o710)).unwrap();
-    let held = held_back(&bed);
+    let fixture = Fixture::worked();
+    fixture.host("hidden/.envrc", "of the host");
+    fixture.host("hidden/other", "of the host");
+    drop(fixture.taken());
+    fixture.task("new/.envrc", "evil");
+    fixture.task("new/fine", "fine");
+    fixture.task("sub/.claude/a/b", "evil");
+    fixture.task("sub/fine", "fine");
+    fixture.task("hidden/fine", "fine");
+    fixture.hide("hidden");
+    mknodat(CWD, fixture.upper().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    fs::set_permissions(fixture.upper().join("new"), fs::Permissions::from_mode(0o710)).unwrap();
+    let held = held_back(&fixture);
     assert_eq!(
         held,
         ["hidden/.envrc", "new/.envrc", "pipe", "sub/.claude", "sub/.claude/a", "sub/.claude/a/b"]
     );
-    bed.apply(&ApplyOptions::default()).unwrap();
-    assert_eq!(bed.snapshot()["new/fine"], "fine");
-    assert!(!bed.snapshot().contains_key("hidden/other"));
+    fixture.apply(&ApplyOptions::default()).unwrap();
+    assert_eq!(fixture.snapshot()["new/fine"], "fine");
+    assert!(!fixture.snapshot().contains_key("hidden/other"));
 
-    let upper = bed.upper();
+    let upper = fixture.upper();
     let expected = [
         "hidden",
         "hidden/.envrc",
@@ -98,90 +98,91 @@ fn applied_changes_are_no_longer_in_the_copy() {
     assert_eq!(upper.join("new").metadata().unwrap().mode() & 0o7777, 0o710);
 
     // The next task sees the host's changes there, and they are not a conflict.
-    bed.host("edited", "by the host");
-    bed.host("new/fine", "by the host");
-    drop(bed.taken());
-    bed.task("edited", "by the second task");
+    fixture.host("edited", "by the host");
+    fixture.host("new/fine", "by the host");
+    drop(fixture.taken());
+    fixture.task("edited", "by the second task");
     assert_eq!(
-        bed.changes()
+        fixture
+            .changes()
             .iter()
             .filter(|change| !held.iter().any(|held| change.ends_with(held)))
             .collect::<Vec<_>>(),
         ["M edited"]
     );
-    bed.apply(&ApplyOptions::default()).unwrap();
-    assert_eq!(bed.snapshot()["edited"], "by the second task");
+    fixture.apply(&ApplyOptions::default()).unwrap();
+    assert_eq!(fixture.snapshot()["edited"], "by the second task");
     let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
-    bed.apply(&all).unwrap();
-    assert!(bed.opened_if_any().is_none() && !bed.tree().join("hidden/.envrc").exists());
-    assert_eq!(bed.snapshot()["sub/.claude/a/b"], "evil");
+    fixture.apply(&all).unwrap();
+    assert!(fixture.opened_if_any().is_none() && !fixture.tree().join("hidden/.envrc").exists());
+    assert_eq!(fixture.snapshot()["sub/.claude/a/b"], "evil");
 }
 
 #[test]
 fn change_on_both_sides_before_the_next_task_remains_a_conflict() {
-    let bed = Bed::worked();
-    bed.host("edited", "by the host");
-    fs::remove_file(bed.tree().join("link")).unwrap();
-    bed.host("unrelated", "by the host");
-    drop(bed.taken());
-    drop(bed.taken());
-    bed.task("unrelated", "by the second task, which saw it");
-    match bed.apply(&ApplyOptions::default()) {
+    let fixture = Fixture::worked();
+    fixture.host("edited", "by the host");
+    fs::remove_file(fixture.tree().join("link")).unwrap();
+    fixture.host("unrelated", "by the host");
+    drop(fixture.taken());
+    drop(fixture.taken());
+    fixture.task("unrelated", "by the second task, which saw it");
+    match fixture.apply(&ApplyOptions::default()) {
         Err(WorkspaceError::Conflict { paths }) => {
             assert_eq!(paths, [PathBuf::from("edited"), PathBuf::from("link")]);
         }
         other => panic!("{other:?}"),
     }
     let forced = ApplyOptions { force: true, ..ApplyOptions::default() };
-    bed.apply(&forced).unwrap();
-    assert_eq!(bed.snapshot()["edited"], "new content");
+    fixture.apply(&forced).unwrap();
+    assert_eq!(fixture.snapshot()["edited"], "new content");
 }
 
 #[test]
 fn conflict_of_a_withheld_change_survives_the_apply_of_the_rest() {
-    let bed = Bed::new();
-    bed.task(".envrc", "evil");
-    bed.task("edited", "new content");
-    bed.host(".envrc", "of the host");
-    bed.apply(&ApplyOptions::default()).unwrap();
-    drop(bed.taken());
+    let fixture = Fixture::new();
+    fixture.task(".envrc", "evil");
+    fixture.task("edited", "new content");
+    fixture.host(".envrc", "of the host");
+    fixture.apply(&ApplyOptions::default()).unwrap();
+    drop(fixture.taken());
     let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
-    assert!(matches!(bed.apply(&all), Err(WorkspaceError::Conflict { .. })));
+    assert!(matches!(fixture.apply(&all), Err(WorkspaceError::Conflict { .. })));
 }
 
 #[test]
 fn crash_at_any_point_keeps_withheld_changes() {
     let worked = || {
-        let bed = Bed::worked();
-        bed.task("made/.envrc", "evil");
-        bed
+        let fixture = Fixture::worked();
+        fixture.task("made/.envrc", "evil");
+        fixture
     };
     let undone = worked().snapshot();
     let done = {
-        let bed = worked();
-        bed.apply(&ApplyOptions::default()).unwrap();
-        bed.snapshot()
+        let fixture = worked();
+        fixture.apply(&ApplyOptions::default()).unwrap();
+        fixture.snapshot()
     };
     let mut ends = [0, 0];
     for point in 1.. {
-        let bed = worked();
-        let comparison = bed.opened().comparison().unwrap();
+        let fixture = worked();
+        let comparison = fixture.opened().comparison().unwrap();
         let mut left = point;
         let mut fail_points = |_: FailPoint| {
             left -= usize::from(left > 0);
             left > 0
         };
-        let applied = apply(&comparison, &bed.copy(), &ApplyOptions::default(), &mut fail_points);
-        let copy = bed.opened();
-        assert_eq!(held_back(&bed), ["made/.envrc"], "point {point}");
-        if bed.snapshot() == undone {
+        let applied = apply(&comparison, &fixture.copy(), &ApplyOptions::default(), &mut fail_points);
+        let copy = fixture.opened();
+        assert_eq!(held_back(&fixture), ["made/.envrc"], "point {point}");
+        if fixture.snapshot() == undone {
             copy.apply(&ApplyOptions::default()).unwrap();
             ends[0] += 1;
         } else {
             ends[1] += 1;
         }
-        assert_eq!(bed.snapshot(), done, "point {point}");
-        assert_eq!(bed.changes(), ["A made/.envrc"], "point {point}");
+        assert_eq!(fixture.snapshot(), done, "point {point}");
+        assert_eq!(fixture.changes(), ["A made/.envrc"], "point {point}");
         if applied.is_ok() {
             break;
         }

@@ -3,15 +3,15 @@
 use super::*;
 
 /// Applies, with `fail_points` deciding at each point whether the power fails.
-fn applied(bed: &Bed, fail_points: FailPoints<'_>) -> Result<Applied, WorkspaceError> {
-    let comparison = bed.opened().comparison().unwrap();
-    apply(&comparison, &bed.copy(), &ApplyOptions::default(), fail_points)
+fn applied(fixture: &Fixture, fail_points: FailPoints<'_>) -> Result<Applied, WorkspaceError> {
+    let comparison = fixture.opened().comparison().unwrap();
+    apply(&comparison, &fixture.copy(), &ApplyOptions::default(), fail_points)
 }
 
 /// Applies, with the power failing at the `count`th `point`.
-fn crash(bed: &Bed, point: FailPoint, count: usize) {
+fn crash(fixture: &Fixture, point: FailPoint, count: usize) {
     let mut left = count;
-    let stopped = applied(bed, &mut |is| {
+    let stopped = applied(fixture, &mut |is| {
         left -= usize::from(left > 0 && is == point);
         left > 0
     });
@@ -19,15 +19,15 @@ fn crash(bed: &Bed, point: FailPoint, count: usize) {
 }
 
 /// A change by the host that makes the last step fail.
-fn meddle(bed: &Bed) {
-    bed.host("tree/a/b", "by the host");
-    fs::rename(bed.tree().join("tree"), bed.tree().join("tree2")).unwrap();
-    fs::create_dir(bed.tree().join("tree")).unwrap();
+fn meddle(fixture: &Fixture) {
+    fixture.host("tree/a/b", "by the host");
+    fs::rename(fixture.tree().join("tree"), fixture.tree().join("tree2")).unwrap();
+    fs::create_dir(fixture.tree().join("tree")).unwrap();
 }
 
 /// The tree without the change of [`meddle`] and without a stage that is kept for its owner.
-fn unmeddled(bed: &Bed) -> BTreeMap<String, String> {
-    let mut found = bed.snapshot();
+fn unmeddled(fixture: &Fixture) -> BTreeMap<String, String> {
+    let mut found = fixture.snapshot();
     found.retain(|path, _| !path.starts_with("tree") && !path.starts_with(".sandbox-apply-"));
     found
 }
@@ -35,30 +35,30 @@ fn unmeddled(bed: &Bed) -> BTreeMap<String, String> {
 #[test]
 fn crash_at_any_point_applies_all_or_nothing() {
     let (done, undone) = {
-        let bed = Bed::worked();
-        let undone = bed.snapshot();
-        bed.apply(&ApplyOptions::default()).unwrap();
-        (bed.snapshot(), undone)
+        let fixture = Fixture::worked();
+        let undone = fixture.snapshot();
+        fixture.apply(&ApplyOptions::default()).unwrap();
+        (fixture.snapshot(), undone)
     };
     let mut ends = [0, 0];
     for point in 1.. {
-        let bed = Bed::worked();
+        let fixture = Fixture::worked();
         let mut left = point;
         let mut fail_points = |_: FailPoint| {
             left -= usize::from(left > 0);
             left > 0
         };
-        if applied(&bed, &mut fail_points).is_ok() {
+        if applied(&fixture, &mut fail_points).is_ok() {
             break;
         }
         // The next command, of any kind.
-        let left = WorkspaceCopy::open(bed.copy()).unwrap();
-        let is = bed.snapshot();
+        let left = WorkspaceCopy::open(fixture.copy()).unwrap();
+        let is = fixture.snapshot();
         if let Some(copy) = left {
             assert_eq!(is, undone, "point {point}");
-            assert_eq!(bed.changes(), WORKED, "nothing of the copy is lost");
+            assert_eq!(fixture.changes(), WORKED, "nothing of the copy is lost");
             copy.apply(&ApplyOptions::default()).unwrap();
-            assert_eq!(bed.snapshot(), done);
+            assert_eq!(fixture.snapshot(), done);
             ends[0] += 1;
         } else {
             assert_eq!(is, done, "point {point}");
@@ -70,14 +70,14 @@ fn crash_at_any_point_applies_all_or_nothing() {
 
 #[test]
 fn failed_step_undoes_earlier_ones_even_after_another_crash() {
-    let expected = unmeddled(&Bed::worked());
+    let expected = unmeddled(&Fixture::worked());
     let mut crashed = Vec::new();
     for point in 1.. {
-        let bed = Bed::worked();
+        let fixture = Fixture::worked();
         let mut left = point;
         let mut fail_points = |is: FailPoint| {
             if is == FailPoint::Journalled {
-                meddle(&bed);
+                meddle(&fixture);
             }
             let fails_now = left == 1;
             left -= usize::from(left > 0);
@@ -86,28 +86,28 @@ fn failed_step_undoes_earlier_ones_even_after_another_crash() {
             }
             if fails_now && is == FailPoint::Cleaning {
                 // It removed a part of the stage, whose order is unspecified.
-                fs::remove_file(bed.stage().join("new-0")).ok();
-                fs::remove_file(bed.stage().join("new-3")).ok();
+                fs::remove_file(fixture.stage().join("new-0")).ok();
+                fs::remove_file(fixture.stage().join("new-3")).ok();
             }
             left > 0
         };
-        match applied(&bed, &mut fail_points) {
+        match applied(&fixture, &mut fail_points) {
             Err(WorkspaceError::RolledBack { path, .. }) => {
                 assert_eq!(path, Path::new("tree"));
-                assert_eq!(unmeddled(&bed), expected);
+                assert_eq!(unmeddled(&fixture), expected);
                 break;
             }
             stopped => assert!(matches!(stopped, Err(WorkspaceError::Unreadable { .. })), "{stopped:?}"),
         }
         // The next command reports the failed step if it was not reported before.
-        match WorkspaceCopy::open(bed.copy()) {
+        match WorkspaceCopy::open(fixture.copy()) {
             Ok(Some(_)) => {}
             Err(WorkspaceError::RolledBack { path, .. }) => assert_eq!(path, Path::new("tree")),
             other => panic!("point {point}: {other:?}"),
         }
-        assert_eq!(unmeddled(&bed), expected, "point {point}");
-        bed.opened();
-        assert!(!bed.copy().join("journal.json").exists());
+        assert_eq!(unmeddled(&fixture), expected, "point {point}");
+        fixture.opened();
+        assert!(!fixture.copy().join("journal.json").exists());
     }
     let undoing = [FailPoint::Failed, FailPoint::Undone, FailPoint::Cleaning, FailPoint::Cleaned];
     assert!(undoing.iter().all(|point| crashed.contains(point)), "it crashed there: {crashed:?}");
@@ -115,14 +115,14 @@ fn failed_step_undoes_earlier_ones_even_after_another_crash() {
 
 #[test]
 fn full_disk_does_not_prevent_undoing() {
-    let expected = unmeddled(&Bed::worked());
+    let expected = unmeddled(&Fixture::worked());
     for point in 0..14 {
-        let bed = Bed::worked();
-        let partial = bed.copy().join(".journal.json.new");
+        let fixture = Fixture::worked();
+        let partial = fixture.copy().join(".journal.json.new");
         let mut since = None;
-        let failed = applied(&bed, &mut |is| {
+        let failed = applied(&fixture, &mut |is| {
             if is == FailPoint::Journalled {
-                meddle(&bed);
+                meddle(&fixture);
                 // No other journal can be written from now on.
                 fs::create_dir(&partial).unwrap();
                 since = Some(0);
@@ -133,15 +133,15 @@ fn full_disk_does_not_prevent_undoing() {
         });
         let ended = matches!(failed, Err(WorkspaceError::RolledBack { .. }));
         assert!(ended || point > 0, "{failed:?}");
-        let opened = WorkspaceCopy::open(bed.copy());
+        let opened = WorkspaceCopy::open(fixture.copy());
         assert!(
             matches!(opened, Ok(Some(_)) | Err(WorkspaceError::RolledBack { .. })),
             "{point}: {opened:?}"
         );
-        assert_eq!(unmeddled(&bed), expected, "{point}");
-        assert!(!bed.copy().join("journal.json").exists());
+        assert_eq!(unmeddled(&fixture), expected, "{point}");
+        assert!(!fixture.copy().join("journal.json").exists());
         fs::remove_dir(partial).unwrap();
-        bed.opened();
+        fixture.opened();
     }
 }
 
@@ -155,12 +155,12 @@ fn user_changes_after_a_crash_remain() {
         ("made/deep/new", "made", None, 8),
     ];
     for (path, step, former, count) in cases {
-        let bed = Bed::worked();
-        let before = unmeddled(&bed);
-        crash(&bed, FailPoint::Stepped, count);
-        bed.host(path, "by the host");
-        meddle(&bed);
-        match WorkspaceCopy::open(bed.copy()) {
+        let fixture = Fixture::worked();
+        let before = unmeddled(&fixture);
+        crash(&fixture, FailPoint::Stepped, count);
+        fixture.host(path, "by the host");
+        meddle(&fixture);
+        match WorkspaceCopy::open(fixture.copy()) {
             Err(WorkspaceError::HalfDone { path, kept, .. }) => {
                 assert_eq!(path, Path::new(step));
                 let kept = kept.map(|kept| fs::read_to_string(kept).unwrap());
@@ -168,85 +168,85 @@ fn user_changes_after_a_crash_remain() {
             }
             other => panic!("{step}: {other:?}"),
         }
-        assert_eq!(bed.snapshot()[path], "by the host");
+        assert_eq!(fixture.snapshot()[path], "by the host");
         let others = |found: BTreeMap<String, String>| {
             let mut found = found;
             found.retain(|path, _| !path.starts_with(step));
             found
         };
-        assert_eq!(others(unmeddled(&bed)), others(before), "{step}");
-        bed.opened();
+        assert_eq!(others(unmeddled(&fixture)), others(before), "{step}");
+        fixture.opened();
     }
 }
 
 #[test]
 fn file_that_replaced_the_former_one_during_a_step_remains() {
     for in_place in [true, false] {
-        let bed = Bed::worked();
-        crash(&bed, FailPoint::Journalled, 1);
+        let fixture = Fixture::worked();
+        crash(&fixture, FailPoint::Journalled, 1);
         // The step completed its first half.
-        let edited = bed.tree().join("edited");
-        fs::hard_link(&edited, bed.stage().join("old-3")).unwrap();
+        let edited = fixture.tree().join("edited");
+        fs::hard_link(&edited, fixture.stage().join("old-3")).unwrap();
         if !in_place {
             fs::remove_file(&edited).unwrap();
         }
-        bed.host("edited", "by the host");
-        let opened = WorkspaceCopy::open(bed.copy());
+        fixture.host("edited", "by the host");
+        let opened = WorkspaceCopy::open(fixture.copy());
         match (&opened, in_place) {
             (Err(WorkspaceError::RolledBack { .. }), true)
             | (Err(WorkspaceError::HalfDone { .. }), false) => {}
             _ => panic!("{opened:?}"),
         }
-        assert_eq!(bed.snapshot()["edited"], "by the host");
-        bed.opened();
+        assert_eq!(fixture.snapshot()["edited"], "by the host");
+        fixture.opened();
     }
 }
 
 #[test]
 fn missing_stage_is_reported_once() {
-    let bed = Bed::worked();
-    let before = bed.snapshot();
-    crash(&bed, FailPoint::Staged, 3);
-    fs::remove_dir_all(bed.stage()).unwrap();
-    bed.opened();
-    crash(&bed, FailPoint::Journalled, 1);
-    fs::remove_dir_all(bed.stage()).unwrap();
-    assert!(matches!(WorkspaceCopy::open(bed.copy()), Err(WorkspaceError::Io { .. })));
-    assert_eq!(bed.snapshot(), before);
-    assert_eq!(bed.changes(), WORKED, "the copy still has everything");
-    bed.apply(&ApplyOptions::default()).unwrap();
+    let fixture = Fixture::worked();
+    let before = fixture.snapshot();
+    crash(&fixture, FailPoint::Staged, 3);
+    fs::remove_dir_all(fixture.stage()).unwrap();
+    fixture.opened();
+    crash(&fixture, FailPoint::Journalled, 1);
+    fs::remove_dir_all(fixture.stage()).unwrap();
+    assert!(matches!(WorkspaceCopy::open(fixture.copy()), Err(WorkspaceError::Io { .. })));
+    assert_eq!(fixture.snapshot(), before);
+    assert_eq!(fixture.changes(), WORKED, "the copy still has everything");
+    fixture.apply(&ApplyOptions::default()).unwrap();
 }
 
 #[test]
 fn link_that_replaces_the_stage_is_not_followed() {
-    let bed = Bed::worked();
-    let before = bed.snapshot();
-    crash(&bed, FailPoint::Journalled, 1);
-    let (stage, elsewhere) = (bed.stage(), bed.folder.path().join("elsewhere"));
+    let fixture = Fixture::worked();
+    let before = fixture.snapshot();
+    crash(&fixture, FailPoint::Journalled, 1);
+    let (stage, elsewhere) = (fixture.stage(), fixture.folder.path().join("elsewhere"));
     fs::rename(&stage, &elsewhere).unwrap();
     symlink(&elsewhere, &stage).unwrap();
-    assert!(WorkspaceCopy::open(bed.copy()).is_err());
+    assert!(WorkspaceCopy::open(fixture.copy()).is_err());
     fs::remove_file(&stage).unwrap();
-    assert_eq!(bed.snapshot(), before);
+    assert_eq!(fixture.snapshot(), before);
     // The control: the next command accepts it as a folder.
     fs::rename(&elsewhere, &stage).unwrap();
-    assert!(WorkspaceCopy::open(bed.copy()).unwrap().is_none());
-    assert_ne!(bed.snapshot(), before);
+    assert!(WorkspaceCopy::open(fixture.copy()).unwrap().is_none());
+    assert_ne!(fixture.snapshot(), before);
 }
 
 #[test]
 fn host_changes_after_the_comparison_remain() {
     for path in ["gone", "edited", "tree/a/b", "tree/a/new"] {
-        let bed = Bed::worked();
+        let fixture = Fixture::worked();
         let mut edited = false;
-        let failed = applied(&bed, &mut |point| {
+        let failed = applied(&fixture, &mut |point| {
             if point == FailPoint::Staged && !edited {
-                bed.host(path, "by the host");
+                fixture.host(path, "by the host");
                 edited = true;
             }
             true
         });
         assert!(matches!(failed, Err(WorkspaceError::RolledBack { .. })), "{path}: {failed:?}");
-        assert_eq!(bed.snapshot()[path], "by the host");
+        assert_eq!(fixture.snapshot()[path], "by the host");
     }
 }

@@ -11,7 +11,7 @@ use super::*;
 
 /// A tree with a repository, a nested one and a submodule, which a task has a copy of.
 pub(super) struct Git {
-    pub(super) bed: Bed,
+    pub(super) fixture: Fixture,
 }
 
 impl Git {
@@ -20,28 +20,28 @@ impl Git {
     }
 
     pub(super) fn with(more: &str) -> Self {
-        let git = Self { bed: Bed::new() };
+        let git = Self { fixture: Fixture::new() };
         git.host(&format!(
             "git init -q -b main .; echo inner > .gitignore; git add -A; git commit -qm first
              git init -q -b main ../source; git -C ../source commit -q --allow-empty -m source
              git -c protocol.file.allow=always submodule --quiet add ../source sub; git commit -qm sub
              git init -q -b main inner; git -C inner commit -q --allow-empty -m inner; {more}"
         ));
-        drop(git.bed.taken());
+        drop(git.fixture.taken());
         git
     }
 
     pub(super) fn host(&self, script: &str) -> String {
-        run(&self.bed.tree(), script)
+        run(&self.fixture.tree(), script)
     }
 
     /// Runs `script` in the copy.
     pub(super) fn work(&self, script: &str) {
-        overlaid(&[(self.bed.tree(), self.bed.copy())], &self.bed.tree(), script);
+        overlaid(&[(self.fixture.tree(), self.fixture.copy())], &self.fixture.tree(), script);
     }
 
     pub(super) fn apply(&self) -> Applied {
-        self.bed.apply(&ApplyOptions::default()).unwrap()
+        self.fixture.apply(&ApplyOptions::default()).unwrap()
     }
 
     pub(super) fn log(&self, of: &str) -> String {
@@ -95,8 +95,8 @@ fn commits_of_every_repository_are_imported_without_settings_and_hooks() {
     let git = Git::new();
     let before = git.host("cat .git/modules/sub/config inner/.git/config; ls .git/hooks");
     git.work(ALL);
-    git.bed.task("new", "new\n");
-    let shown = git.bed.opened().git_changes(&Protection::default()).unwrap();
+    git.fixture.task("new", "new\n");
+    let shown = git.fixture.opened().git_changes(&Protection::default()).unwrap();
     let paths: Vec<String> = shown.repositories.iter().map(|it| it.path.display().to_string()).collect();
     assert_eq!(paths, ["inner/.git", ".git/modules/sub", ".git"]);
     let applied = git.apply();
@@ -109,32 +109,32 @@ fn commits_of_every_repository_are_imported_without_settings_and_hooks() {
     git.host("git fsck --strict 2>&1");
 
     // Waiting settings are taken one by one, until none are left.
-    let waiting = git.bed.opened().git_changes(&Protection::default()).unwrap();
+    let waiting = git.fixture.opened().git_changes(&Protection::default()).unwrap();
     let keys: Vec<&str> = waiting.settings.iter().map(|it| it.key.as_str()).collect();
     assert_eq!(keys, ["core.hookspath", "user.name"]);
     assert!(waiting.repositories.is_empty(), "{waiting:?}");
     let take = |key: &str| {
         let git_settings = vec![key.to_owned()];
-        git.bed.apply(&ApplyOptions { git_settings, ..ApplyOptions::default() })
+        git.fixture.apply(&ApplyOptions { git_settings, ..ApplyOptions::default() })
     };
     assert!(matches!(take("user.email"), Err(WorkspaceError::NoSetting { .. })));
     take("user.name").unwrap();
     assert_eq!(git.host("git config user.name; git config core.hooksPath || true"), "Evil\n");
-    drop(git.bed.taken());
-    assert_eq!(git.bed.opened().git_changes(&Protection::default()).unwrap().settings.len(), 1);
+    drop(git.fixture.taken());
+    assert_eq!(git.fixture.opened().git_changes(&Protection::default()).unwrap().settings.len(), 1);
     take("core.hookspath").unwrap();
     assert_eq!(git.host("git config core.hooksPath"), "/evil\n", "the control");
-    assert!(git.bed.opened_if_any().is_none());
+    assert!(git.fixture.opened_if_any().is_none());
 }
 
 #[test]
 fn view_that_git_only_read_leaves_nothing() {
     let git = Git::new();
     git.work("touch same; git status -s");
-    let changes = git.bed.opened().git_changes(&Protection::default()).unwrap();
-    assert!(changes.is_empty() && git.bed.changes().is_empty(), "{changes:?}");
+    let changes = git.fixture.opened().git_changes(&Protection::default()).unwrap();
+    assert!(changes.is_empty() && git.fixture.changes().is_empty(), "{changes:?}");
     assert_eq!(git.apply(), Applied::default());
-    assert!(git.bed.opened_if_any().is_none());
+    assert!(git.fixture.opened_if_any().is_none());
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn host_changes_between_two_runs_on_a_copy_are_not_the_tasks() {
     let git = Git::new();
     git.work("git commit -q --allow-empty -m task");
     git.host("git commit -q --allow-empty -m host");
-    drop(git.bed.taken());
+    drop(git.fixture.taken());
     git.work("git commit -q --allow-empty -m again");
     git.apply();
     assert_eq!(git.log("."), "host");
@@ -167,25 +167,25 @@ fn host_changes_between_two_runs_on_a_copy_are_not_the_tasks() {
 fn protected_file_that_git_recorded_withholds_only_its_work_tree_and_repository() {
     let git = Git::new();
     git.work("echo x > .envrc; git add .envrc; git commit -qm envrc; git -C inner commit -q --allow-empty -m in-inner");
-    git.bed.task(".envrc", "x\n");
-    git.bed.task("edited", "x");
-    let shown = git.bed.opened().git_changes(&Protection::default()).unwrap();
+    git.fixture.task(".envrc", "x\n");
+    git.fixture.task("edited", "x");
+    let shown = git.fixture.opened().git_changes(&Protection::default()).unwrap();
     let waits: Vec<bool> = shown.repositories.iter().map(|it| it.waits).collect();
     assert_eq!(waits, [false, true], "{shown:?}");
     let applied = git.apply();
     assert_eq!((applied.applied.len(), applied.held_back.len()), (0, 2), "{applied:?}");
     assert_eq!([git.log("."), git.log("inner")], ["sub", "in-inner"]);
     // It remains, with its state at the start, after another run.
-    drop(git.bed.taken());
+    drop(git.fixture.taken());
     let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
-    git.bed.apply(&all).unwrap();
+    git.fixture.apply(&all).unwrap();
     assert_eq!(git.host("git log -1 --format=%s; git status --porcelain"), "envrc\n M edited\n");
-    assert!(git.bed.opened_if_any().is_none());
+    assert!(git.fixture.opened_if_any().is_none());
 
     // The control: files that git did not record withhold nothing.
     let git = Git::new();
     git.work("git commit -q --allow-empty -m task");
-    git.bed.task(".envrc", "x\n");
+    git.fixture.task(".envrc", "x\n");
     assert_eq!(git.apply().held_back.len(), 1);
     assert_eq!(git.log("."), "task");
 }
@@ -200,9 +200,9 @@ fn repository_created_by_a_task_is_created_again_on_request() {
     let applied = git.apply();
     let held: Vec<_> = applied.held_back.iter().map(|change| (&*change.path, change.held_back)).collect();
     assert_eq!(held, [(Path::new("made/.git"), Some(HeldBack::Repository))]);
-    assert!(git.bed.tree().join("made/m").exists() && !git.bed.tree().join("made/.git").exists());
+    assert!(git.fixture.tree().join("made/m").exists() && !git.fixture.tree().join("made/.git").exists());
     let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
-    git.bed.apply(&all).unwrap();
+    git.fixture.apply(&all).unwrap();
     assert_eq!(
         git.host("cd made; git log --format=%s; git branch --show-current; git tag; git status --porcelain"),
         "made\nfirst\nv1\nM  m\n"
@@ -210,14 +210,14 @@ fn repository_created_by_a_task_is_created_again_on_request() {
     let files =
         git.host("cd made/.git; ls; ls hooks info 2>/dev/null || true; cat config; git fsck --strict");
     assert!(!files.contains("hooks") && !files.contains("evil") && !files.contains("attributes"), "{files}");
-    assert!(git.bed.opened_if_any().is_none());
+    assert!(git.fixture.opened_if_any().is_none());
 }
 
 /// The state without commit ids, which differ between runs.
 fn says(git: &Git) -> String {
     let refs = "git for-each-ref --format='%(refname) %(subject)' | sed 's/copy-[0-9a-f]*/RUN/'; git symbolic-ref HEAD; git config --local --list | grep -v url=";
     let of = |folder: &str| {
-        run(&git.bed.tree().join(folder), &format!("{refs}; git ls-files -s | cut -d' ' -f1,3"))
+        run(&git.fixture.tree().join(folder), &format!("{refs}; git ls-files -s | cut -d' ' -f1,3"))
     };
     of(".") + &of("sub") + &of("inner")
 }
@@ -226,30 +226,30 @@ fn says(git: &Git) -> String {
 fn crash_at_any_point_applies_files_and_repositories_all_or_nothing() {
     let git = Git::new();
     git.work(ALL);
-    git.bed.task("new", "new\n");
-    git.bed.task("edited", "new content");
-    let folder = git.bed.folder.path();
+    git.fixture.task("new", "new\n");
+    git.fixture.task("edited", "new content");
+    let folder = git.fixture.folder.path();
     run(folder, "mkdir saved; cp -a host copy saved");
     // Both git and the copy see every file of the host as a different one then.
     let options = ApplyOptions { force: true, ..ApplyOptions::default() };
     let undone = says(&git);
-    git.bed.apply(&options).unwrap();
+    git.fixture.apply(&options).unwrap();
     let done = says(&git);
     let mut ends = [0, 0];
     for point in 1.. {
         run(folder, "rm -rf host copy; cp -a saved/. .");
         let mut left = point;
         let applied = {
-            let comparison = git.bed.opened().comparison().unwrap();
-            apply(&comparison, &git.bed.copy(), &options, &mut |_| {
+            let comparison = git.fixture.opened().comparison().unwrap();
+            apply(&comparison, &git.fixture.copy(), &options, &mut |_| {
                 left -= usize::from(left > 0);
                 left > 0
             })
         };
-        let copy = git.bed.opened();
-        let is_there = git.bed.tree().join("new").exists();
+        let copy = git.fixture.opened();
+        let is_there = git.fixture.tree().join("new").exists();
         assert_eq!(says(&git), if is_there { done.clone() } else { undone.clone() }, "{point}");
-        assert_eq!(fs::read_to_string(git.bed.tree().join("edited")).unwrap() == "new content", is_there);
+        assert_eq!(fs::read_to_string(git.fixture.tree().join("edited")).unwrap() == "new content", is_there);
         if is_there {
             assert_eq!(copy.git_changes(&Protection::default()).unwrap().settings.len(), 2, "{point}");
         } else {
@@ -269,32 +269,32 @@ fn failed_import_stops_everything_and_partial_import_is_continued() {
     let worked = || {
         let git = Git::new();
         git.work(ALL);
-        git.bed.task("new", "new\n");
+        git.fixture.task("new", "new\n");
         git
     };
     // Another process has locked the index: nothing was written yet.
     let git = worked();
     let list = "find . -path ./inner/.git -prune -o -print | sort";
     let (before, tree) = (says(&git), git.host(list));
-    let config = git.bed.tree().join("inner/.git/config");
+    let config = git.fixture.tree().join("inner/.git/config");
     let text = fs::read(&config).unwrap();
     fs::write(&config, "[extensions]\n objectformat = sha3\n").unwrap();
-    let failed = git.bed.apply(&ApplyOptions::default());
+    let failed = git.fixture.apply(&ApplyOptions::default());
     assert!(matches!(failed, Err(WorkspaceError::Repository { .. })), "{failed:?}");
     fs::write(&config, text).unwrap();
     assert_eq!((says(&git), git.host(list)), (before, tree));
 
     // The last of three repositories cannot be written to: the finished imports remain, and the
     // next command continues.
-    let lock = git.bed.tree().join(".git/refs/heads/topic.lock");
+    let lock = git.fixture.tree().join(".git/refs/heads/topic.lock");
     fs::write(&lock, "").unwrap();
-    let failed = git.bed.apply(&ApplyOptions::default());
+    let failed = git.fixture.apply(&ApplyOptions::default());
     assert!(matches!(failed, Err(WorkspaceError::Unfinished { .. })), "{failed:?}");
-    assert!(WorkspaceCopy::open(git.bed.copy()).is_err(), "it cannot yet");
+    assert!(WorkspaceCopy::open(git.fixture.copy()).is_err(), "it cannot yet");
     fs::remove_file(&lock).unwrap();
-    let copy = git.bed.opened();
+    let copy = git.fixture.opened();
     assert_eq!([git.log("."), git.log("sub"), git.log("inner")], ["second", "in-sub", "in-inner"]);
-    assert!(git.bed.tree().join("new").exists() && !git.bed.upper().join(".git/hooks").exists());
+    assert!(git.fixture.tree().join("new").exists() && !git.fixture.upper().join(".git/hooks").exists());
     copy.discard().unwrap();
 }
 
@@ -304,23 +304,23 @@ fn copy_keeps_refs_and_index_of_its_beginning_until_a_task_without_git() {
     let says = "git for-each-ref; git status --porcelain; cat .git/HEAD";
     let move_on = "git branch -f moved; git commit -q --allow-empty -m host; git branch -D -q moved; git pack-refs --all";
     let before = git.host(says);
-    let seen = git.bed.folder.path().join("seen");
+    let seen = git.fixture.folder.path().join("seen");
     let look = format!("({says}) > {}", seen.display());
     git.host(move_on);
     assert_ne!(git.host(says), before, "the control");
     git.work(&format!("git gc -q; {look}"));
     assert_eq!(fs::read_to_string(&seen).unwrap(), before);
-    assert!(git.bed.opened().git_changes(&Protection::default()).unwrap().is_empty());
-    git.bed.opened().discard().unwrap();
+    assert!(git.fixture.opened().git_changes(&Protection::default()).unwrap().is_empty());
+    git.fixture.opened().discard().unwrap();
     // The next task continues with the last one's git state, or with the host's present one.
     for (task, sees_host) in [("echo x > .git/note", false), ("true", true)] {
-        drop(git.bed.taken());
+        drop(git.fixture.taken());
         git.work(task);
         git.host(move_on);
-        drop(git.bed.taken());
+        drop(git.fixture.taken());
         git.work(&look);
         assert_eq!(fs::read_to_string(&seen).unwrap() == git.host(says), sees_host, "{task}");
-        git.bed.opened().discard().unwrap();
+        git.fixture.opened().discard().unwrap();
     }
 }
 
@@ -329,12 +329,12 @@ fn start_killed_between_record_and_layer_changes_nothing_on_the_host() {
     let git = Git::new();
     let says = "git for-each-ref; git status --porcelain; cat .git/HEAD";
     let before = git.host(says);
-    fs::remove_dir_all(git.bed.upper().join(".git")).unwrap();
-    assert!(git.bed.opened().git_changes(&Protection::default()).unwrap().is_empty());
+    fs::remove_dir_all(git.fixture.upper().join(".git")).unwrap();
+    assert!(git.fixture.opened().git_changes(&Protection::default()).unwrap().is_empty());
     git.apply();
     assert_eq!(git.host(says), before);
     // The next task sees the host's state again, and its changes are imported.
-    drop(git.bed.taken());
+    drop(git.fixture.taken());
     git.work("git commit -q --allow-empty -m task");
     git.apply();
     assert_eq!(git.log("."), "task");
@@ -347,9 +347,9 @@ fn repository_of_a_task_is_kept_if_the_host_creates_one_in_its_place() {
     git.work(&format!("{clone}; git -C .git/modules/more tag task"));
     git.host(clone);
     for _ in 0..2 {
-        drop(git.bed.taken());
-        assert!(git.bed.upper().join(".git/modules/more/refs/tags/task").exists());
-        let changes = git.bed.opened().git_changes(&Protection::default()).unwrap();
+        drop(git.fixture.taken());
+        assert!(git.fixture.upper().join(".git/modules/more/refs/tags/task").exists());
+        let changes = git.fixture.opened().git_changes(&Protection::default()).unwrap();
         let paths: Vec<&Path> = changes.repositories.iter().map(|it| it.path.as_path()).collect();
         assert!(paths.contains(&Path::new(".git/modules/more")), "{paths:?}");
     }
@@ -362,9 +362,9 @@ fn submodule_of_an_unsupported_repository_is_not_a_change_of_the_task() {
     let git =
         Git::with("git init -q --ref-format=reftable odd; git clone -q --bare ../source odd/.git/modules/x");
     for _ in 0..2 {
-        assert!(git.bed.upper().join("odd/.git/modules/x/HEAD").exists(), "the control");
-        assert_eq!(git.bed.changes(), <[&str; 0]>::default());
-        drop(git.bed.taken());
+        assert!(git.fixture.upper().join("odd/.git/modules/x/HEAD").exists(), "the control");
+        assert_eq!(git.fixture.changes(), <[&str; 0]>::default());
+        drop(git.fixture.taken());
     }
 }
 
@@ -374,9 +374,9 @@ fn folders_around_a_repository_removed_by_the_host_go_with_the_next_task() {
         "mkdir -p deep/er; git init -q -b main deep/er; git -C deep/er commit -q --allow-empty -m x",
     );
     git.host("rm -rf deep");
-    drop(git.bed.taken());
-    assert_eq!(git.bed.changes(), <[&str; 0]>::default());
-    assert!(!git.bed.upper().join("deep").exists());
+    drop(git.fixture.taken());
+    assert_eq!(git.fixture.changes(), <[&str; 0]>::default());
+    assert!(!git.fixture.upper().join("deep").exists());
 }
 
 #[test]
@@ -385,23 +385,23 @@ fn repository_removed_by_the_host_is_not_a_change_of_the_task() {
         "mkdir -p deep/er; git init -q -b main deep/er; git -C deep/er commit -q --allow-empty -m x",
     );
     git.host("rm -rf deep inner/.git; echo x > inner/left");
-    assert_eq!(git.bed.changes(), <[&str; 0]>::default());
-    let changes = git.bed.opened().git_changes(&Protection::default()).unwrap();
+    assert_eq!(git.fixture.changes(), <[&str; 0]>::default());
+    let changes = git.fixture.opened().git_changes(&Protection::default()).unwrap();
     assert!(changes.is_empty(), "{changes:?}");
     git.work("mkdir -p deep/er; echo x > deep/er/new");
-    assert_eq!(git.bed.changes(), ["A deep", "A deep/er", "A deep/er/new"], "the control");
+    assert_eq!(git.fixture.changes(), ["A deep", "A deep/er", "A deep/er/new"], "the control");
 }
 
 #[test]
 fn unsupported_repository_is_refused_before_a_task_begins() {
-    let bed = Bed { folder: tempfile::tempdir().unwrap() };
-    fs::create_dir(bed.tree()).unwrap();
-    run(&bed.tree(), "git init -q --ref-format=reftable .");
-    let begun = WorkspaceCopy::take(&bed.tree(), &bed.copy()).unwrap().wait();
+    let fixture = Fixture { folder: tempfile::tempdir().unwrap() };
+    fs::create_dir(fixture.tree()).unwrap();
+    run(&fixture.tree(), "git init -q --ref-format=reftable .");
+    let begun = WorkspaceCopy::take(&fixture.tree(), &fixture.copy()).unwrap().wait();
     assert!(matches!(begun, Err(WorkspaceError::Repository { .. })), "{begun:?}");
-    run(&bed.tree(), "rm -rf .git; git init -q .");
-    drop(bed.taken());
-    assert!(Repositories::read(&bed.copy()).unwrap().contains(Path::new(".git")), "the control");
+    run(&fixture.tree(), "rm -rf .git; git init -q .");
+    drop(fixture.taken());
+    assert!(Repositories::read(&fixture.copy()).unwrap().contains(Path::new(".git")), "the control");
 }
 
 /// A linked work tree, whose repository is stored outside it, and a task's views of both.
@@ -497,14 +497,14 @@ fn outside_repository_waits_with_a_protected_file_that_git_recorded() {
 fn branches_of_several_copies_of_one_tree_are_imported_while_the_host_works() {
     let git = Git::new();
     let copies = ["one", "two", "three", "four"];
-    let copy = |name: &str| git.bed.folder.path().join(name);
+    let copy = |name: &str| git.fixture.folder.path().join(name);
     for name in copies {
-        let mut taken = WorkspaceCopy::take(&git.bed.tree(), &copy(name)).unwrap();
+        let mut taken = WorkspaceCopy::take(&git.fixture.tree(), &copy(name)).unwrap();
         taken.wait().unwrap();
         drop(taken);
         overlaid(
-            &[(git.bed.tree(), copy(name))],
-            &git.bed.tree(),
+            &[(git.fixture.tree(), copy(name))],
+            &git.fixture.tree(),
             &format!(
                 "git commit -q --allow-empty -m main-{name}; git switch -qc {name}; echo {name} > {name}; git add {name}; git commit -qm {name}"
             ),
@@ -531,17 +531,17 @@ fn inspection_and_failed_apply_leave_only_the_tasks_changes_in_the_copy() {
     let git = Git::new();
     git.work("echo new > new; git add new; git commit -qm second");
     let names = || {
-        let entries = fs::read_dir(git.bed.copy()).unwrap();
+        let entries = fs::read_dir(git.fixture.copy()).unwrap();
         entries.map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>()
     };
     let before = names();
-    let shown = git.bed.opened().git_changes(&Protection::default()).unwrap();
+    let shown = git.fixture.opened().git_changes(&Protection::default()).unwrap();
     assert_eq!(shown.repositories.len(), 1, "the control: {shown:?}");
     assert_eq!(names(), before);
     // The remains of a killed import.
-    fs::create_dir_all(git.bed.copy().join("discarded-1/new-1")).unwrap();
+    fs::create_dir_all(git.fixture.copy().join("discarded-1/new-1")).unwrap();
     git.host("touch .git/index.lock");
-    git.bed.apply(&ApplyOptions::default()).unwrap_err();
+    git.fixture.apply(&ApplyOptions::default()).unwrap_err();
     assert_eq!(names(), before);
     git.host("rm .git/index.lock");
     git.apply();

@@ -31,7 +31,7 @@ fn protected_version_that_only_git_has_withholds_everything() {
         let says = "git for-each-ref refs/heads/main refs/stash; git ls-files -s";
         let before = git.host(says);
         git.work(&format!("{EVIL}; {hidden}"));
-        let shown = git.bed.opened().git_changes(&Protection::default()).unwrap();
+        let shown = git.fixture.opened().git_changes(&Protection::default()).unwrap();
         let applied = git.apply();
         let waits = vec![!applied.waiting.is_empty()];
         assert_eq!(waits, [expected == "waits"], "{hidden}: {applied:?}");
@@ -42,7 +42,7 @@ fn protected_version_that_only_git_has_withholds_everything() {
             let hints = applied.waiting[0].report.hints.join("\n");
             assert!(hints.contains("`.envrc`, `.githooks/pre-commit`"), "{hints}");
             let all = ApplyOptions { include_held_back: true, ..ApplyOptions::default() };
-            git.bed.apply(&all).unwrap();
+            git.fixture.apply(&all).unwrap();
             assert_ne!(git.host(says), before, "{hidden}");
         }
     }
@@ -88,23 +88,23 @@ fn unfinishable_import_can_be_discarded() {
         "mkdir -p .git/refs/heads/feature; head -c 6148 /dev/zero > .git/refs/heads/feature/.DS_Store",
     );
     git.work("git branch feature; echo new > new");
-    let failed = git.bed.apply(&ApplyOptions::default());
+    let failed = git.fixture.apply(&ApplyOptions::default());
     assert!(matches!(failed, Err(WorkspaceError::Repository { .. })), "{failed:?}");
-    assert!(!git.bed.tree().join("new").exists(), "all or nothing");
-    git.bed.opened().discard().unwrap();
+    assert!(!git.fixture.tree().join("new").exists(), "all or nothing");
+    git.fixture.opened().discard().unwrap();
 
     // Two repositories, of which the second is never writable.
     let git = Git::new();
     git.work("echo new > new; git commit -q --allow-empty -m main; git -C inner commit -q --allow-empty -m inner; git branch topic");
-    fs::write(git.bed.tree().join(".git/refs/heads/topic.lock"), "").unwrap();
-    let failed = git.bed.apply(&ApplyOptions::default());
+    fs::write(git.fixture.tree().join(".git/refs/heads/topic.lock"), "").unwrap();
+    let failed = git.fixture.apply(&ApplyOptions::default());
     assert!(matches!(failed, Err(WorkspaceError::Unfinished { .. })), "{failed:?}");
-    assert!(WorkspaceCopy::open(git.bed.copy()).is_err(), "the control: it cannot be opened");
-    WorkspaceCopy::discard_in(git.bed.copy()).unwrap();
-    assert!(WorkspaceCopy::open(git.bed.copy()).unwrap().is_none());
+    assert!(WorkspaceCopy::open(git.fixture.copy()).is_err(), "the control: it cannot be opened");
+    WorkspaceCopy::discard_in(git.fixture.copy()).unwrap();
+    assert!(WorkspaceCopy::open(git.fixture.copy()).unwrap().is_none());
     assert_eq!(git.log("inner"), "inner", "the finished import remains");
-    assert!(git.bed.tree().join("new").exists());
-    assert!(!WorkspaceCopy::discard_in(git.bed.folder.path().join("none")).unwrap());
+    assert!(git.fixture.tree().join("new").exists());
+    assert!(!WorkspaceCopy::discard_in(git.fixture.folder.path().join("none")).unwrap());
 }
 
 #[test]
@@ -119,10 +119,10 @@ fn refs_with_non_utf_8_names_lose_only_themselves() {
 #[test]
 fn repository_with_large_holes_is_not_copied_and_others_are() {
     let git = Git::with("");
-    git.bed.opened().discard().unwrap();
+    git.fixture.opened().discard().unwrap();
     git.host("truncate -s 200M inner/.git/packed-refs");
-    drop(git.bed.taken());
-    let room = shell_size(&git.bed.copy());
+    drop(git.fixture.taken());
+    let room = shell_size(&git.fixture.copy());
     assert!(room < 20 << 20, "{room}");
     git.work("git commit -q --allow-empty -m task");
     git.apply();

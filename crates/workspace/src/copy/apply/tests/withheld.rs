@@ -3,43 +3,44 @@
 use super::*;
 
 /// The reason why the change of `path` is withheld.
-fn held(bed: &Bed, path: &str) -> Option<HeldBack> {
-    let changes = bed.opened().changes(&Protection::default()).unwrap();
+fn held(fixture: &Fixture, path: &str) -> Option<HeldBack> {
+    let changes = fixture.opened().changes(&Protection::default()).unwrap();
     let mut found = changes.iter().filter(|change| change.path == Path::new(path));
     found.next().expect("a change").held_back
 }
 
 #[test]
 fn hooks_hidden_by_a_new_folder_are_withheld() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     for path in ["HEAD", "objects/x", "refs/x", "hooks/pre-commit"] {
-        bed.host(&format!("bare/{path}"), "x");
+        fixture.host(&format!("bare/{path}"), "x");
     }
-    bed.task("bare/hooks/a.sample", "x");
-    assert_eq!(held(&bed, "bare/hooks/a.sample"), None, "the control: a sample is one");
-    bed.hide("bare/hooks");
-    assert_eq!(held(&bed, "bare/hooks/pre-commit"), Some(HeldBack::Protected));
-    fs::rename(bed.tree().join("bare/hooks/pre-commit"), bed.tree().join("bare/hooks/b.sample")).unwrap();
-    assert_eq!(held(&bed, "bare/hooks/b.sample"), None, "no hook goes");
+    fixture.task("bare/hooks/a.sample", "x");
+    assert_eq!(held(&fixture, "bare/hooks/a.sample"), None, "the control: a sample is one");
+    fixture.hide("bare/hooks");
+    assert_eq!(held(&fixture, "bare/hooks/pre-commit"), Some(HeldBack::Protected));
+    fs::rename(fixture.tree().join("bare/hooks/pre-commit"), fixture.tree().join("bare/hooks/b.sample"))
+        .unwrap();
+    assert_eq!(held(&fixture, "bare/hooks/b.sample"), None, "no hook goes");
 
     // Shared hooks, which a folder of samples would replace.
-    fs::remove_dir_all(bed.tree().join("bare/hooks")).unwrap();
-    symlink("/elsewhere", bed.tree().join("bare/hooks")).unwrap();
-    assert_eq!(held(&bed, "bare/hooks"), Some(HeldBack::Protected));
+    fs::remove_dir_all(fixture.tree().join("bare/hooks")).unwrap();
+    symlink("/elsewhere", fixture.tree().join("bare/hooks")).unwrap();
+    assert_eq!(held(&fixture, "bare/hooks"), Some(HeldBack::Protected));
 }
 
 #[test]
 fn folder_removed_with_a_protected_entry_is_withheld() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     for path in ["a/b/.husky/pre-push", "c/.envrc", "d/b/.git/config", "e/b/file", "f/.git/hooks/a.sample"] {
-        bed.host(path, "x");
+        fixture.host(path, "x");
     }
-    bed.remove("a");
-    bed.task("c", "a file now");
-    bed.task("d/new", "x");
-    bed.hide("d");
-    bed.remove("e");
-    bed.remove("f");
+    fixture.remove("a");
+    fixture.task("c", "a file now");
+    fixture.task("d/new", "x");
+    fixture.hide("d");
+    fixture.remove("e");
+    fixture.remove("f");
     for (path, expected) in [
         ("a", Some(HeldBack::Protected)),
         ("c", Some(HeldBack::Protected)),
@@ -48,11 +49,11 @@ fn folder_removed_with_a_protected_entry_is_withheld() {
         ("e", None),
         ("f", None),
     ] {
-        assert_eq!(held(&bed, path), expected, "{path}");
+        assert_eq!(held(&fixture, path), expected, "{path}");
     }
     let options = ApplyOptions { force: true, ..ApplyOptions::default() };
-    bed.apply(&options).unwrap();
-    let tree = bed.snapshot();
+    fixture.apply(&options).unwrap();
+    let tree = fixture.snapshot();
     for path in ["a/b/.husky/pre-push", "c/.envrc", "d/b/.git/config"] {
         assert!(tree.contains_key(path), "{path}");
     }
@@ -61,11 +62,11 @@ fn folder_removed_with_a_protected_entry_is_withheld() {
 
 #[test]
 fn entries_copied_from_a_protected_path_are_applied_and_prepared_ones_are_not() {
-    let bed = Bed::new();
-    bed.host(".vscode/settings.json", "known");
+    let fixture = Fixture::new();
+    fixture.host(".vscode/settings.json", "known");
     // These are not withheld: an earlier run may have created them.
     for prepared in ["settings.json", "tasks.json", "x/.envrc.new", "envrc"] {
-        bed.host(prepared, "prepared");
+        fixture.host(prepared, "prepared");
     }
     for (path, text) in [
         ("w/.vscode/settings.json", "known"),
@@ -76,7 +77,7 @@ fn entries_copied_from_a_protected_path_are_applied_and_prepared_ones_are_not() 
         ("w/.zed/tasks.json", "prepared"),
         ("x/.envrc", "prepared"),
     ] {
-        bed.task(path, text);
+        fixture.task(path, text);
     }
     for (path, expected) in [
         ("w/.vscode/settings.json", None),
@@ -86,45 +87,45 @@ fn entries_copied_from_a_protected_path_are_applied_and_prepared_ones_are_not() 
         ("w/.zed/tasks.json", Some(HeldBack::Protected)),
         ("x/.envrc", Some(HeldBack::Protected)),
     ] {
-        assert_eq!(held(&bed, path), expected, "{path}");
+        assert_eq!(held(&fixture, path), expected, "{path}");
     }
 }
 
 const EVIL: &str = "[core]\n fsmonitor = evil\n";
 
 /// Writes a task's pointer at a path.
-type Write = fn(&Bed, &str);
+type Write = fn(&Fixture, &str);
 
 #[test]
 fn task_written_pointers_are_not_applied() {
-    let absolute = |bed: &Bed, path: &str| bed.tree().join(path).display().to_string();
+    let absolute = |fixture: &Fixture, path: &str| fixture.tree().join(path).display().to_string();
     let pointers: [(&str, Write); 6] = [
-        ("relative", |bed, path| bed.task(path, "gitdir: ../.git\n")),
-        ("of the container", |bed, path| bed.task(path, "gitdir: /workspace/.git/worktrees/x\n")),
-        ("leads nowhere", |bed, path| bed.task(path, "gitdir: no-such-folder\n")),
-        ("outside", |bed, path| bed.task(path, "gitdir: /tmp\n")),
-        ("a link", |bed, path| {
-            fs::create_dir_all(bed.upper().join(path).parent().unwrap()).unwrap();
-            bed.task_link(path, "../.git");
+        ("relative", |fixture, path| fixture.task(path, "gitdir: ../.git\n")),
+        ("of the container", |fixture, path| fixture.task(path, "gitdir: /workspace/.git/worktrees/x\n")),
+        ("leads nowhere", |fixture, path| fixture.task(path, "gitdir: no-such-folder\n")),
+        ("outside", |fixture, path| fixture.task(path, "gitdir: /tmp\n")),
+        ("a link", |fixture, path| {
+            fs::create_dir_all(fixture.upper().join(path).parent().unwrap()).unwrap();
+            fixture.task_link(path, "../.git");
         }),
-        ("a folder that shares another's", |bed, path| {
-            bed.task(&format!("{path}/HEAD"), "x");
-            bed.task(&format!("{path}/commondir"), "../../.git\n");
+        ("a folder that shares another's", |fixture, path| {
+            fixture.task(&format!("{path}/HEAD"), "x");
+            fixture.task(&format!("{path}/commondir"), "../../.git\n");
         }),
     ];
     for place in ["new/.git", "dir/.git", "deep/er/.git", "known/.git", "node_modules/x/.git"] {
         for (name, write) in pointers {
-            let bed = Bed::new();
-            bed.host("known/.git", &format!("gitdir: {}\n", absolute(&bed, "repository")));
-            drop(bed.taken());
-            write(&bed, place);
-            bed.task(&place.replace(".git", "beside"), "x");
-            let before = bed.snapshot();
+            let fixture = Fixture::new();
+            fixture.host("known/.git", &format!("gitdir: {}\n", absolute(&fixture, "repository")));
+            drop(fixture.taken());
+            write(&fixture, place);
+            fixture.task(&place.replace(".git", "beside"), "x");
+            let before = fixture.snapshot();
             let applied =
-                bed.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
+                fixture.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
             assert_eq!(applied.git.left.len(), 1, "{place} {name}: {applied:?}");
             assert_eq!(applied.git.left[0].path, place);
-            let after = bed.snapshot();
+            let after = fixture.snapshot();
             assert_eq!(after.get(place), before.get(place), "{place} {name}");
             assert!(after.contains_key(&place.replace(".git", "beside")), "the control: {place} {name}");
         }
@@ -133,36 +134,36 @@ fn task_written_pointers_are_not_applied() {
 
 #[test]
 fn pointers_of_the_host_remain_unchanged() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     let own = "gitdir: /elsewhere/.git/worktrees/w\n";
-    bed.host("w/.git", own);
-    bed.host("v/.git", own);
-    drop(bed.taken());
+    fixture.host("w/.git", own);
+    fixture.host("v/.git", own);
+    drop(fixture.taken());
     // The effect of `mv w moved`; the host has the last entry already.
-    bed.remove("w");
-    bed.task("moved/.git", own);
-    bed.task("v/.git", own);
-    assert_eq!(held(&bed, "w"), Some(HeldBack::Protected));
-    let left = bed.opened().git_changes(&Protection::default()).unwrap().left;
+    fixture.remove("w");
+    fixture.task("moved/.git", own);
+    fixture.task("v/.git", own);
+    assert_eq!(held(&fixture, "w"), Some(HeldBack::Protected));
+    let left = fixture.opened().git_changes(&Protection::default()).unwrap().left;
     let left: Vec<&str> = left.iter().map(|left| left.path.as_str()).collect();
     assert_eq!(left, ["moved/.git"]);
 }
 
 #[test]
 fn task_written_configuration_of_a_bare_repository_is_not_applied() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     for name in ["HEAD", "objects/x", "refs/x", "config"] {
-        bed.host(&format!("bare/{name}"), "x");
+        fixture.host(&format!("bare/{name}"), "x");
     }
-    drop(bed.taken());
+    drop(fixture.taken());
     for name in ["config", "config.worktree"] {
-        bed.task(&format!("bare/{name}"), "[user]\n name = A\n");
-        assert_eq!(held(&bed, &format!("bare/{name}")), Some(HeldBack::Protected));
+        fixture.task(&format!("bare/{name}"), "[user]\n name = A\n");
+        assert_eq!(held(&fixture, &format!("bare/{name}")), Some(HeldBack::Protected));
     }
-    bed.apply(&ApplyOptions::default()).unwrap();
-    assert_eq!(bed.snapshot()["bare/config"], "x");
-    bed.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
-    assert_ne!(bed.snapshot()["bare/config"], "x", "the control");
+    fixture.apply(&ApplyOptions::default()).unwrap();
+    assert_eq!(fixture.snapshot()["bare/config"], "x");
+    fixture.apply(&ApplyOptions { include_held_back: true, ..ApplyOptions::default() }).unwrap();
+    assert_ne!(fixture.snapshot()["bare/config"], "x", "the control");
 }
 
 /// The folder, the first run's files in it, the next run's change, and the reason why that is
@@ -190,33 +191,33 @@ const PUT_TOGETHER: [PutTogether; 6] = {
 #[test]
 fn repository_assembled_by_two_runs_is_judged_as_one() {
     for (folder, first, second, expected) in PUT_TOGETHER {
-        let bed = Bed::new();
+        let fixture = Fixture::new();
         for (name, text) in first {
-            bed.task(&format!("{folder}/{name}"), text);
+            fixture.task(&format!("{folder}/{name}"), text);
         }
-        bed.apply(&ApplyOptions::default()).unwrap();
-        let tree = bed.snapshot();
+        fixture.apply(&ApplyOptions::default()).unwrap();
+        let tree = fixture.snapshot();
         assert!(first.iter().all(|(name, _)| tree.contains_key(&format!("{folder}/{name}"))), "{first:?}");
         // The run after the next one still remembers withheld changes.
         for run in 2..4 {
-            drop(bed.taken());
+            drop(fixture.taken());
             if run == 2 {
                 for (name, text) in second {
-                    bed.task(&format!("{folder}/{name}"), text);
+                    fixture.task(&format!("{folder}/{name}"), text);
                 }
             }
-            bed.task("edited", &format!("run {run}"));
+            fixture.task("edited", &format!("run {run}"));
             if run == 2 || expected.is_some() {
                 for (name, _) in second {
                     assert_eq!(
-                        held(&bed, &format!("{folder}/{name}")),
+                        held(&fixture, &format!("{folder}/{name}")),
                         expected,
                         "{folder} {first:?} {name}"
                     );
                 }
             }
-            bed.apply(&ApplyOptions::default()).unwrap();
-            let tree = bed.snapshot();
+            fixture.apply(&ApplyOptions::default()).unwrap();
+            let tree = fixture.snapshot();
             for (name, _) in second {
                 let is_there = tree.contains_key(&format!("{folder}/{name}"));
                 assert_eq!(is_there, expected.is_none(), "{folder} {first:?} {name}");

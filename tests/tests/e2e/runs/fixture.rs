@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use e2e_tests::DEADLINE;
-use e2e_tests::bed::{Bed, PREFIX};
 use e2e_tests::engine;
+use e2e_tests::fixture::{Fixture, PREFIX};
 use e2e_tests::setting::Setting;
 use sandbox::SandboxError;
 use sandbox::runs::{LifecycleHooks, RunName, RunSpec};
@@ -24,8 +24,8 @@ pub(super) fn container(run: &str) -> String {
 }
 
 /// A run of a bash script.
-pub(super) fn spec(bed: &Bed, run: &str, script: &str) -> RunSpec {
-    RunSpec::new(name(run), bed.image.clone(), ["bash", "-c", script])
+pub(super) fn spec(fixture: &Fixture, run: &str, script: &str) -> RunSpec {
+    RunSpec::new(name(run), fixture.image.clone(), ["bash", "-c", script])
 }
 
 /// Whether the engine has a container of the run.
@@ -41,34 +41,34 @@ pub(super) async fn networks(run: &str) -> Vec<String> {
 }
 
 /// Stops the run; nothing may be left of it.
-pub(super) async fn stop(bed: &Bed, run: &str) {
-    for result in bed.sandbox.runs().stop(&[name(run)]).await {
+pub(super) async fn stop(fixture: &Fixture, run: &str) {
+    for result in fixture.sandbox.runs().stop(&[name(run)]).await {
         assert!(result.removed && result.error.is_none(), "{result:?}");
     }
     assert!(!exists(run).await);
     assert_eq!(networks(run).await, [""; 0]);
-    assert!(!bed.sandbox.runs().task_state_dir(&name(run)).exists());
+    assert!(!fixture.sandbox.runs().task_state_dir(&name(run)).exists());
 }
 
 /// The lines that a run writes until its end, which must be a good one; it is stopped then.
-pub(super) async fn lines(bed: &Bed, run: RunSpec) -> Vec<String> {
-    let (runs, name) = (bed.sandbox.runs(), run.name().clone());
+pub(super) async fn lines(fixture: &Fixture, run: RunSpec) -> Vec<String> {
+    let (runs, name) = (fixture.sandbox.runs(), run.name().clone());
     runs.run(run, LifecycleHooks::default()).await.expect("a good run");
-    let lines = all_lines(bed, &name).await;
+    let lines = all_lines(fixture, &name).await;
     let exit = runs.wait_for_exit(&name, LONG).await.expect("an end");
     assert_eq!(exit.code, 0, "{lines:?}");
-    stop(bed, name.as_str()).await;
+    stop(fixture, name.as_str()).await;
     lines
 }
 
 /// The lines that a run writes until its end.
-pub(super) async fn all_lines(bed: &Bed, run: &RunName) -> Vec<String> {
+pub(super) async fn all_lines(fixture: &Fixture, run: &RunName) -> Vec<String> {
     let mut lines = Vec::new();
     let keep = |line: &str| {
         lines.push(line.to_owned());
         false
     };
-    let logs = bed.sandbox.runs().stream_logs(run, LONG, keep).await;
+    let logs = fixture.sandbox.runs().stream_logs(run, LONG, keep).await;
     assert_eq!(logs.expect("logs"), sandbox::runs::Readiness::Ended);
     lines
 }

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use e2e_tests::DEADLINE;
-use e2e_tests::bed::Bed;
+use e2e_tests::fixture::Fixture;
 use e2e_tests::setting::Setting;
 use sandbox::executor::{ExecCommand, ExecOptions, ExecResult, Executor, ExecutorConfig};
 use sandbox::{ImageTag, Isolation, ResourceLimits};
 
 /// The defaults: for untrusted commands.
-pub(super) fn config(bed: &Bed) -> ExecutorConfig {
-    image_config(bed.image.clone())
+pub(super) fn config(fixture: &Fixture) -> ExecutorConfig {
+    image_config(fixture.image.clone())
 }
 
 /// Likewise, in another image.
@@ -20,12 +20,12 @@ pub(super) fn image_config(image: ImageTag) -> ExecutorConfig {
 }
 
 /// The control: root on a root that can be written.
-pub(super) fn weak(bed: &Bed) -> ExecutorConfig {
-    config(bed).isolation(Isolation { no_new_privileges: false, ..Isolation::agent() })
+pub(super) fn weak(fixture: &Fixture) -> ExecutorConfig {
+    config(fixture).isolation(Isolation { no_new_privileges: false, ..Isolation::agent() })
 }
 
-pub(super) fn executor(bed: &Bed, config: ExecutorConfig) -> Executor {
-    bed.sandbox.create_executor(config).expect("a good configuration")
+pub(super) fn executor(fixture: &Fixture, config: ExecutorConfig) -> Executor {
+    fixture.sandbox.create_executor(config).expect("a good configuration")
 }
 
 pub(super) fn within(timeout: Duration) -> ExecOptions {

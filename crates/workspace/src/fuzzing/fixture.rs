@@ -23,11 +23,11 @@ pub(crate) enum Found {
 
 /// The folders of one run.
 #[derive(Debug)]
-pub(crate) struct Bed {
+pub(crate) struct Fixture {
     folder: TempDir,
 }
 
-impl Bed {
+impl Fixture {
     /// New folders: the tree, which is empty, and the one outside.
     ///
     /// # Errors
@@ -35,14 +35,14 @@ impl Bed {
     /// If they cannot be created.
     pub(crate) fn new() -> io::Result<Self> {
         let folder = tempfile::tempdir_in(IN_MEMORY).or_else(|_| tempfile::tempdir())?;
-        let bed = Self { folder };
-        for path in [bed.tree(), bed.outside(), bed.outside().join("folder")] {
+        let fixture = Self { folder };
+        for path in [fixture.tree(), fixture.outside(), fixture.outside().join("folder")] {
             fs::create_dir(path)?;
         }
         for path in ["secret", "folder/inner"] {
-            fs::write(bed.outside().join(path), "outside")?;
+            fs::write(fixture.outside().join(path), "outside")?;
         }
-        Ok(bed)
+        Ok(fixture)
     }
 
     pub(crate) fn tree(&self) -> PathBuf {

@@ -7,12 +7,12 @@ use sandbox_gate::{Gate, GateServer, GateToken, Repository};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-pub(crate) struct Bed {
+pub(crate) struct Fixture {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) gate: Gate,
 }
 
-impl Bed {
+impl Fixture {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let gate = Gate::open(&folder.path().join("gate"));
@@ -23,7 +23,7 @@ impl Bed {
         self.folder.path().join(name)
     }
 
-    /// Runs a shell script in the bed's folder; returns its output.
+    /// Runs a shell script in the fixture's folder; returns its output.
     pub(crate) async fn sh(&self, script: &str) -> Output {
         let mut shell = Command::new("sh");
         shell.args(["-c", script]).current_dir(self.folder.path());
@@ -57,10 +57,10 @@ impl Bed {
 }
 
 /// The refs of a repository with shortened values; our own are omitted unless `hidden`.
-pub(crate) async fn refs(bed: &Bed, path: &Path, hidden: bool) -> Vec<String> {
+pub(crate) async fn refs(fixture: &Fixture, path: &Path, hidden: bool) -> Vec<String> {
     let script =
         format!("git --git-dir '{}' for-each-ref --format='%(refname) %(contents:subject)'", path.display());
-    let all = bed.must(&script).await;
+    let all = fixture.must(&script).await;
     let ours = |line: &&str| {
         line.starts_with("refs/sandbox/backup/") == hidden && (hidden || !line.starts_with("refs/sandbox/"))
     };

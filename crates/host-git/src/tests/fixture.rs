@@ -14,7 +14,7 @@ use sandbox_files::tree::Tree;
 use crate::fail_point::FailPoints;
 use crate::{Error, HostRepository, Import, Limits, Report, Snapshot, View};
 
-pub(crate) struct Bed {
+pub(crate) struct Fixture {
     folder: tempfile::TempDir,
     pub(crate) start: Snapshot,
     /// The host's files that an import must not write, at the start.
@@ -44,7 +44,7 @@ const LIST: [&str; 16] = [
     "ORIG_HEAD",
 ];
 
-impl Bed {
+impl Fixture {
     pub(crate) fn new() -> Self {
         Self::with("sha1", |_| {})
     }
@@ -56,17 +56,17 @@ impl Bed {
         let host = folder.path().join("host");
         run(folder.path(), &["cp", "-a", &format!("{}/.", template(format).display()), "."]);
         more(&host);
-        let mut bed = Self {
+        let mut fixture = Self {
             start: snapshot(&host.join(".git")),
             folder,
             before: BTreeMap::new(),
             limits: Limits::default(),
             is_upper: false,
         };
-        bed.before = outside_of_list(&bed.common());
-        run(bed.folder.path(), &["cp", "-a", "host", "task"]);
-        run(bed.folder.path(), &["cp", "-a", "host", "start"]);
-        bed
+        fixture.before = outside_of_list(&fixture.common());
+        run(fixture.folder.path(), &["cp", "-a", "host", "task"]);
+        run(fixture.folder.path(), &["cp", "-a", "host", "start"]);
+        fixture
     }
 
     pub(crate) fn host(&self) -> PathBuf {

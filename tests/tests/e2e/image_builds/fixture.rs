@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use allowlist::Allowlist;
-use e2e_tests::bed;
+use e2e_tests::fixture;
 use e2e_tests::setting::Setting;
 use sandbox::diagnostics::Role;
 use sandbox::image::ImageRequest;
@@ -32,7 +32,7 @@ pub(super) struct Built {
 impl Yard {
     pub(super) async fn new(prefix: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut config = bed::config(&folder.path().join("state"));
+        let mut config = fixture::config(&folder.path().join("state"));
         prefix.clone_into(&mut config.prefix);
         let sandbox = Sandbox::start(config.on_demand()).await.expect("the engine answers");
         // What an earlier run left that did not come to its end.

@@ -1,6 +1,6 @@
 //! Isolations that demand gVisor, and scripts in them.
 
-use e2e_tests::bed::{Bed, Ran};
+use e2e_tests::fixture::{Fixture, Ran};
 use sandbox::isolation::Runtime;
 use sandbox::{CommandSpec, Isolation, Network};
 
@@ -10,12 +10,13 @@ pub(super) fn in_gvisor(preset: Isolation) -> Isolation {
 }
 
 /// A command without a network, in gVisor or not at all.
-pub(super) fn spec(bed: &Bed, script: &str) -> CommandSpec {
-    bed.command("domains: []", &["bash", "-c", script])
+pub(super) fn spec(fixture: &Fixture, script: &str) -> CommandSpec {
+    fixture
+        .command("domains: []", &["bash", "-c", script])
         .network(Network::Disabled)
         .isolation(in_gvisor(Isolation::agent()))
 }
 
-pub(super) async fn run(bed: &Bed, script: &str) -> Ran {
-    bed.run_spec(spec(bed, script)).await
+pub(super) async fn run(fixture: &Fixture, script: &str) -> Ran {
+    fixture.run_spec(spec(fixture, script)).await
 }

@@ -17,12 +17,12 @@ use crate::engine;
 use crate::setting::Setting;
 use crate::world::World;
 
-/// The prefix that all beds share: they live side by side, as two gateways on one host would.
+/// The prefix that all fixtures share: they live side by side, as two gateways on one host would.
 pub const PREFIX: &str = "e2e";
 
 /// A started sandbox, an image, and folders of its own.
 #[derive(Debug)]
-pub struct Bed {
+pub struct Fixture {
     /// The sandbox.
     pub sandbox: Sandbox,
     /// An image with all clients, ready for tasks.
@@ -95,13 +95,13 @@ pub fn config(state_dir: &Path) -> SandboxConfig {
     config
 }
 
-/// The state folder that all beds of this run share.
+/// The state folder that all fixtures of this run share.
 #[must_use]
 pub fn state_dir() -> PathBuf {
     Setting::of_this_run().folder.join("state")
 }
 
-impl Bed {
+impl Fixture {
     /// A started sandbox with the clients' image.
     pub async fn new() -> Self {
         Self::with(config(&state_dir())).await
@@ -202,7 +202,7 @@ impl Bed {
             .limits(ResourceLimits::default().timeout(DEADLINE))
     }
 
-    /// The name of this bed's container with `role`, of which there must be one.
+    /// The name of this fixture's container with `role`, of which there must be one.
     ///
     /// # Panics
     ///
@@ -214,7 +214,7 @@ impl Bed {
         object.expect("a container with this role").name.clone()
     }
 
-    /// Takes the bed down.
+    /// Takes the fixture down.
     ///
     /// # Panics
     ///
