@@ -1,7 +1,8 @@
 //! The mark of a test that saw an attack succeed.
 
-/// Like `assert!`, for what a wall holds back: `$condition` is false only where an attack succeeded. A panic that begins with `breach: `
-/// fails the run for good, while any other failure of a test gets a second try. A control, or that something works, is no such condition.
+/// Like `assert!`, for what a wall holds back: `$condition` is false only where an attack
+/// succeeded. A panic that begins with `breach: ` fails the run for good, while any other failure
+/// of a test gets a second try. A control, or that something works, is no such condition.
 #[macro_export]
 macro_rules! assert_held {
     ($condition:expr, $($message:tt)+) => {

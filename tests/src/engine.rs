@@ -1,4 +1,5 @@
-//! The engine behind the sandbox's back: what a control needs to weaken a set-up, and what a test needs to look at it.
+//! The engine behind the sandbox's back: what a control needs to weaken a set-up, and what a test
+//! needs to look at it.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,8 @@ use tokio::net::UnixStream;
 
 use crate::setting::Setting;
 
-/// Functions of Python: `without_filter()` removes the filter of packets of the network that it runs in, and says what came of it.
+/// Functions of Python: `without_filter()` removes the filter of packets of the network that it
+/// runs in, and says what came of it.
 pub const WITHOUT_FILTER: &str = r"
 import errno, socket, struct
 
@@ -97,8 +99,8 @@ pub async fn networks(prefix: &str) -> Vec<String> {
     names(&json("GET", &path, None).await, "name")
 }
 
-/// The process that is `field` in the state of the container of the only task under `prefix`: its first one is `Pid`, the engine's
-/// monitor beside it `ConmonPid`.
+/// The process that is `field` in the state of the container of the only task under `prefix`: its
+/// first one is `Pid`, the engine's monitor beside it `ConmonPid`.
 ///
 /// # Panics
 ///
@@ -120,8 +122,8 @@ fn names(list: &Value, key: &str) -> Vec<String> {
     list.as_array().map(|entries| entries.iter().filter_map(name).collect()).unwrap_or_default()
 }
 
-/// Runs `script` in a container as the Docker-compatible API makes it of `host`, its `HostConfig`, and gives its output: shows what
-/// podman makes of a field without the check.
+/// Runs `script` in a container as the Docker-compatible API makes it of `host`, its `HostConfig`,
+/// and gives its output: shows what podman makes of a field without the check.
 ///
 /// # Panics
 ///

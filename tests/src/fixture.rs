@@ -145,7 +145,8 @@ impl Fixture {
             .mount(Mount::read_only_at(&Setting::of_this_run().probe, "/probe"))
     }
 
-    /// The same, with the surrogates of `secrets` in the environment, and the real values in the proxy.
+    /// The same, with the surrogates of `secrets` in the environment, and the real values in the
+    /// proxy.
     #[must_use]
     pub fn command_with(&self, secrets: &PreparedSecrets, allowlist: &str, command: &[&str]) -> CommandSpec {
         self.command(allowlist, command)

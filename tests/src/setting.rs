@@ -16,7 +16,8 @@ pub struct Setting {
     pub folder: PathBuf,
     /// The network namespace of the engine.
     pub host_netns: PathBuf,
-    /// Where the tests have no right to enter that: a TCP service of the host's, on all its addresses.
+    /// Where the tests have no right to enter that: a TCP service of the host's, on all its
+    /// addresses.
     pub host_service: Option<u16>,
     /// An image with bash, curl and git.
     pub image: String,
@@ -44,7 +45,8 @@ pub struct Setting {
     pub sandbox_bin: PathBuf,
     /// The folder of the crates' examples, built.
     pub examples: PathBuf,
-    /// The program that attacks from inside of a container: `sandbox-inside` with the feature `attempts`.
+    /// The program that attacks from inside of a container: `sandbox-inside` with the feature
+    /// `attempts`.
     pub probe: PathBuf,
 }
 
@@ -63,7 +65,8 @@ impl Setting {
     ///
     /// # Panics
     ///
-    /// When a variable is missing: the tests were not started by `cargo xtask e2e`. That is a failure, never a skip.
+    /// When a variable is missing: the tests were not started by `cargo xtask e2e`. That is a
+    /// failure, never a skip.
     pub fn of_this_run() -> &'static Setting {
         static SETTING: OnceLock<Setting> = OnceLock::new();
         SETTING.get_or_init(|| Setting {
@@ -107,8 +110,8 @@ impl Setting {
         self.host_service.is_some()
     }
 
-    /// `limits` for a test that is not about them: an engine without root may have no control groups, and then a limit that needs them is an
-    /// error.
+    /// `limits` for a test that is not about them: an engine without root may have no control
+    /// groups, and then a limit that needs them is an error.
     #[must_use]
     pub fn possible(&self, mut limits: ResourceLimits) -> ResourceLimits {
         if self.is_rootless() {

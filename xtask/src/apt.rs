@@ -16,7 +16,8 @@ pub(crate) struct Needed {
 
 /// Makes sure that every program is there; installs the packages of those that are not.
 pub(crate) fn ensure(needed: &[Needed]) -> Result<()> {
-    // Parts of a task that run side by side: apt works for one at a time, and what one installs another need not.
+    // Parts of a task that run side by side: apt works for one at a time, and what one installs
+    // another need not.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let missing: Vec<_> =

@@ -11,7 +11,8 @@ use serde_json::Value;
 use crate::process::{self, command};
 use crate::workspace;
 
-/// The one selection of packages and features that tests, and what they start, are built in, so that nothing is built twice.
+/// The one selection of packages and features that tests, and what they start, are built in, so
+/// that nothing is built twice.
 ///
 /// A command with the feature panics when it is asked to; what is shipped is built without it.
 pub(crate) const FOR_TESTS: [&str; 3] = ["--workspace", "--features", "sandbox-cli/forced-panic"];
@@ -25,7 +26,8 @@ pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     cargo
 }
 
-/// Removes what the cargo that runs us set for us: it would reach build scripts, and make cargo rebuild what a plain cargo built.
+/// Removes what the cargo that runs us set for us: it would reach build scripts, and make cargo
+/// rebuild what a plain cargo built.
 pub(crate) fn without_our_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -66,13 +68,15 @@ pub(crate) fn packages() -> Result<Vec<Value>> {
     }
 }
 
-/// Builds one program of the workspace and gives where it lies. The whole workspace selects the features.
+/// Builds one program of the workspace and gives where it lies. The whole workspace selects the
+/// features.
 pub(crate) fn program(name: &str, profile: &[&str]) -> Result<PathBuf> {
     let args = ["build", "--workspace", "--bin", name].into_iter().chain(profile.iter().copied());
     executables(args)?.remove(name).with_context(|| format!("cargo built no program {name}"))
 }
 
-/// The same, built together with all tests: what only tests need selects features too, and so nothing is built in a second way.
+/// The same, built together with all tests: what only tests need selects features too, and so
+/// nothing is built in a second way.
 pub(crate) fn program_for_tests(name: &str) -> Result<PathBuf> {
     let args = ["build", "--bins", "--tests", "--examples"].into_iter().chain(FOR_TESTS);
     executables(args)?.remove(name).with_context(|| format!("cargo built no program {name}"))
@@ -80,7 +84,8 @@ pub(crate) fn program_for_tests(name: &str) -> Result<PathBuf> {
 
 /// Builds one program so that it runs in an empty container, and puts it at `destination`.
 ///
-/// The explicit target keeps these objects apart from the ordinary build's: neither invalidates the other.
+/// The explicit target keeps these objects apart from the ordinary build's: neither invalidates the
+/// other.
 pub(crate) fn static_program(package: &str, name: &str, profile: &[&str], destination: &Path) -> Result<()> {
     install(&build_static(&mut cargo(["build"]), &[], package, name, profile)?, destination)
 }
@@ -110,7 +115,8 @@ pub(crate) fn build_static(
     Ok(bytes)
 }
 
-/// The target for static programs: musl where the toolchain and a C compiler for it are installed, else glibc.
+/// The target for static programs: musl where the toolchain and a C compiler for it are installed,
+/// else glibc.
 pub(crate) fn static_target() -> Result<String> {
     let host = host_target()?;
     let architecture = host.split('-').next().unwrap_or_default();
@@ -157,7 +163,8 @@ fn asks_for_a_loader(elf: &[u8]) -> bool {
     (0..count).any(|index| number(table + index * size, 4) == Some(PT_INTERP as usize))
 }
 
-/// Replaces the file in one step; an equal one keeps its time, so that what was made from it stays fresh.
+/// Replaces the file in one step; an equal one keeps its time, so that what was made from it stays
+/// fresh.
 pub(crate) fn install(bytes: &[u8], destination: &Path) -> Result<()> {
     if fs::read(destination).is_ok_and(|present| present == bytes) {
         return Ok(());

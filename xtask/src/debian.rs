@@ -1,4 +1,5 @@
-//! Debian file systems made with `mmdebstrap`: roots for engines, tars for images. No registry is asked.
+//! Debian file systems made with `mmdebstrap`: roots for engines, tars for images. No registry is
+//! asked.
 
 use std::fs;
 use std::path::{Path, PathBuf};

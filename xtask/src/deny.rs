@@ -11,7 +11,8 @@ use crate::workspace;
 const VERSION: &str = "0.20.2";
 const OPTIONS: [&str; 4] = ["check", "--hide-inclusion-graph", "-D", "warnings"];
 
-/// Whether advisories must be checked. Their database belongs to no registry, so not every machine can reach it.
+/// Whether advisories must be checked. Their database belongs to no registry, so not every machine
+/// can reach it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Advisories {
     IfReachable,

@@ -1,7 +1,8 @@
 //! Developer tasks: `cargo xtask TASK`.
 //!
-//! One file per task (`task_*.rs`); what tasks share lies in modules named after the thing they handle. stdout
-//! carries only what another program may want to read (a socket URL, a path); everything else goes to stderr.
+//! One file per task (`task_*.rs`); what tasks share lies in modules named after the thing they
+//! handle. stdout carries only what another program may want to read (a socket URL, a path);
+//! everything else goes to stderr.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -80,9 +81,11 @@ enum Task {
     ClaudeBin(task_claude_bin::ClaudeBinArgs),
     /// Runs the end-to-end tests on real podman.
     E2e(task_e2e::E2eArgs),
-    /// Run what every change must pass: format, lints, tidy, tests without an engine, the fast end-to-end tests, the demo.
+    /// Run what every change must pass: format, lints, tidy, tests without an engine, the fast
+    /// end-to-end tests, the demo.
     ///
-    /// It brings three engines along, and needs root and apt. `--all` brings six, and needs loop devices and a kernel with btrfs.
+    /// It brings three engines along, and needs root and apt. `--all` brings six, and needs loop
+    /// devices and a kernel with btrfs.
     Test(task_test::TestArgs),
     /// Checks the house rules that a program can check.
     Tidy(task_tidy::TidyArgs),
@@ -94,7 +97,8 @@ enum Task {
     Bench(task_bench::BenchArgs),
     /// Tries what is left, lost or disturbed when everything around a task goes wrong.
     Storm(task_storm::StormArgs),
-    /// Packs the `sandbox` command with the programs that it puts into containers, manual, completions, licences and a bill of materials, for Debian, for Fedora and as an archive.
+    /// Packs the `sandbox` command with the programs that it puts into containers, manual,
+    /// completions, licences and a bill of materials, for Debian, for Fedora and as an archive.
     Dist(task_dist::DistArgs),
 }
 

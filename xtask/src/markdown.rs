@@ -1,4 +1,5 @@
-//! What the project's documents hold that a program can check: links, what they lead to, and blocks of code.
+//! What the project's documents hold that a program can check: links, what they lead to, and blocks
+//! of code.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -41,7 +41,8 @@ impl StandIn {
 
 impl Drop for StandIn {
     fn drop(&mut self) {
-        // The end of its standard input is what it waits for; killing cargo would leave the stand-in itself running.
+        // The end of its standard input is what it waits for; killing cargo would leave the
+        // stand-in itself running.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

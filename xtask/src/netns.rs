@@ -1,7 +1,9 @@
-//! Two network namespaces for one engine: its *host*, and the *world* that the host reaches over a cable.
+//! Two network namespaces for one engine: its *host*, and the *world* that the host reaches over a
+//! cable.
 //!
-//! The engine and its bridges live in the host namespace; test servers and the tests themselves live in the world.
-//! Nothing leads from either to the machine's own network, so test traffic cannot leave the machine.
+//! The engine and its bridges live in the host namespace; test servers and the tests themselves
+//! live in the world. Nothing leads from either to the machine's own network, so test traffic
+//! cannot leave the machine.
 //!
 //! ```text
 //! container ─ bridge ─ host 203.0.113.254 ══ veth ══ 203.0.113.1 … .20 world
@@ -84,7 +86,8 @@ impl Pair {
             ip(&["-n", name, "link", "set", CABLE, "up"])?;
         }
         ip(&["-n", host, "route", "add", "default", "via", &world_address(1)])?;
-        // The engine would switch forwarding on with its first bridge; tests must not depend on which came first.
+        // The engine would switch forwarding on with its first bridge; tests must not depend on
+        // which came first.
         let switches = "echo 1 > /proc/sys/net/ipv4/ip_forward; echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6; \
                         echo 0 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
         process::run_quietly(&mut enter(host, ["sh", "-c", switches]))?;
@@ -94,7 +97,8 @@ impl Pair {
     }
 }
 
-/// A command inside a namespace; the mount namespace stays ours, unlike with `ip netns exec`, which hides cgroups.
+/// A command inside a namespace; the mount namespace stays ours, unlike with `ip netns exec`, which
+/// hides cgroups.
 pub(crate) fn enter<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -> std::process::Command {
     let mut nsenter = command("nsenter", [format!("--net={}", Pair::path(name).display())]);
     nsenter.arg("--").args(args);

@@ -14,7 +14,8 @@ use crate::pypi;
 use crate::report::say;
 use crate::workspace;
 
-/// The version that is fetched where the user has none, or an older one than `.config/nextest.toml` asks for.
+/// The version that is fetched where the user has none, or an older one than `.config/nextest.toml`
+/// asks for.
 const VERSION: &str = "0.9.148";
 /// The oldest one that does.
 const OLDEST: &str = "0.9.140";
@@ -46,7 +47,8 @@ impl Case {
     }
 }
 
-/// Builds all tests of the workspace, in the one selection of packages and features that every step uses.
+/// Builds all tests of the workspace, in the one selection of packages and features that every step
+/// uses.
 pub(crate) fn build() -> Result<Built> {
     let program = program()?;
     let folder = workspace::state().join("tests");

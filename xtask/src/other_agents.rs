@@ -1,4 +1,5 @@
-//! The real programs of agents other than Claude Code, at the versions that their profiles were tried with.
+//! The real programs of agents other than Claude Code, at the versions that their profiles were
+//! tried with.
 
 use std::path::PathBuf;
 

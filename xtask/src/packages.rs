@@ -35,7 +35,8 @@ pub(crate) fn resolved(options: &[&str]) -> Result<Vec<Package>> {
 
 fn packages(metadata: &Value) -> Result<Vec<Package>> {
     let list = |pointer| metadata.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-    // Not all of the packages are for the platforms that were asked for; those that are have a node.
+    // Not all of the packages are for the platforms that were asked for; those that are have a
+    // node.
     let packages: Vec<Package> = list("/resolve/nodes")
         .filter_map(|node| {
             let id = text(node, "id")?;

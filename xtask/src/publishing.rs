@@ -1,4 +1,5 @@
-//! The crates that others use can be published: what a registry asks for is there, and cargo packs them. Nothing is uploaded.
+//! The crates that others use can be published: what a registry asks for is there, and cargo packs
+//! them. Nothing is uploaded.
 
 use std::fs;
 
@@ -12,7 +13,8 @@ use crate::process;
 const WANTED: [&str; 7] =
     ["description", "license", "readme", "keywords", "categories", "rust_version", "edition"];
 
-/// Holds the manifests against what a registry asks for, and packs the crates as they would be uploaded.
+/// Holds the manifests against what a registry asks for, and packs the crates as they would be
+/// uploaded.
 pub(crate) fn check() -> Result<()> {
     let packages = cargo::packages()?;
     let (public, private): (Vec<_>, Vec<_>) = packages.iter().partition(|package| is_public(package));
@@ -24,7 +26,8 @@ pub(crate) fn check() -> Result<()> {
         bail!("{}", faults.join("\n"));
     }
     let names: Vec<_> = public.iter().flat_map(|package| ["--package", text(package, "name")]).collect();
-    // The workspace's own build compiles what is packed here. Other files than those of git are not packed.
+    // The workspace's own build compiles what is packed here. Other files than those of git are not
+    // packed.
     let pack = |offline: &[&str]| {
         let mut package = cargo(["package", "--quiet", "--no-verify", "--allow-dirty"]);
         process::run_quietly(package.args(&names).args(offline))

@@ -1,4 +1,5 @@
-//! The static programs of an archive, built so that nothing in them depends on the folder: the same sources give the same bytes in any folder.
+//! The static programs of an archive, built so that nothing in them depends on the folder: the same
+//! sources give the same bytes in any folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -39,7 +40,8 @@ impl Folders {
         cargo
     }
 
-    /// Messages of a panic name files. The last that fits counts: the target folder usually lies in the checkout.
+    /// Messages of a panic name files. The last that fits counts: the target folder usually lies in
+    /// the checkout.
     fn hidden(&self) -> [String; 3] {
         [(&self.home, "/cargo"), (&self.checkout, "/sandbox"), (&self.target, "/target")]
             .map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()))
@@ -127,7 +129,8 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // Files in the folder for temporary files; a failure to remove them is not a fault of the programs.
+        // Files in the folder for temporary files; a failure to remove them is not a fault of the
+        // programs.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -12,7 +12,8 @@ use crate::workspace;
 const PACKAGE: &str = "s3s-fs";
 const VERSION: &str = "0.14.1";
 
-/// Its program, built once for each version. It shares neither lock file nor build folder with the workspace.
+/// Its program, built once for each version. It shares neither lock file nor build folder with the
+/// workspace.
 pub(crate) fn program() -> Result<PathBuf> {
     let root = workspace::state().join(format!("tools/{PACKAGE}-{VERSION}"));
     let program = root.join("bin").join(PACKAGE);

@@ -1,4 +1,5 @@
-//! The bill of materials of an archive: its programs, and every package that they are linked with, as `CycloneDX` 1.6.
+//! The bill of materials of an archive: its programs, and every package that they are linked with,
+//! as `CycloneDX` 1.6.
 //!
 //! Equal content gives an equal document: it has neither a time nor a random number.
 

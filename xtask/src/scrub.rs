@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-/// Replaces texts by fixed ones, and each UUID by the number of its first appearance, so that what belonged together
-/// still does.
+/// Replaces texts by fixed ones, and each UUID by the number of its first appearance, so that what
+/// belonged together still does.
 #[derive(Default)]
 pub(crate) struct Scrubber {
     replacements: Vec<(String, &'static str)>,

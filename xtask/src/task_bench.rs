@@ -1,4 +1,5 @@
-//! `bench`: what the sandbox costs, as ratios beside the absolute numbers. The numbers of docs/performance.md come from here.
+//! `bench`: what the sandbox costs, as ratios beside the absolute numbers. The numbers of
+//! docs/performance.md come from here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -116,7 +117,8 @@ fn measure_proxy(args: &BenchArgs, programs: &Programs) -> Result<Value> {
         Needed { program: "unshare", package: "util-linux" },
         Needed { program: "ip", package: "iproute2" },
     ])?;
-    // Local by route: were they addresses of an interface, the proxy would take the origin's for one of its own and refuse it.
+    // Local by route: were they addresses of an interface, the proxy would take the origin's for
+    // one of its own and refuse it.
     let script = "ip link set lo up && ip route add local 203.0.113.0/24 dev lo && exec \"$@\"";
     let separation: &[&str] = if process::is_root() { &["--net"] } else { &["--map-root-user", "--net"] };
     let mut bench = command("unshare", separation);

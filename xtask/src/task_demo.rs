@@ -20,10 +20,12 @@ use crate::workspace;
 
 #[derive(Args)]
 pub(crate) struct DemoArgs {
-    /// Shows it on the private engine of this podman version; else on the podman that you run, else on a private one.
+    /// Shows it on the private engine of this podman version; else on the podman that you run, else
+    /// on a private one.
     #[arg(long, value_name = "VERSION")]
     podman: Option<Podman>,
-    /// Runs the tasks in this image, which your engine has and which holds bash and curl; else in a Debian made here.
+    /// Runs the tasks in this image, which your engine has and which holds bash and curl; else in a
+    /// Debian made here.
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
     /// Claude Code's program; else `CLAUDE_BIN`, else `claude` on PATH, else npm's.

@@ -1,5 +1,5 @@
-//! `e2e`: the end-to-end tests, against real podman, the real proxy and real clients. Nothing is skipped when something
-//! is missing.
+//! `e2e`: the end-to-end tests, against real podman, the real proxy and real clients. Nothing is
+//! skipped when something is missing.
 
 use std::path::PathBuf;
 

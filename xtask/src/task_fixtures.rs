@@ -1,7 +1,7 @@
 //! `fixtures`: records what the real Claude Code prints against the stand-in for the Messages API.
 //!
-//! Each run leaves `crates/claude-output/fixtures/NAME.jsonl`, its standard output, and a record in `runs.json` of how
-//! it ended. Machine paths, addresses and ids are replaced.
+//! Each run leaves `crates/claude-output/fixtures/NAME.jsonl`, its standard output, and a record in
+//! `runs.json` of how it ended. Machine paths, addresses and ids are replaced.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -274,7 +274,8 @@ impl Recorder {
     }
 }
 
-/// Runs to the end, or to the kill; gives the lines of standard output and the exit code, `None` after a kill.
+/// Runs to the end, or to the kill; gives the lines of standard output and the exit code, `None`
+/// after a kill.
 fn watch(command: &mut Command, run: &Run) -> Result<(Vec<String>, Option<i32>)> {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start Claude Code")?;

@@ -1,8 +1,9 @@
 //! `fuzz`: hostile bytes, led by coverage, for everything that reads them.
 //!
-//! libFuzzer comes with the crate `libfuzzer-sys`, and the compiler's coverage pass is reached by stable flags: neither a nightly
-//! toolchain nor `cargo-fuzz` is needed. No address sanitizer, which is not stable: our code has no `unsafe`, and the targets look
-//! for broken promises rather than for broken memory.
+//! libFuzzer comes with the crate `libfuzzer-sys`, and the compiler's coverage pass is reached by
+//! stable flags: neither a nightly toolchain nor `cargo-fuzz` is needed. No address sanitizer,
+//! which is not stable: our code has no `unsafe`, and the targets look for broken promises rather
+//! than for broken memory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,7 +39,8 @@ const INSTRUMENTED: &str = "inline 8-bit counters";
 /// How long `cargo xtask test` fuzzes each target, in seconds.
 const SMOKE_SECONDS: u32 = 2;
 
-/// Bounds on one input: bytes, seconds, and megabytes of the whole program, so that memory without bounds is a finding too.
+/// Bounds on one input: bytes, seconds, and megabytes of the whole program, so that memory without
+/// bounds is a finding too.
 const BOUNDS: [&str; 3] = ["-max_len=4096", "-timeout=20", "-rss_limit_mb=256"];
 
 #[derive(Args)]
@@ -76,15 +78,17 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
     })
 }
 
-/// A few seconds of every target, from its seeds alone and with the same random numbers each time: a change that breaks one, or that the
-/// seeds find at once, does not wait for the next fuzzing. Fails with the first finding.
+/// A few seconds of every target, from its seeds alone and with the same random numbers each time:
+/// a change that breaks one, or that the seeds find at once, does not wait for the next fuzzing.
+/// Fails with the first finding.
 pub(crate) fn smoke() -> Result<()> {
     let programs = programs()?;
     let targets = targets()?;
     let what = format!("fuzzing {} targets for {SMOKE_SECONDS} s each", targets.len());
     step(&what, || {
         all(&targets, processors(), |target| {
-            // What earlier runs learnt would take the time, and would not be there on another machine.
+            // What earlier runs learnt would take the time, and would not be there on another
+            // machine.
             let corpus = workspace::state().join("fuzz").join(target);
             let _ = fs::remove_dir_all(&corpus);
             let mut fuzzer = fuzzer(target, program(&programs, target)?, SMOKE_SECONDS, &corpus)?;
@@ -149,7 +153,8 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The programs, which share nothing with the ordinary build: naming the platform keeps the flags away from build scripts.
+/// The programs, which share nothing with the ordinary build: naming the platform keeps the flags
+/// away from build scripts.
 fn build() -> Result<BTreeMap<String, PathBuf>> {
     let platform = cargo::host_target()?;
     let mut build =

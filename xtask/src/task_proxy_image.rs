@@ -1,5 +1,5 @@
-//! `proxy-image`: the static programs that containers run: the proxy, which the library makes an image of, and the
-//! program that it mounts into other containers.
+//! `proxy-image`: the static programs that containers run: the proxy, which the library makes an
+//! image of, and the program that it mounts into other containers.
 
 use std::path::{Path, PathBuf};
 
@@ -42,8 +42,9 @@ pub(crate) fn build_released() -> Result<PathBuf> {
     build(PROGRAMS.map(|name| (name, &["--release"][..])))
 }
 
-/// Builds what is not shipped: soon, and with the features that let tests make the proxy panic and attack from inside.
-/// Without being asked to, these programs do the same as those that are shipped.
+/// Builds what is not shipped: soon, and with the features that let tests make the proxy panic and
+/// attack from inside. Without being asked to, these programs do the same as those that are
+/// shipped.
 pub(crate) fn build_for_tests() -> Result<PathBuf> {
     build([
         ("sandbox-proxy", &["--profile", "tests", "--features", "forced-panic"][..]),
@@ -51,7 +52,8 @@ pub(crate) fn build_for_tests() -> Result<PathBuf> {
     ])
 }
 
-/// Builds the static programs into the folder where the library of a checkout looks for them; gives the proxy's path.
+/// Builds the static programs into the folder where the library of a checkout looks for them; gives
+/// the proxy's path.
 fn build(programs: [(&str, &[&str]); 2]) -> Result<PathBuf> {
     let folder = workspace::target().join("proxy");
     for (name, options) in programs {

@@ -1,4 +1,5 @@
-//! `storm`: what is left, lost or disturbed when everything around a task goes wrong. The figures of `docs/reliability.md` come from here.
+//! `storm`: what is left, lost or disturbed when everything around a task goes wrong. The figures
+//! of `docs/reliability.md` come from here.
 
 use std::time::Instant;
 
@@ -30,7 +31,8 @@ pub(crate) struct StormArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Storm {
-    /// SIGKILL of the command at random moments and at named steps, beside a task that must not notice.
+    /// SIGKILL of the command at random moments and at named steps, beside a task that must not
+    /// notice.
     Kill,
     /// Many tasks at once, in a row, and idle.
     Load,

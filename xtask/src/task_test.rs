@@ -26,7 +26,8 @@ use crate::task_tidy::{self, TidyArgs};
 
 #[derive(Args)]
 pub(crate) struct TestArgs {
-    /// Run the matrix: everything there is, on all engines, with storms and fuzzing; and write its record.
+    /// Run the matrix: everything there is, on all engines, with storms and fuzzing; and write its
+    /// record.
     #[arg(long)]
     all: bool,
 }
@@ -96,7 +97,8 @@ fn everything(parts: &mut Parts, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// Makes engines and images for tasks while `action` goes on: that waits for the network and the disk.
+/// Makes engines and images for tasks while `action` goes on: that waits for the network and the
+/// disk.
 fn beside_engines<T>(selections: &[Selection], action: impl FnOnce() -> Result<T>) -> Result<T> {
     let prepare =
         || selections.iter().try_for_each(|selection| TestEngine::private(selection.podman).map(drop));

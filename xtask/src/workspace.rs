@@ -1,7 +1,7 @@
 //! Where things lie: the checkout, and what the tasks keep in it.
 //!
-//! State is kept under the checkout's own `target/` even when `CARGO_TARGET_DIR` points elsewhere, so that engines
-//! and images are found again whoever asks.
+//! State is kept under the checkout's own `target/` even when `CARGO_TARGET_DIR` points elsewhere,
+//! so that engines and images are found again whoever asks.
 
 use std::path::{Path, PathBuf};
 

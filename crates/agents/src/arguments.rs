@@ -6,12 +6,14 @@ use super::profile::Agent;
 const APPEND: &str = "--append-system-prompt";
 /// The same from a file, which excludes it.
 const APPEND_FILE: &str = "--append-system-prompt-file";
-/// The longest argument: the kernel takes none of 128 KiB, and the briefing and a blank line go before one.
+/// The longest argument: the kernel takes none of 128 KiB, and the briefing and a blank line go
+/// before one.
 const LONGEST: usize = 128 * 1024 - 1 - 2050;
 /// Bytes that all of them may come to.
 const LONGEST_ALL: usize = 1024 * 1024;
 
-/// Options of Claude Code that would make the execution another thing than what is read, and what to use instead.
+/// Options of Claude Code that would make the execution another thing than what is read, and what
+/// to use instead.
 const OURS: [(&[&str], &str); 5] = [
     (
         &["--output-format", "--input-format", "--verbose"],
@@ -36,7 +38,8 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// With an option that the sandbox sets itself, an argument that no process can be given, or too many of them.
+    /// With an option that the sandbox sets itself, an argument that no process can be given, or
+    /// too many of them.
     pub fn check_arguments(&self, arguments: &[String]) -> Result<(), InvalidArgument> {
         let refused = |problem: String| Err(InvalidArgument(problem));
         for argument in arguments {
@@ -75,8 +78,9 @@ pub fn is_session_id(id: &str) -> bool {
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-/// Claude Code's arguments with `briefing` in what is appended to the system prompt. Claude Code takes one such text, so it goes before the caller's; it is
-/// left out where the caller's is in a file.
+/// Claude Code's arguments with `briefing` in what is appended to the system prompt. Claude Code
+/// takes one such text, so it goes before the caller's; it is left out where the caller's is in a
+/// file.
 #[must_use]
 pub fn with_briefing(arguments: &[String], briefing: &str) -> Vec<String> {
     let is = |argument: &String, name: &str| {

@@ -1,6 +1,7 @@
 //! The limits of an agent, for its system prompt: it does not have to find them by being refused.
 //!
-//! The patterns of a policy and the names of mounts are text of others: they are shown in quotes, escaped and cut, and all of it is short.
+//! The patterns of a policy and the names of mounts are text of others: they are shown in quotes,
+//! escaped and cut, and all of it is short.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -55,7 +56,8 @@ pub struct MountedPath<'a> {
 }
 
 impl Surroundings<'_> {
-    /// The text for an agent that runs here: less than 2 KiB, whatever the names and the policy hold.
+    /// The text for an agent that runs here: less than 2 KiB, whatever the names and the policy
+    /// hold.
     #[must_use]
     pub fn briefing(&self) -> String {
         let mut text = "You run in a sandbox, and its limits are policy. What it refuses stays refused: do not retry it and do not look for \
@@ -158,7 +160,8 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// The first of `entries` in so many bytes, and how many more there are; `None` where there are none.
+/// The first of `entries` in so many bytes, and how many more there are; `None` where there are
+/// none.
 fn listed(entries: impl Iterator<Item = String>, bytes: usize) -> Option<String> {
     let mut text = String::new();
     let mut more = 0_usize;

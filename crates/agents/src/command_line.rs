@@ -27,7 +27,8 @@ pub struct Typed<'a> {
 }
 
 impl Agent {
-    /// The arguments for `request`; none for Claude Code, whose command line is the caller's. The prompt is none of them: it goes to stdin, where nothing takes it for an option.
+    /// The arguments for `request`; none for Claude Code, whose command line is the caller's. The
+    /// prompt is none of them: it goes to stdin, where nothing takes it for an option.
     #[must_use]
     pub fn command_line(&self, request: &Request<'_>) -> Vec<String> {
         let profile = self.profile();

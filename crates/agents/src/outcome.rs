@@ -1,9 +1,10 @@
 //! What an execution came to, read from what Claude Code itself reports.
 //!
-//! Its own words are: the error of a result event; a message that it wrote in the place of the model's; a retry; a line of stderr; a line
-//! of stdout that is not JSON, which is how versions before the structured errors spoke. Messages of the model, tool results and results
-//! that are not an error are never looked at. A result outranks lines of text: where one says how the run ended, noise on stderr does not
-//! change it.
+//! Its own words are: the error of a result event; a message that it wrote in the place of the
+//! model's; a retry; a line of stderr; a line of stdout that is not JSON, which is how versions
+//! before the structured errors spoke. Messages of the model, tool results and results that are not
+//! an error are never looked at. A result outranks lines of text: where one says how the run ended,
+//! noise on stderr does not change it.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ use complaint::Complaint;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Claude Code answered: its last result is no error, and it ended with exit code 0, or was stopped after that result.
+    /// Claude Code answered: its last result is no error, and it ended with exit code 0, or was
+    /// stopped after that result.
     Success,
     /// The time limit ended it. What it did to the mounts stays.
     Timeout,
@@ -40,15 +42,18 @@ pub enum Outcome {
     ApiUnavailable,
     /// The API refused the conversation as it is. Begin a fresh session.
     SessionCorrupted,
-    /// The API refused the request whatever the session: an unknown model, for example. The same call fails again.
+    /// The API refused the request whatever the session: an unknown model, for example. The same
+    /// call fails again.
     InvalidRequest,
-    /// The sandbox's own policy refused the request to the API. Allow it; the credentials are not at fault.
+    /// The sandbox's own policy refused the request to the API. Allow it; the credentials are not
+    /// at fault.
     BlockedByPolicy,
     /// It reached `Prompt::max_turns`. Resume the session to go on.
     TurnLimitReached,
     /// It reached `Prompt::max_budget_usd`. Resume the session to go on.
     BudgetExhausted,
-    /// A signal that was not ours ended it: the kernel's for want of memory, or one of something in the container.
+    /// A signal that was not ours ended it: the kernel's for want of memory, or one of something in
+    /// the container.
     Killed,
     /// Everything else; the error summary has the words.
     ContainerFailed,
@@ -132,7 +137,8 @@ impl Evidence<'_> {
         let complaint = match extract_result_summary(self.events) {
             Some(summary) if summary.error.is_none() && ended_well => return Outcome::Success,
             Some(summary) => Complaint::of_result(summary.error, self),
-            // Without a result it was cut off, or is not Claude Code: whatever its exit code, it did not answer.
+            // Without a result it was cut off, or is not Claude Code: whatever its exit code, it
+            // did not answer.
             None => Complaint::of_cut_off(self.api_error(), self),
         };
         complaint.outcome().unwrap_or(match self.signal() {
@@ -146,7 +152,8 @@ impl Evidence<'_> {
         extract_api_error(self.events).filter(|error| error.is_unresolved)
     }
 
-    /// What the API did to an execution that was waiting for it when we ended it. One error may be a hiccup that its end has nothing to do with.
+    /// What the API did to an execution that was waiting for it when we ended it. One error may be
+    /// a hiccup that its end has nothing to do with.
     fn waited_for_api(&self) -> Option<Outcome> {
         let error = self.api_error().filter(|error| error.in_a_row > 1)?;
         Complaint::of_cut_off(Some(error), self).outcome()

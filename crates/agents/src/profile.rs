@@ -109,7 +109,8 @@ impl Agent {
         self.0.credentials.iter().map(|(variable, preset)| (variable.as_str(), preset.as_str()))
     }
 
-    /// The hosts of its API, which the policy has to allow: with the keys of several vendors, those of the vendor that is used.
+    /// The hosts of its API, which the policy has to allow: with the keys of several vendors, those
+    /// of the vendor that is used.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
         self.0.hosts.iter().map(String::as_str)
     }
@@ -147,7 +148,8 @@ impl Agent {
         self.0.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Files of its state that answer what it would ask at first on a terminal, each with its content.
+    /// Files of its state that answer what it would ask at first on a terminal, each with its
+    /// content.
     pub fn interactive_files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.interactive_files.iter().map(|(name, content)| (name.as_str(), content.as_str()))
     }

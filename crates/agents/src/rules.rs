@@ -1,11 +1,13 @@
-//! The rules that turn a line of an agent into facts. A place is a JSON pointer, such as `/item/text`.
+//! The rules that turn a line of an agent into facts. A place is a JSON pointer, such as
+//! `/item/text`.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What a line says where [`when`](Self::when) holds. A rule without facts is for lines that say nothing new.
+/// What a line says where [`when`](Self::when) holds. A rule without facts is for lines that say
+/// nothing new.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Rule {

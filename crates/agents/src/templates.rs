@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-/// The arguments of a profile. Their placeholders are `{session}`, `{model}`, `{folder}`, in which it begins, and `{json}`, a text in quotes.
+/// The arguments of a profile. Their placeholders are `{session}`, `{model}`, `{folder}`, in which
+/// it begins, and `{json}`, a text in quotes.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Templates {

@@ -1,6 +1,7 @@
 //! What an agent prints, in the form of Claude Code's events.
 //!
-//! A line that no rule knows is kept whole, in an event of the type `agent_event`: it never passes for one of Claude Code's.
+//! A line that no rule knows is kept whole, in an event of the type `agent_event`: it never passes
+//! for one of Claude Code's.
 
 use claude_output::{EventKind, StreamEvent};
 use serde_json::{Map, Value, json};
@@ -137,7 +138,8 @@ impl Translator {
         self.event(json!({"type": "assistant", "message": {"role": "assistant", "content": content}}))
     }
 
-    /// An API's error is a message of its own, as Claude Code has it: it is found also where the result is dropped.
+    /// An API's error is a message of its own, as Claude Code has it: it is found also where the
+    /// result is dropped.
     fn failed(&mut self, error: &ErrorRule, line: &Value) -> Vec<StreamEvent> {
         let (status, message) = (error.status(line), error.message(line));
         let content = json!([{"type": "text", "text": &message}]);

@@ -1,7 +1,7 @@
 //! Shows that matching is linear: the worst patterns against ever longer paths.
 //!
-//! A matcher that backtracks takes four times as long, or worse, for a path of twice the length; this one takes twice as
-//! long, so the time per byte stays the same.
+//! A matcher that backtracks takes four times as long, or worse, for a path of twice the length;
+//! this one takes twice as long, so the time per byte stays the same.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 

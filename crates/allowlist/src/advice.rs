@@ -21,7 +21,8 @@ pub(crate) fn denial(nearest: Reach, request: &Request) -> Denial {
     }
 }
 
-/// The denial of what could be a push, to a host with rules for repositories, none of which covers more than `nearest`.
+/// The denial of what could be a push, to a host with rules for repositories, none of which covers
+/// more than `nearest`.
 pub(crate) fn no_push(nearest: Reach, request: &Request) -> Denial {
     let host = request.host();
     if nearest == Reach::Path {

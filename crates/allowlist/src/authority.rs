@@ -32,8 +32,9 @@ impl Authority {
     ///
     /// # Errors
     ///
-    /// A denial with reason `identity` (user information, brackets, an empty port, anything that [`HostName::from_wire`]
-    /// refuses) or `port` (a port that is written in an unusual way or is out of range).
+    /// A denial with reason `identity` (user information, brackets, an empty port, anything that
+    /// [`HostName::from_wire`] refuses) or `port` (a port that is written in an unusual way or is
+    /// out of range).
     pub fn from_wire(bytes: &[u8]) -> Result<Self, Denial> {
         Self::read(bytes, HostName::from_wire)
     }

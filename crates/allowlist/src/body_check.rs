@@ -82,7 +82,8 @@ impl BodyCheck {
         }
     }
 
-    /// Looks on. `so_far` is the body from its first byte: what it was the last time, and what has come since. `ended` if nothing follows.
+    /// Looks on. `so_far` is the body from its first byte: what it was the last time, and what has
+    /// come since. `ended` if nothing follows.
     ///
     /// # Errors
     ///

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::byte_size;
 
-/// The key `budget` of a policy: what one execution may use of what the policy allows. Once a part of it is used up, every further request
-/// is refused. The default bounds nothing.
+/// The key `budget` of a policy: what one execution may use of what the policy allows. Once a part
+/// of it is used up, every further request is refused. The default bounds nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a mapping such as {requests: 1000, sent: 100m}")]
 #[non_exhaustive]
@@ -19,7 +19,8 @@ pub struct Budget {
     /// Bytes of the bodies of responses. A body is broken off where it exceeds them.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "byte_size::deserialize")]
     pub received: Option<u64>,
-    /// Tokens that models read, from a cache or not, as their vendor reports it. The response that reports them is still passed on.
+    /// Tokens that models read, from a cache or not, as their vendor reports it. The response that
+    /// reports them is still passed on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
     /// Tokens that models wrote, as their vendor reports it.

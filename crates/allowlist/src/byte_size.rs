@@ -5,8 +5,9 @@ use std::fmt;
 use serde::Deserializer;
 use serde::de::{Error, Unexpected, Visitor};
 
-/// The number of bytes that `text` is: `512m`, `4g`, `1.5 GiB`, `1048576`. Units are powers of 1024, in either case, with or without `b` or
-/// `ib`. `None` where it is no such text, or more than 64 bits hold.
+/// The number of bytes that `text` is: `512m`, `4g`, `1.5 GiB`, `1048576`. Units are powers of
+/// 1024, in either case, with or without `b` or `ib`. `None` where it is no such text, or more than
+/// 64 bits hold.
 ///
 /// ```
 /// assert_eq!(allowlist::byte_size("1.5k"), Some(1536));

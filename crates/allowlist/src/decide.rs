@@ -37,7 +37,8 @@ impl Allowlist {
         })
     }
 
-    /// A rule of a preset is read strictly: its path without the query, and no query that brings a key of another account.
+    /// A rule of a preset is read strictly: its path without the query, and no query that brings a
+    /// key of another account.
     fn reach(&self, position: usize, rule: &Rule, request: &Request) -> Reach {
         let reach = rule.reach(request);
         let strict = rule.as_url().filter(|rule| reach == Reach::All && rule.git().is_none());
@@ -56,8 +57,9 @@ impl Allowlist {
         }
     }
 
-    /// Whether the rules alone decide about `request`, also where all else of the web is open for a while: pushes to a host with rules for
-    /// repositories, and requests to a vendor's model where a rule names its host.
+    /// Whether the rules alone decide about `request`, also where all else of the web is open for a
+    /// while: pushes to a host with rules for repositories, and requests to a vendor's model where
+    /// a rule names its host.
     #[must_use]
     pub fn stays_judged(&self, request: &Request) -> bool {
         let host = request.host();
@@ -65,7 +67,8 @@ impl Allowlist {
         self.is_push(request) || (self.vendor_tools().concerns(host) && is_named())
     }
 
-    /// Whether `request` could push to a host with rules for repositories, so that nothing but these allows it.
+    /// Whether `request` could push to a host with rules for repositories, so that nothing but
+    /// these allows it.
     fn is_push(&self, request: &Request) -> bool {
         self.has_repository_rules_for(request.host()) && could_push(request.target())
     }

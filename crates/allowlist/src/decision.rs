@@ -10,7 +10,8 @@ use crate::matched::Match;
 pub enum Decision {
     /// A rule matches.
     Allow(Match),
-    /// Rules match, and what they allow depends on the request's body: nothing may be sent before the check says so.
+    /// Rules match, and what they allow depends on the request's body: nothing may be sent before
+    /// the check says so.
     NeedsBody(BodyCheck),
     /// No rule matches.
     Deny(Denial),

@@ -1,6 +1,7 @@
 //! A refusal in words that its reader can act on.
 //!
-//! Messages go to the refused client: they name what it asked for itself, never a rule that did not match.
+//! Messages go to the refused client: they name what it asked for itself, never a rule that did not
+//! match.
 
 use crate::host::HostName;
 use crate::host::InvalidHost;
@@ -57,7 +58,8 @@ impl Denial {
         Self { reason, message: message.into(), file_at: None, push: None }
     }
 
-    /// A denial that a change of the policy fixes: between `before` and `after` the message can name the file.
+    /// A denial that a change of the policy fixes: between `before` and `after` the message can
+    /// name the file.
     pub(crate) fn of_policy(reason: Reason, before: String, after: &str) -> Self {
         Self { reason, file_at: Some(before.len()), message: before + after, push: None }
     }
@@ -96,7 +98,8 @@ impl Denial {
         Self::new(Reason::Unreadable, message)
     }
 
-    /// A request to a model's vendor whose body cannot be judged: what is wrong with it, and the fix.
+    /// A request to a model's vendor whose body cannot be judged: what is wrong with it, and the
+    /// fix.
     pub(crate) fn vendor_unreadable(fault: &str, fix: &str) -> Self {
         Self::new(
             Reason::VendorTool,

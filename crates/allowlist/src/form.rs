@@ -16,8 +16,8 @@ pub enum Form {
 }
 
 impl Form {
-    /// Reads the Content-Type headers of a request. JSON with the name of another encoding is none: a server could read it as something
-    /// else.
+    /// Reads the Content-Type headers of a request. JSON with the name of another encoding is none:
+    /// a server could read it as something else.
     pub fn of<'a>(content_types: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut content_types = content_types.into_iter();
         let (Some(content_type), None) = (content_types.next(), content_types.next()) else {

@@ -9,8 +9,9 @@ use serde::Serializer;
 use crate::pattern::Pattern;
 use crate::pattern::Token;
 
-/// A shell-style pattern with the semantics of Python's `fnmatch`: `*` any run of characters, `?` one character, `[…]` one of a
-/// class, `[!…]` one that is not. Case matters. Matching is linear in the text.
+/// A shell-style pattern with the semantics of Python's `fnmatch`: `*` any run of characters, `?`
+/// one character, `[…]` one of a class, `[!…]` one that is not. Case matters. Matching is linear in
+/// the text.
 ///
 /// ```
 /// let pattern = allowlist::Glob::new("x-*-key");
@@ -48,7 +49,8 @@ impl Glob {
         self.pattern.is_exact()
     }
 
-    /// The characters that stand for themselves, in order. A `[` among them is one that nothing closes.
+    /// The characters that stand for themselves, in order. A `[` among them is one that nothing
+    /// closes.
     pub fn literals(&self) -> impl Iterator<Item = char> + '_ {
         self.pattern.tokens().iter().filter_map(|token| match token {
             Token::Literal(literal) => Some(*literal),

@@ -14,7 +14,8 @@ pub(crate) const NAME_LIMIT: usize = 253;
 /// The longest label in characters.
 pub(crate) const LABEL_LIMIT: usize = 63;
 
-/// A host name: lower case, without a trailing dot, in A-label form; or a canonical dotted IPv4 address.
+/// A host name: lower case, without a trailing dot, in A-label form; or a canonical dotted IPv4
+/// address.
 ///
 /// ```
 /// use allowlist::HostName;
@@ -72,8 +73,8 @@ impl HostName {
     ///
     /// # Errors
     ///
-    /// Whatever is not plainly a host name, non-ASCII bytes, brackets and numbers that are no canonical IPv4 address
-    /// included.
+    /// Whatever is not plainly a host name, non-ASCII bytes, brackets and numbers that are no
+    /// canonical IPv4 address included.
     pub fn from_wire(bytes: &[u8]) -> Result<Self, InvalidHost> {
         let bytes = bytes.strip_suffix(b".").unwrap_or(bytes);
         if bytes.is_empty() {
@@ -96,8 +97,8 @@ impl HostName {
         Ok(Self { name: name.into(), address })
     }
 
-    /// Reads a host that a person typed: like [`HostName::from_wire`], and labels may be written in any script (UTS 46,
-    /// non-transitional).
+    /// Reads a host that a person typed: like [`HostName::from_wire`], and labels may be written in
+    /// any script (UTS 46, non-transitional).
     ///
     /// # Errors
     ///
@@ -119,9 +120,11 @@ impl HostName {
 
     /// Whether the name means the machine that asks, whatever a name server says.
     ///
-    /// That is `localhost` and all below it (RFC 6761, section 6.3: never to be looked up), and the names that distributions give the
-    /// loopback interface in `/etc/hosts`. Other special names are left to the address that they lead to: `.local` (RFC 6762) and
-    /// `home.arpa` (RFC 8375) are served by name servers of real networks, and lead to private addresses, which are refused as such.
+    /// That is `localhost` and all below it (RFC 6761, section 6.3: never to be looked up), and the
+    /// names that distributions give the loopback interface in `/etc/hosts`. Other special names
+    /// are left to the address that they lead to: `.local` (RFC 6762) and `home.arpa` (RFC 8375)
+    /// are served by name servers of real networks, and lead to private addresses, which are
+    /// refused as such.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         const HOSTS_FILE: [&str; 7] = [
@@ -150,7 +153,8 @@ impl fmt::Display for HostName {
     }
 }
 
-/// Converts labels of any script to A-labels; says nothing about which ASCII characters are fit for a host.
+/// Converts labels of any script to A-labels; says nothing about which ASCII characters are fit for
+/// a host.
 pub(crate) fn to_ascii(text: &str) -> Result<Cow<'_, str>, InvalidHost> {
     Uts46::new()
         .to_ascii(text.as_bytes(), AsciiDenyList::EMPTY, Hyphens::Allow, DnsLength::Ignore)

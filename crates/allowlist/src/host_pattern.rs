@@ -18,11 +18,12 @@ use crate::pattern::Language;
 use crate::pattern::Pattern;
 use crate::pattern::Token;
 
-/// The longest pattern in bytes, classes and all; far beyond any that is meant, which bounds what compiling it costs.
+/// The longest pattern in bytes, classes and all; far beyond any that is meant, which bounds what
+/// compiling it costs.
 const TEXT_LIMIT: usize = 4096;
 
-/// A pattern over host names, without regard to case: `*` any run of characters, dots included, `?` one character,
-/// `[…]` one of a class.
+/// A pattern over host names, without regard to case: `*` any run of characters, dots included, `?`
+/// one character, `[…]` one of a class.
 ///
 /// A pattern with a wildcard never matches an IPv4 address.
 ///
@@ -41,7 +42,8 @@ pub struct HostPattern {
 }
 
 impl HostPattern {
-    /// Reads a pattern. Labels without a wildcard may be written in any script; one trailing dot is dropped.
+    /// Reads a pattern. Labels without a wildcard may be written in any script; one trailing dot is
+    /// dropped.
     ///
     /// # Errors
     ///
@@ -58,7 +60,8 @@ impl HostPattern {
         check_characters(&pattern)?;
         check_labels(&pattern)?;
         if pattern.is_exact() {
-            // The same reading as on the wire, so that an exact rule names a host that can be asked for.
+            // The same reading as on the wire, so that an exact rule names a host that can be asked
+            // for.
             HostName::from_wire(pattern.as_str().as_bytes()).map_err(InvalidRule::Host)?;
         } else if !pattern.reaches(&HostLanguage) {
             return Err(InvalidRule::UnreachableHost);

@@ -8,9 +8,11 @@ use crate::request::Request;
 use crate::url::AbsoluteUrl;
 
 impl Allowlist {
-    /// Judges a request for `url`, which is taken byte for byte: nothing is normalised, no fragment dropped.
+    /// Judges a request for `url`, which is taken byte for byte: nothing is normalised, no fragment
+    /// dropped.
     ///
-    /// Unlike on the wire, the host may be written in any script. The decision does not depend on where the host's name leads.
+    /// Unlike on the wire, the host may be written in any script. The decision does not depend on
+    /// where the host's name leads.
     pub fn judge(&self, method: &str, url: impl AsRef<[u8]>) -> Decision {
         match read(method, url.as_ref()) {
             Ok(request) => self.decide(&request),

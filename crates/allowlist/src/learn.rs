@@ -1,7 +1,7 @@
 //! From what was asked to the rules that allow it.
 //!
-//! A rule stands for itself, or says that it was generalised: requests without a body, to hosts where that is harmless, are put together by the
-//! folder of their paths where there are many.
+//! A rule stands for itself, or says that it was generalised: requests without a body, to hosts
+//! where that is harmless, are put together by the folder of their paths where there are many.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,7 +30,8 @@ const TAKEN_APART: usize = 1000;
 const TOP_FOLDER: usize = 2;
 /// So many queries of one path have rules of their own.
 const OWN_QUERIES: usize = 2;
-/// Names under which clouds have the metadata of a machine, with its credentials; the others end in `.internal`.
+/// Names under which clouds have the metadata of a machine, with its credentials; the others end in
+/// `.internal`.
 const METADATA: [&str; 4] = ["metadata", "metadata.goog", "metadata.tencentyun.com", "instance-data"];
 
 /// A request that was made, perhaps more than once.
@@ -80,7 +81,8 @@ pub enum LeftOut {
     Address,
     /// It may be a push, of which a `git` entry says which refs it may update.
     Push,
-    /// Something else than a rule for its path refuses it: its body, a vendor's tool, a `git` entry.
+    /// Something else than a rule for its path refuses it: its body, a vendor's tool, a `git`
+    /// entry.
     OtherReason,
 }
 
@@ -98,9 +100,11 @@ impl LeftOut {
 }
 
 impl Allowlist {
-    /// The rules that this policy lacks to allow what was asked. Requests to `narrow` hosts, and those with a body, keep their paths.
+    /// The rules that this policy lacks to allow what was asked. Requests to `narrow` hosts, and
+    /// those with a body, keep their paths.
     ///
-    /// A rule allows what was asked and nothing else, unless it says from how many paths it was generalised.
+    /// A rule allows what was asked and nothing else, unless it says from how many paths it was
+    /// generalised.
     #[must_use]
     pub fn learn(&self, asked: impl IntoIterator<Item = Asked>, narrow: &[HostPattern]) -> Learnt {
         let mut learnt = Learnt::default();
@@ -135,12 +139,14 @@ impl Allowlist {
         Ok(lacks.then_some(request))
     }
 
-    /// The rule for this path and method that `request` lacks to be allowed; `None` where it is not denied. An address in the place of a host's
-    /// name is taken for a private one unless it `answered`.
+    /// The rule for this path and method that `request` lacks to be allowed; `None` where it is not
+    /// denied. An address in the place of a host's name is taken for a private one unless it
+    /// `answered`.
     ///
     /// # Errors
     ///
-    /// When something else than the lack of a rule refuses it, or no rule is made for such a request.
+    /// When something else than the lack of a rule refuses it, or no rule is made for such a
+    /// request.
     pub fn missing_rule(&self, request: &Request, answered: bool) -> Result<Option<Rule>, LeftOut> {
         if !matches!(self.decide(request), Decision::Deny(_)) {
             return Ok(None);
@@ -168,12 +174,13 @@ impl Allowlist {
 }
 
 impl Rule {
-    /// The rule to read all that lies below `url`, which an untrusted program named: GET and HEAD, and no query of its own.
+    /// The rule to read all that lies below `url`, which an untrusted program named: GET and HEAD,
+    /// and no query of its own.
     ///
     /// # Errors
     ///
-    /// Whatever is not an `http` or `https` URL without credentials, port and query, whose host is a name with a dot, and none of this
-    /// machine or of a machine's metadata.
+    /// Whatever is not an `http` or `https` URL without credentials, port and query, whose host is
+    /// a name with a dot, and none of this machine or of a machine's metadata.
     pub fn reading_below(url: &str) -> Result<Self, LeftOut> {
         let parts = AbsoluteUrl::split(url.as_bytes()).ok_or(LeftOut::NeverAllowed)?;
         let authority = Authority::from_wire(parts.authority()).map_err(|_| LeftOut::NeverAllowed)?;
@@ -267,11 +274,13 @@ impl Patterns {
         Self(patterns)
     }
 
-    /// Puts those in one folder together, the deepest first and those with most before the others of their depth, until there are few.
+    /// Puts those in one folder together, the deepest first and those with most before the others
+    /// of their depth, until there are few.
     fn put_folders_together(&mut self) {
         let deepest = if self.0.len() > TAKEN_APART { TOP_FOLDER } else { DEEPEST };
         for depth in (1..=deepest).rev() {
-            // Folders of one depth have nothing in common: what is put together in one changes no other.
+            // Folders of one depth have nothing in common: what is put together in one changes no
+            // other.
             let mut folders: BTreeMap<&str, usize> = BTreeMap::new();
             for folder in self.0.keys().filter_map(|pattern| folder_of(pattern, depth)) {
                 *folders.entry(folder).or_default() += 1;
@@ -301,7 +310,8 @@ impl Patterns {
     }
 }
 
-/// The folder above a pattern at a depth, with its slash; that of the host has depth 1. A slash in a query makes none.
+/// The folder above a pattern at a depth, with its slash; that of the host has depth 1. A slash in
+/// a query makes none.
 fn folder_of(pattern: &str, depth: usize) -> Option<&str> {
     let path = pattern.split("[?]").next().unwrap_or_default();
     path.match_indices('/').nth(depth - 1).and_then(|(at, _)| path.get(..=at))

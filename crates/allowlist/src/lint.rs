@@ -80,7 +80,8 @@ impl fmt::Display for Warning {
 }
 
 impl Allowlist {
-    /// Looks for rules that allow more than is seen at a glance, that do nothing, or that never match as meant.
+    /// Looks for rules that allow more than is seen at a glance, that do nothing, or that never
+    /// match as meant.
     #[must_use]
     pub fn lint(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
@@ -161,7 +162,8 @@ fn shadowed_domain(domains: &HostIndex<'_>, index: usize, host: &HostPattern) ->
     Some(format!("`{host}` is covered by `{wide}` already: remove one"))
 }
 
-/// The hosts of a list of rules. A policy has thousands of exact ones at times, and each covers nothing but itself.
+/// The hosts of a list of rules. A policy has thousands of exact ones at times, and each covers
+/// nothing but itself.
 struct HostIndex<'a> {
     exact: BTreeMap<&'a str, Vec<(usize, &'a HostPattern)>>,
     wildcards: Vec<(usize, &'a HostPattern)>,
@@ -291,10 +293,12 @@ pub(crate) fn covers_host(wide: &HostPattern, narrow: &HostPattern) -> bool {
     wide == narrow || (!address && covers(wide.pattern(), narrow.pattern()))
 }
 
-/// Whether all that `narrow` matches is matched by `wide`; may say no where it is so, never yes where it is not.
+/// Whether all that `narrow` matches is matched by `wide`; may say no where it is so, never yes
+/// where it is not.
 ///
-/// If `*` is the only wildcard of `wide`, only a `*` of it can take in a wildcard of `narrow`, so the text of `narrow`
-/// can be matched as if its wildcards were ordinary characters. Text inside a class is none, hence no classes.
+/// If `*` is the only wildcard of `wide`, only a `*` of it can take in a wildcard of `narrow`, so
+/// the text of `narrow` can be matched as if its wildcards were ordinary characters. Text inside a
+/// class is none, hence no classes.
 pub(crate) fn covers(wide: &Pattern, narrow: &Pattern) -> bool {
     if narrow.is_exact() {
         return wide.matches(narrow.as_str());

@@ -12,10 +12,12 @@ use crate::pattern::Pattern;
 use crate::target::Target;
 use crate::target::refusal_once_decoded;
 
-/// The longest pattern in characters, far beyond any that is meant, which bounds what compiling it costs.
+/// The longest pattern in characters, far beyond any that is meant, which bounds what compiling it
+/// costs.
 const LENGTH_LIMIT: usize = 8192;
 
-/// A pattern over decoded paths followed by the raw query, with regard to case; an empty one matches every path.
+/// A pattern over decoded paths followed by the raw query, with regard to case; an empty one
+/// matches every path.
 ///
 /// ```
 /// use allowlist::{PathPattern, Target};
@@ -37,7 +39,8 @@ impl PathPattern {
     ///
     /// # Errors
     ///
-    /// A pattern of more than 8,192 characters, that does not begin with `/` or `*`, or that only paths could match which are always refused.
+    /// A pattern of more than 8,192 characters, that does not begin with `/` or `*`, or that only
+    /// paths could match which are always refused.
     pub fn new(text: &str) -> Result<Self, InvalidRule> {
         if text.chars().nth(LENGTH_LIMIT).is_some() {
             return Err(InvalidRule::PathTooLong);
@@ -73,8 +76,8 @@ impl PathPattern {
         self.matches_text(target.path())
     }
 
-    /// Whether the pattern covers `target` with the path and the query each by itself: no wildcard before a `[?]` or the end reaches into the
-    /// query.
+    /// Whether the pattern covers `target` with the path and the query each by itself: no wildcard
+    /// before a `[?]` or the end reaches into the query.
     pub(crate) fn matches_apart(&self, target: &Target) -> bool {
         match self.as_str().split_once("[?]") {
             Some((path, query)) => {
@@ -128,7 +131,8 @@ impl fmt::Display for PathPattern {
     }
 }
 
-/// What rules are matched against: an accepted path, decoded once, then perhaps a query, in which anything may stand.
+/// What rules are matched against: an accepted path, decoded once, then perhaps a query, in which
+/// anything may stand.
 ///
 /// It knows nothing of further decodings; what precedes the first wildcard is checked for those.
 struct PathLanguage;

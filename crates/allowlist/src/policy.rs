@@ -15,11 +15,13 @@ use crate::vendor_tools::VendorTools;
 
 /// What may be reached. The default is empty and allows nothing.
 ///
-/// Serialized as `{"presets": […], "domains": […], "url_prefixes": [{"host", "path", "methods", "git"}], "vendor_tools": {…}, "budget": {…}}`;
-/// deserializing validates as strictly as [`Allowlist::from_json`].
+/// Serialized as `{"presets": […], "domains": […], "url_prefixes": [{"host", "path", "methods",
+/// "git"}], "vendor_tools": {…}, "budget": {…}}`; deserializing validates as strictly as
+/// [`Allowlist::from_json`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowlist {
-    /// Its own in the order of their kinds, then those of the presets. These allow no whole host, so domains come first in all.
+    /// Its own in the order of their kinds, then those of the presets. These allow no whole host,
+    /// so domains come first in all.
     rules: Vec<Rule>,
     /// Whether any of its own judges bodies, so that other policies need not look.
     judges_bodies: bool,
@@ -35,7 +37,8 @@ struct Apart {
 }
 
 impl Allowlist {
-    /// A policy of rules made by a program. Rules of one kind keep their order; those for whole hosts come first.
+    /// A policy of rules made by a program. Rules of one kind keep their order; those for whole
+    /// hosts come first.
     #[must_use]
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
         let mut rules: Vec<Rule> = rules.into_iter().collect();
@@ -64,7 +67,8 @@ impl Allowlist {
         policy.with_budget(self.apart.budget).with_presets(self.apart.presets.iter().copied())
     }
 
-    /// The same policy, with the rules of these presets after its own. One that it has already adds nothing.
+    /// The same policy, with the rules of these presets after its own. One that it has already adds
+    /// nothing.
     #[must_use]
     pub fn with_presets(mut self, presets: impl IntoIterator<Item = Preset>) -> Self {
         for preset in presets {
@@ -108,7 +112,8 @@ impl Allowlist {
         &self.apart.budget
     }
 
-    /// The rules in the order in which they are tried: those for whole hosts first, those of presets last.
+    /// The rules in the order in which they are tried: those for whole hosts first, those of
+    /// presets last.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.rules
@@ -128,8 +133,8 @@ impl Allowlist {
         self.rules.is_empty()
     }
 
-    /// Whether some rule is for repositories of `host`, so that pushes to it are judged apart. Those of presets are not among them: a
-    /// preset takes nothing away that another rule allows.
+    /// Whether some rule is for repositories of `host`, so that pushes to it are judged apart.
+    /// Those of presets are not among them: a preset takes nothing away that another rule allows.
     #[must_use]
     pub fn has_repository_rules_for(&self, host: &HostName) -> bool {
         self.judges_bodies && self.own_url_rules_for(host).any(|rule| rule.git().is_some())
@@ -157,14 +162,16 @@ impl Allowlist {
         self.rules.iter().filter_map(Rule::as_url)
     }
 
-    /// Whether some rule for `host` depends on the method, so that headers which override it must go.
+    /// Whether some rule for `host` depends on the method, so that headers which override it must
+    /// go.
     #[must_use]
     pub fn has_method_rules_for(&self, host: &HostName) -> bool {
         self.url_rules().any(|rule| !rule.allows_every_request() && rule.host().matches(host))
             || self.apart.vendor_tools.concerns(host)
     }
 
-    /// Whether `host` is allowed by some of its paths only, or some are judged apart, so that headers which name another path must go.
+    /// Whether `host` is allowed by some of its paths only, or some are judged apart, so that
+    /// headers which name another path must go.
     #[must_use]
     pub fn has_path_rules_for(&self, host: &HostName) -> bool {
         let whole = self.domains().any(|domain| domain.matches(host));

@@ -49,7 +49,8 @@ pub struct CannotEdit {
 }
 
 impl PolicyText {
-    /// Reads the text of the file that errors call `file`: JSON if its name ends in `.json`, else YAML.
+    /// Reads the text of the file that errors call `file`: JSON if its name ends in `.json`, else
+    /// YAML.
     ///
     /// # Errors
     ///
@@ -306,7 +307,8 @@ fn block_item(text: &str, content: usize) -> Option<Range<usize>> {
     Some(start..end)
 }
 
-/// The parts of the list in brackets that begins at `start`, without their commas; one that is empty where there is no item.
+/// The parts of the list in brackets that begins at `start`, without their commas; one that is
+/// empty where there is no item.
 fn bracketed(text: &str, start: usize) -> Option<Vec<Range<usize>>> {
     let mut parts = Vec::new();
     let (mut from, mut depth, mut before) = (start + 1, 0_usize, '[');

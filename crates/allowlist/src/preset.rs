@@ -1,4 +1,5 @@
-//! Reviewed rules for what many tasks need: a file each in `presets/`, which is a policy of `url_prefixes` behind a line that describes it.
+//! Reviewed rules for what many tasks need: a file each in `presets/`, which is a policy of
+//! `url_prefixes` behind a line that describes it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +27,8 @@ const FILES: [(&str, &str); 8] = [
 static ENTRIES: LazyLock<Vec<Entry>> =
     LazyLock::new(|| FILES.into_iter().map(|(name, text)| Entry::read(name, text)).collect());
 
-/// A named list of rules: the least that a thing needs. It allows nothing but some paths of hosts, and no push.
+/// A named list of rules: the least that a thing needs. It allows nothing but some paths of hosts,
+/// and no push.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
 pub struct Preset(&'static Entry);
@@ -88,7 +90,8 @@ impl Entry {
         struct Document {
             url_prefixes: Vec<UrlRule>,
         }
-        // YAML that is JSON too, but for its lines of comments: the proxy, which reads presets as well, links no parser of YAML.
+        // YAML that is JSON too, but for its lines of comments: the proxy, which reads presets as
+        // well, links no parser of YAML.
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         let document = serde_json::from_str::<Node>(&lines.collect::<String>())
             .map_err(|error| error.to_string())

@@ -26,8 +26,9 @@ impl PushReport {
         &self.shown
     }
 
-    /// The body of the answer, of the type `application/x-git-receive-pack-result`, which shows `message`. `None` for a client that asks for
-    /// no status: to it, only a status of HTTP says that a push was refused.
+    /// The body of the answer, of the type `application/x-git-receive-pack-result`, which shows
+    /// `message`. `None` for a client that asks for no status: to it, only a status of HTTP says
+    /// that a push was refused.
     #[must_use]
     pub fn answer(&self, message: &str) -> Option<Vec<u8>> {
         if !self.has_status {

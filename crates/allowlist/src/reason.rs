@@ -65,7 +65,8 @@ impl Reason {
         }
     }
 
-    /// Whether another policy would permit the request; if not, it is the client that has to send another one.
+    /// Whether another policy would permit the request; if not, it is the client that has to send
+    /// another one.
     #[must_use]
     pub fn is_the_operators(self) -> bool {
         match self {

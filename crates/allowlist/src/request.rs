@@ -1,6 +1,7 @@
 //! A request that is fit to be judged.
 //!
-//! Invariant: whoever has a [`Request`] knows that its host, port, method and path mean one thing only.
+//! Invariant: whoever has a [`Request`] knows that its host, port, method and path mean one thing
+//! only.
 
 use crate::authority::Authority;
 use crate::denial::Denial;
@@ -25,17 +26,20 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// A denial with reason `no_sni` (an IPv4 address over TLS), `port`, `method_forbidden` or `address` (a name of the machine itself).
+    /// A denial with reason `no_sni` (an IPv4 address over TLS), `port`, `method_forbidden` or
+    /// `address` (a name of the machine itself).
     pub fn new(scheme: Scheme, authority: Authority, method: Method, target: Target) -> Result<Self, Denial> {
         check(scheme, &authority, &method)?;
         Ok(Self { scheme, host: authority.into_host(), method, target, form: Form::default() })
     }
 
-    /// Reads a request as it came: host first, then port, method and path, so that the first fault is the one reported.
+    /// Reads a request as it came: host first, then port, method and path, so that the first fault
+    /// is the one reported.
     ///
     /// # Errors
     ///
-    /// As [`Authority::from_wire`], [`Method::from_wire`], [`Request::new`] and [`Target::from_wire`], in this order.
+    /// As [`Authority::from_wire`], [`Method::from_wire`], [`Request::new`] and
+    /// [`Target::from_wire`], in this order.
     pub fn from_wire(scheme: Scheme, authority: &[u8], method: &[u8], target: &[u8]) -> Result<Self, Denial> {
         Self::read(scheme, Authority::from_wire(authority)?, method, target)
     }

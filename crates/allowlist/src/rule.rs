@@ -166,7 +166,8 @@ impl From<UrlRule> for Entry {
 }
 
 impl UrlRule {
-    /// A rule for some paths (an empty `path`: all) and methods (no `methods`: all) of the hosts that `host` covers.
+    /// A rule for some paths (an empty `path`: all) and methods (no `methods`: all) of the hosts
+    /// that `host` covers.
     ///
     /// # Errors
     ///
@@ -183,8 +184,8 @@ impl UrlRule {
         })
     }
 
-    /// A rule for the repositories whose paths `path` covers, with or without `.git` at their end (an empty `path`: all), on the hosts that
-    /// `host` covers.
+    /// A rule for the repositories whose paths `path` covers, with or without `.git` at their end
+    /// (an empty `path`: all), on the hosts that `host` covers.
     ///
     /// # Errors
     ///

@@ -7,7 +7,8 @@ use crate::rule::Rule;
 use crate::rule::UrlRule;
 
 impl Rule {
-    /// Whether it allows all that `other` does; may say no where it is so, never yes where it is not.
+    /// Whether it allows all that `other` does; may say no where it is so, never yes where it is
+    /// not.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let wide = match self {
@@ -22,7 +23,8 @@ impl Rule {
         }
     }
 
-    /// Whether both may allow the same request; may say yes where they cannot, never no where they do, unless the hosts of both have wildcards.
+    /// Whether both may allow the same request; may say yes where they cannot, never no where they
+    /// do, unless the hosts of both have wildcards.
     #[must_use]
     pub fn may_meet(&self, other: &Self) -> bool {
         let hosts = covers_host(self.host(), other.host()) || covers_host(other.host(), self.host());

@@ -13,7 +13,8 @@ use crate::rule::Rule;
 use crate::rule::UrlRule;
 use crate::url::AbsoluteUrl;
 
-/// `HOST` (all of it), `HOST/PATH`, both patterns, or a URL, which stands for itself; before any of them methods, as in `GET,HEAD HOST/PATH`.
+/// `HOST` (all of it), `HOST/PATH`, both patterns, or a URL, which stands for itself; before any of
+/// them methods, as in `GET,HEAD HOST/PATH`.
 ///
 /// ```
 /// use allowlist::{Allowlist, Rule};
@@ -90,7 +91,8 @@ impl Rule {
     }
 }
 
-/// A text as YAML has it, in quotes unless it cannot be taken for anything else. In them, only printable ASCII is as it is.
+/// A text as YAML has it, in quotes unless it cannot be taken for anything else. In them, only
+/// printable ASCII is as it is.
 fn scalar(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
     // Neither a number nor one of YAML's words.

@@ -1,7 +1,7 @@
 //! The request target: the one reading of a path that rules see.
 //!
-//! Invariant: a [`Target`] has no dot segment, backslash or control character in its path, however often it is
-//! decoded.
+//! Invariant: a [`Target`] has no dot segment, backslash or control character in its path, however
+//! often it is decoded.
 
 use std::borrow::Cow;
 
@@ -35,8 +35,8 @@ pub enum PathRefusal {
     /// A raw space, control or non-ASCII byte.
     #[error("the path holds the raw byte 0x{0:02x}, which must be percent-encoded")]
     Unprintable(u8),
-    /// A byte that no request line carries: `#` anywhere; `<`, `>` and a backquote in the path; in the query a space, a control
-    /// character and what is not UTF-8.
+    /// A byte that no request line carries: `#` anywhere; `<`, `>` and a backquote in the path; in
+    /// the query a space, a control character and what is not UTF-8.
     #[error("the URL holds the raw byte 0x{0:02x}, which must be percent-encoded")]
     Unencoded(u8),
     /// `%`, `%2`, `%zz`, `%u002e`.
@@ -59,7 +59,8 @@ pub enum PathRefusal {
 impl Target {
     /// Reads the target as it appears in the request line or in `:path`.
     ///
-    /// The query may hold anything that a request line carries, raw quotes and UTF-8 included; all else is asked of the path alone.
+    /// The query may hold anything that a request line carries, raw quotes and UTF-8 included; all
+    /// else is asked of the path alone.
     ///
     /// # Errors
     ///
@@ -111,7 +112,8 @@ impl Target {
     }
 }
 
-/// The query as a text. Refused is what HTTP readers cut the target at or refuse themselves: what the rules see must be what travels.
+/// The query as a text. Refused is what HTTP readers cut the target at or refuse themselves: what
+/// the rules see must be what travels.
 fn readable_query(query: &[u8]) -> Result<&str, PathRefusal> {
     let unreadable = |byte: &&u8| **byte == b'#' || **byte <= b' ' || **byte == 0x7f;
     if let Some(other) = query.iter().find(unreadable) {
@@ -148,9 +150,10 @@ fn decode_for_matching(path: &[u8]) -> Result<Vec<u8>, PathRefusal> {
 
 /// What makes `path` ambiguous in itself or after any number of decodings.
 ///
-/// Looking at the text that no decoding changes any more is enough. What is looked for holds no `%` and no hexadecimal
-/// digit, so once decoded it stays; and escapes never overlap, so the final text does not depend on the order in which
-/// they are decoded. `complete` is false if more may follow the last segment.
+/// Looking at the text that no decoding changes any more is enough. What is looked for holds no `%`
+/// and no hexadecimal digit, so once decoded it stays; and escapes never overlap, so the final text
+/// does not depend on the order in which they are decoded. `complete` is false if more may follow
+/// the last segment.
 pub(crate) fn refusal_once_decoded(path: &[u8], complete: bool) -> Option<PathRefusal> {
     let decoded = decode_fully(path);
     if decoded.contains(&b'\\') {
@@ -170,14 +173,17 @@ pub(crate) fn refusal_once_decoded(path: &[u8], complete: bool) -> Option<PathRe
     None
 }
 
-/// Whether two bytes are a C1 control character in UTF-8; the first of them never occurs inside another character.
+/// Whether two bytes are a C1 control character in UTF-8; the first of them never occurs inside
+/// another character.
 fn is_c1(pair: [u8; 2]) -> bool {
     matches!(pair, [0xc2, 0x80..=0x9f])
 }
 
-/// Decodes until nothing changes, in one pass: an escape that a decoded byte completes is decoded on the spot.
+/// Decodes until nothing changes, in one pass: an escape that a decoded byte completes is decoded
+/// on the spot.
 ///
-/// Malformed escapes stay as they are. The time is linear, however deep the nesting, since every step shortens the text.
+/// Malformed escapes stay as they are. The time is linear, however deep the nesting, since every
+/// step shortens the text.
 pub(crate) fn decode_fully(path: &[u8]) -> Cow<'_, [u8]> {
     if !path.contains(&b'%') {
         return Cow::Borrowed(path);
@@ -312,7 +318,8 @@ mod tests {
         assert_eq!(Target::from_wire(b"/a%20b?%20").unwrap().path(), "/a b");
     }
 
-    /// The nesting makes as many decodings as there are characters; decoding one by one would be quadratic.
+    /// The nesting makes as many decodings as there are characters; decoding one by one would be
+    /// quadratic.
     #[test]
     fn deep_nesting_is_decoded_to_the_end() {
         let nested = format!("/%{}2e./x", "25".repeat(32 * 1024));

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::scheme::Scheme;
 
-/// The parts of an absolute `http` or `https` URL, or of an absolute-form target, as they were written.
+/// The parts of an absolute `http` or `https` URL, or of an absolute-form target, as they were
+/// written.
 ///
 /// ```
 /// use allowlist::{AbsoluteUrl, Scheme};
@@ -21,7 +22,8 @@ pub struct AbsoluteUrl<'a> {
 }
 
 impl<'a> AbsoluteUrl<'a> {
-    /// Splits a URL; none if it does not begin with `http://` or `https://`. Nothing else is checked.
+    /// Splits a URL; none if it does not begin with `http://` or `https://`. Nothing else is
+    /// checked.
     #[must_use]
     pub fn split(url: &'a [u8]) -> Option<Self> {
         let (scheme, rest) = [(Scheme::Http, "http://"), (Scheme::Https, "https://")].into_iter().find_map(
@@ -47,7 +49,8 @@ impl<'a> AbsoluteUrl<'a> {
         self.authority
     }
 
-    /// Path and query in origin form: a missing path is `/`, as clients send it; everything else is as written.
+    /// Path and query in origin form: a missing path is `/`, as clients send it; everything else is
+    /// as written.
     #[must_use]
     pub fn target(&self) -> Cow<'a, [u8]> {
         match self.rest {

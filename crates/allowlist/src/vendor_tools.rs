@@ -21,8 +21,8 @@ const HOSTS: [&str; 5] = [
 /// Hosts of which every subdomain is one, since it is a region of the same API.
 const REGIONAL: [&str; 2] = [".api.anthropic.com", ".api.openai.com"];
 
-/// The key `vendor_tools` of a policy: which tools a model's vendor may run on its side, where they reach the web past the sandbox.
-/// The default allows none of them.
+/// The key `vendor_tools` of a policy: which tools a model's vendor may run on its side, where they
+/// reach the web past the sandbox. The default allows none of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a mapping such as {web_search: policy}")]
 pub struct VendorTools {
@@ -41,7 +41,8 @@ pub struct VendorTools {
     /// Fetches images and documents that a request gives by URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files_by_url: Option<Reach>,
-    /// What is not known, or cannot be read: other tools, other endpoints, stored prompts, web sockets.
+    /// What is not known, or cannot be read: other tools, other endpoints, stored prompts, web
+    /// sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<Anywhere>,
     /// What becomes of a tool that is not allowed.

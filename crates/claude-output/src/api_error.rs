@@ -29,7 +29,8 @@ pub struct ApiError {
     pub is_unresolved: bool,
 }
 
-/// The last API error that Claude Code reported, by a retry or by a message in the place of the model's; `None` where there was none.
+/// The last API error that Claude Code reported, by a retry or by a message in the place of the
+/// model's; `None` where there was none.
 #[must_use]
 pub fn extract_api_error(events: &[StreamEvent]) -> Option<ApiError> {
     let mut last: Option<ApiError> = None;

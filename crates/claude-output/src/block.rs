@@ -57,7 +57,8 @@ pub enum ToolResultContent {
 }
 
 impl ContentBlock {
-    /// Reads one block; never fails, because what is not understood is kept as [`ContentBlock::Unknown`].
+    /// Reads one block; never fails, because what is not understood is kept as
+    /// [`ContentBlock::Unknown`].
     pub(crate) fn read(value: &Value) -> Self {
         value
             .as_object()

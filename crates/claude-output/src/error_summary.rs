@@ -5,7 +5,8 @@ use crate::event::StreamEvent;
 /// How many lines of standard error are worth showing.
 const LINES: usize = 10;
 
-/// The text of the last result that is an error, else the last ten lines of standard error that are not blank.
+/// The text of the last result that is an error, else the last ten lines of standard error that are
+/// not blank.
 ///
 /// `None` where neither says anything. What a model or a tool wrote is never part of it.
 #[must_use]

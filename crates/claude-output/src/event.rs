@@ -18,7 +18,8 @@ use crate::system::SystemEvent;
 
 /// One event of the stream.
 ///
-/// It serialises as the object that was read, so that storing events loses nothing, and reads back equal.
+/// It serialises as the object that was read, so that storing events loses nothing, and reads back
+/// equal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamEvent {
     raw: Map<String, Value>,
@@ -37,14 +38,17 @@ pub enum EventKind {
     User(MessageEvent),
     /// `result`: a turn has ended.
     Result(Box<ResultEvent>),
-    /// `stream_event`: a piece of what the model writes, while it does so. An `assistant` event has all of it later.
+    /// `stream_event`: a piece of what the model writes, while it does so. An `assistant` event has
+    /// all of it later.
     Partial(Partial),
-    /// A line was too long, or had too many values; [`EventParser`](crate::EventParser) put this event in its place.
+    /// A line was too long, or had too many values; [`EventParser`](crate::EventParser) put this
+    /// event in its place.
     Truncated(TruncatedLine),
-    /// Claude Code reported nothing for a time. It is no event of its own: who watches it puts this one in, with
-    /// [`StreamEvent::stalled`].
+    /// Claude Code reported nothing for a time. It is no event of its own: who watches it puts this
+    /// one in, with [`StreamEvent::stalled`].
     Stalled(Stall),
-    /// Another type, or a field that this crate does not understand. [`StreamEvent::raw`] has it whole.
+    /// Another type, or a field that this crate does not understand. [`StreamEvent::raw`] has it
+    /// whole.
     Unknown,
 }
 
@@ -52,7 +56,8 @@ pub enum EventKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Partial {
-    /// A message begins. What came of one before it that has no `assistant` event will not be said again.
+    /// A message begins. What came of one before it that has no `assistant` event will not be said
+    /// again.
     Begin,
     /// More text of the message.
     Text(String),
@@ -107,8 +112,8 @@ pub enum ParseEventError {
 ///
 /// # Errors
 ///
-/// When the line is no JSON object. An object is never refused: what it does not say, or says in another way than
-/// this crate knows, makes it [`EventKind::Unknown`].
+/// When the line is no JSON object. An object is never refused: what it does not say, or says in
+/// another way than this crate knows, makes it [`EventKind::Unknown`].
 ///
 /// # Example
 ///

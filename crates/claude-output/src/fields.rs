@@ -1,9 +1,11 @@
-//! Reads typed fields out of a JSON object: absent and `null` are the same, another type is an error.
+//! Reads typed fields out of a JSON object: absent and `null` are the same, another type is an
+//! error.
 
 use serde_json::Map;
 use serde_json::Value;
 
-/// A field has a type that its place does not allow. What it was in becomes unknown, so nothing more is said.
+/// A field has a type that its place does not allow. What it was in becomes unknown, so nothing
+/// more is said.
 #[derive(Debug)]
 pub(crate) struct WrongType;
 

@@ -11,8 +11,8 @@ use crate::usage::Usage;
 
 /// An `assistant` or `user` event.
 ///
-/// Claude Code prints one event for each block as it is complete, so that several events in a row may carry one
-/// message: they have the same [`message_id`](Self::message_id).
+/// Claude Code prints one event for each block as it is complete, so that several events in a row
+/// may carry one message: they have the same [`message_id`](Self::message_id).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct MessageEvent {

@@ -7,7 +7,8 @@ use crate::event::parse_event;
 /// The longest line that a parser keeps by default: 64 MiB.
 pub const DEFAULT_LINE_LIMIT: usize = 64 * 1024 * 1024;
 
-/// The most JSON values that a line may have: 512 Ki. In memory a value takes up to a hundred times the bytes of its text.
+/// The most JSON values that a line may have: 512 Ki. In memory a value takes up to a hundred times
+/// the bytes of its text.
 pub const VALUE_LIMIT: usize = 512 * 1024;
 
 /// How much of a line that is too long its event quotes, in bytes.
@@ -37,10 +38,11 @@ impl ParsedLine {
 
 /// Reads events from bytes as they arrive.
 ///
-/// How the bytes are split makes no difference to what comes out, only to when. Blank lines, a carriage return before a
-/// newline and a byte order mark at the start are dropped. A line of more than the limit becomes one
-/// [`EventKind::Truncated`](crate::EventKind::Truncated) event as soon as it exceeds it; the rest of it is dropped. So does
-/// a line with more values than [`VALUE_LIMIT`].
+/// How the bytes are split makes no difference to what comes out, only to when. Blank lines, a
+/// carriage return before a newline and a byte order mark at the start are dropped. A line of more
+/// than the limit becomes one [`EventKind::Truncated`](crate::EventKind::Truncated) event as soon
+/// as it exceeds it; the rest of it is dropped. So does a line with more values than
+/// [`VALUE_LIMIT`].
 #[derive(Debug)]
 pub struct EventParser {
     limit: usize,
@@ -157,8 +159,8 @@ fn truncated(limit: usize, unit: LimitUnit, line: &[u8]) -> ParsedLine {
     ParsedLine::Event(StreamEvent::truncated(limit as u64, unit, &head))
 }
 
-/// Whether an object in `text` has more than `limit` values, counted without building one: each, or its name, follows a bracket or a
-/// comma outside of strings.
+/// Whether an object in `text` has more than `limit` values, counted without building one: each, or
+/// its name, follows a bracket or a comma outside of strings.
 fn has_more_values(text: &str, limit: usize) -> bool {
     if text.len() <= limit || !text.trim_start().starts_with('{') {
         return false;

@@ -5,8 +5,9 @@ use crate::message::MessageEvent;
 
 /// The text of the reply: the non-empty texts of the results, joined by blank lines.
 ///
-/// Where there is none, it is the text of the last message of the model that has any, its blocks joined by newlines;
-/// events with one message id are one message. What a subagent wrote is not part of it. Empty where there is nothing.
+/// Where there is none, it is the text of the last message of the model that has any, its blocks
+/// joined by newlines; events with one message id are one message. What a subagent wrote is not
+/// part of it. Empty where there is nothing.
 #[must_use]
 pub fn extract_response_text(events: &[StreamEvent]) -> String {
     let results: Vec<_> = events

@@ -10,8 +10,9 @@ use crate::usage::Usage;
 
 /// A `result` event.
 ///
-/// An API error is reported with `is_error` *and* the subtype `success`, a limit with a subtype such as `error_max_turns`, in some versions
-/// without `is_error`: look at [`has_failed`](Self::has_failed).
+/// An API error is reported with `is_error` *and* the subtype `success`, a limit with a subtype
+/// such as `error_max_turns`, in some versions without `is_error`: look at
+/// [`has_failed`](Self::has_failed).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ResultEvent {
@@ -69,8 +70,8 @@ impl ResultEvent {
         self.is_error || self.subtype.as_deref().is_some_and(|subtype| subtype.starts_with("error_"))
     }
 
-    /// The text that says what went wrong: the result's text, else its errors joined by newlines. `None` where the
-    /// turn did not fail, or failed without a word.
+    /// The text that says what went wrong: the result's text, else its errors joined by newlines.
+    /// `None` where the turn did not fail, or failed without a word.
     #[must_use]
     pub fn error_text(&self) -> Option<String> {
         if !self.has_failed() {

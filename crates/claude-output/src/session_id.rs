@@ -2,7 +2,8 @@
 
 use crate::event::StreamEvent;
 
-/// The session's id: the last result's that has one, else that of the `init` event, else the newest event's that has one.
+/// The session's id: the last result's that has one, else that of the `init` event, else the newest
+/// event's that has one.
 ///
 /// The fallbacks matter for a run that was cut off, which has no result.
 #[must_use]

@@ -38,8 +38,8 @@ pub struct ResultError {
     /// The type in the API's error answer.
     pub api_error_type: Option<String>,
     /// The class that Claude Code puts the error in, such as `billing_error`: the
-    /// [`error`](crate::MessageEvent::error) of the message that reported it. A status alone can mislead: a key
-    /// without credit gets 400.
+    /// [`error`](crate::MessageEvent::error) of the message that reported it. A status alone can
+    /// mislead: a key without credit gets 400.
     pub class: Option<String>,
     /// The id of the API's error answer, as [`ApiError::request_id`].
     pub request_id: Option<String>,
@@ -47,7 +47,8 @@ pub struct ResultError {
     pub text: Option<String>,
 }
 
-/// What the results among the events say together; `None` where there is no result, as in a run that was cut off.
+/// What the results among the events say together; `None` where there is no result, as in a run
+/// that was cut off.
 #[must_use]
 pub fn extract_result_summary(events: &[StreamEvent]) -> Option<ResultSummary> {
     let mut summary = None;

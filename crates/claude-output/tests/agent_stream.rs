@@ -14,15 +14,17 @@ use claude_output::parse_event;
 use fuzz_input::Input;
 use fuzz_input::pieces;
 
-/// What is quoted of a line that is too long: a kibibyte, each byte of which may be replaced by three.
+/// What is quoted of a line that is too long: a kibibyte, each byte of which may be replaced by
+/// three.
 const LONGEST_QUOTE: usize = 3 * 1024;
 
-/// The first byte chooses how long a line may be, the next ones how the output is cut; the rest is the output.
+/// The first byte chooses how long a line may be, the next ones how the output is cut; the rest is
+/// the output.
 ///
 /// # Panics
 ///
-/// When the cuts change what comes out, when more is held back than one line may have, or when an event that is stored reads back as
-/// another.
+/// When the cuts change what comes out, when more is held back than one line may have, or when an
+/// event that is stored reads back as another.
 pub fn agent_stream(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = match input.byte() {

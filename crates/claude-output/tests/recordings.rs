@@ -49,7 +49,8 @@ fn record(name: &str) -> Value {
     document["runs"][name].clone()
 }
 
-/// An API error as it is reported: terminal reason, status, Claude Code's name for it, its class, how its text begins.
+/// An API error as it is reported: terminal reason, status, Claude Code's name for it, its class,
+/// how its text begins.
 type Reported = (&'static str, Option<u16>, Option<&'static str>, &'static str, &'static str);
 
 /// Every run that ended with an API error.

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use crate::limits::VALUE_LIMIT;
 use crate::{AwsAccessKey, MaskedSecret, SecretError, SecretValue, SigningCredential};
 
-/// Checks names, variables, places and values. Empty secrets are checked like others, so that a mistake does not show only once they
-/// are set.
+/// Checks names, variables, places and values. Empty secrets are checked like others, so that a
+/// mistake does not show only once they are set.
 pub(crate) fn check(masked: &[MaskedSecret], signing: &[SigningCredential]) -> Result<(), SecretError> {
     let mut variables = HashSet::new();
     for secret in masked {

@@ -2,7 +2,8 @@
 
 use crate::limits::VALUE_LIMIT;
 
-/// A credential that cannot be masked. It names the credential and the fix; no message ever quotes a value.
+/// A credential that cannot be masked. It names the credential and the fix; no message ever quotes
+/// a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// No environment variable can have this name.
@@ -59,7 +60,8 @@ pub enum SecretError {
         /// The variable.
         variable: String,
     },
-    /// A new value is for a variable that has no surrogate, for its value was empty, or there is no such variable.
+    /// A new value is for a variable that has no surrogate, for its value was empty, or there is no
+    /// such variable.
     #[error("the variable `{}` has no surrogate to renew: restart the task with a value for it", variable.escape_debug())]
     NoSurrogate {
         /// The variable.

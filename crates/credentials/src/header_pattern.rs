@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::SecretError;
 use crate::limits::HEADER_LIMIT;
 
-/// Headers that say where a message begins, ends or goes. Were one of them named as the carrier of a credential, foreign ones would be
-/// stripped from it, and the message with it.
+/// Headers that say where a message begins, ends or goes. Were one of them named as the carrier of
+/// a credential, foreign ones would be stripped from it, and the message with it.
 const FRAMING: [&str; 8] =
     ["connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"];
 
@@ -23,8 +23,9 @@ const FRAMING: [&str; 8] =
 /// # Ok::<(), sandbox_credentials::SecretError>(())
 /// ```
 ///
-/// `_` and `-` are one, since gateways hand both to programs as `_`: who could write the one for the other could keep a credential from
-/// being found. In a pattern with a class (`[…]`) each matches itself.
+/// `_` and `-` are one, since gateways hand both to programs as `_`: who could write the one for
+/// the other could keep a credential from being found. In a pattern with a class (`[…]`) each
+/// matches itself.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct HeaderPattern {
@@ -38,7 +39,8 @@ impl HeaderPattern {
     ///
     /// # Errors
     ///
-    /// When no header can have such a name, and when it names a header that frames the message, such as `Host`.
+    /// When no header can have such a name, and when it names a header that frames the message,
+    /// such as `Host`.
     pub fn new(text: &str) -> Result<Self, SecretError> {
         let text = &text.to_ascii_lowercase();
         let glob = Glob::new(text);
@@ -99,7 +101,8 @@ fn fault(glob: &Glob) -> Option<&'static str> {
     if glob.literals().any(|literal| literal == '[') {
         return Some("a `[` is not closed");
     }
-    // Inside a class, brackets may stand for themselves; elsewhere the literals are checked one by one.
+    // Inside a class, brackets may stand for themselves; elsewhere the literals are checked one by
+    // one.
     let in_class = |character| matches!(character, '[' | ']');
     if glob.literals().any(|literal| !is_token(literal))
         || text.chars().any(|character| !is_token(character) && !in_class(character) && character != '?')

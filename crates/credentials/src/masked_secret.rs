@@ -13,15 +13,17 @@ pub struct MaskedSecret {
 }
 
 impl MaskedSecret {
-    /// The secret `value`, whose surrogate the container has in the environment variable `variable`. If it is empty, so is the variable.
+    /// The secret `value`, whose surrogate the container has in the environment variable
+    /// `variable`. If it is empty, so is the variable.
     #[must_use]
     pub fn new(variable: impl Into<String>, value: SecretValue, injection: Injection) -> Self {
         Self { variable: variable.into(), value, injection, in_file: None }
     }
 
-    /// A secret whose surrogate the caller writes into a file of the container: no variable has it, and
-    /// [`PreparedSecrets::surrogate`](crate::PreparedSecrets::surrogate) knows it by `name`. It is `start` and random letters and digits
-    /// where `start` is not empty, else of the form of `value`.
+    /// A secret whose surrogate the caller writes into a file of the container: no variable has it,
+    /// and [`PreparedSecrets::surrogate`](crate::PreparedSecrets::surrogate) knows it by `name`. It
+    /// is `start` and random letters and digits where `start` is not empty, else of the form of
+    /// `value`.
     #[must_use]
     pub fn in_file(
         name: impl Into<String>,

@@ -41,12 +41,14 @@ impl PreparedSecrets {
         &self.replacements
     }
 
-    /// Puts `value` in the place of the real value whose surrogate is in `variable`, or has that name. The surrogate stays, so a container notices nothing
-    /// when its proxy gets [`replacements`](Self::replacements) again. Clones of them from before stay as they were.
+    /// Puts `value` in the place of the real value whose surrogate is in `variable`, or has that
+    /// name. The surrogate stays, so a container notices nothing when its proxy gets
+    /// [`replacements`](Self::replacements) again. Clones of them from before stay as they were.
     ///
     /// # Errors
     ///
-    /// When there is no surrogate in `variable`, and when `value` is empty, too long, or stands in its surrogate. Nothing is changed then.
+    /// When there is no surrogate in `variable`, and when `value` is empty, too long, or stands in
+    /// its surrogate. Nothing is changed then.
     pub fn renew(&mut self, variable: &str, value: SecretValue) -> Result<(), SecretError> {
         check_value(variable, &value)?;
         let named = || variable.to_owned();
@@ -72,7 +74,8 @@ impl PreparedSecrets {
     }
 }
 
-/// A text of the form of `value` that stands for nothing, for a place where a container expects a secret that it never needs.
+/// A text of the form of `value` that stands for nothing, for a place where a container expects a
+/// secret that it never needs.
 ///
 /// # Errors
 ///
@@ -81,13 +84,15 @@ pub fn decoy(name: &str, value: &SecretValue) -> Result<String, SecretError> {
     Mint::new([value], &mut rand::rng()).surrogate(Form::Token, name, value)
 }
 
-/// Makes a surrogate for each secret, two even for the same value. Surrogates are new with each call.
+/// Makes a surrogate for each secret, two even for the same value. Surrogates are new with each
+/// call.
 ///
 /// An empty secret sets its variable empty and has no replacement.
 ///
 /// # Errors
 ///
-/// See [`SecretError`]: credentials without a name, scope or header, two for one variable, and values that no header can hold.
+/// See [`SecretError`]: credentials without a name, scope or header, two for one variable, and
+/// values that no header can hold.
 pub fn prepare_secrets(
     masked: &[MaskedSecret],
     signing: &[SigningCredential],

@@ -23,7 +23,8 @@ macro_rules! presets {
     ($($(#[$doc:meta])* $preset:ident = $row:expr;)+) => {
         /// A well-known kind of credential: its usual hosts and headers.
         ///
-        /// A preset is as narrow as the usual clients allow. What it says may be replaced field by field:
+        /// A preset is as narrow as the usual clients allow. What it says may be replaced field by
+        /// field:
         ///
         /// ```
         /// use allowlist::HostPattern;
@@ -58,9 +59,10 @@ macro_rules! presets {
 presets! {
     /// GitHub tokens, for git over HTTPS (gists too), the API and uploads to releases.
     ///
-    /// In `Basic`, the other half must begin with `x-`: `x-access-token` as the user, which gh's credential helper and GitHub's own
-    /// documentation use, or `x-oauth-basic` as the password. GitHub ignores that half unless it is a token, and no token begins so. For
-    /// scripts with another user name, set `basic_user` to that name.
+    /// In `Basic`, the other half must begin with `x-`: `x-access-token` as the user, which gh's
+    /// credential helper and GitHub's own documentation use, or `x-oauth-basic` as the password.
+    /// GitHub ignores that half unless it is a token, and no token begins so. For scripts with
+    /// another user name, set `basic_user` to that name.
     Github = Row {
         name: "github",
         scopes: &["github.com", "api.github.com", "uploads.github.com", "gist.github.com"],
@@ -68,10 +70,11 @@ presets! {
         basic_user: Some("x-*"),
         ..EMPTY
     };
-    /// GitLab tokens on gitlab.com: `Private-Token`, `Job-Token`, `Deploy-Token`, and `Authorization` as `Bearer` or for git.
+    /// GitLab tokens on gitlab.com: `Private-Token`, `Job-Token`, `Deploy-Token`, and
+    /// `Authorization` as `Bearer` or for git.
     ///
-    /// In `Basic`, the user must be `oauth2`, which glab's credential helper uses. A job's token needs `basic_user: gitlab-ci-token`, a
-    /// deploy token the user that belongs to it.
+    /// In `Basic`, the user must be `oauth2`, which glab's credential helper uses. A job's token
+    /// needs `basic_user: gitlab-ci-token`, a deploy token the user that belongs to it.
     Gitlab = Row {
         name: "gitlab",
         scopes: &["gitlab.com"],
@@ -86,14 +89,16 @@ presets! {
         headers: &["X-Api-Key", "Authorization"],
         ..EMPTY
     };
-    /// `OpenAI` API keys. The API takes a key as either half of `Basic`; nothing may stand in the other.
+    /// `OpenAI` API keys. The API takes a key as either half of `Basic`; nothing may stand in the
+    /// other.
     Openai = Row {
         name: "openai",
         scopes: &["api.openai.com"],
         headers: &["Authorization"],
         ..EMPTY
     };
-    /// Gemini API keys (`X-Goog-Api-Key`, and `Authorization` for the endpoints in the form of `OpenAI`).
+    /// Gemini API keys (`X-Goog-Api-Key`, and `Authorization` for the endpoints in the form of
+    /// `OpenAI`).
     Gemini = Row {
         name: "gemini",
         scopes: &["generativelanguage.googleapis.com"],
@@ -115,13 +120,15 @@ presets! {
         ],
         ..EMPTY
     };
-    /// Tokens of npm-style registries, sent as `Bearer`. They have no scopes: the user names the registry's hosts.
+    /// Tokens of npm-style registries, sent as `Bearer`. They have no scopes: the user names the
+    /// registry's hosts.
     Npm = Row {
         name: "npm",
         headers: &["Authorization"],
         ..EMPTY
     };
-    /// Tokens of `PyPI`-style indexes, sent as the password of `__token__`. They have no scopes: the user names the index's hosts.
+    /// Tokens of `PyPI`-style indexes, sent as the password of `__token__`. They have no scopes:
+    /// the user names the index's hosts.
     Pypi = Row {
         name: "pypi",
         headers: &["Authorization"],
@@ -137,10 +144,12 @@ impl Preset {
         self.row().name
     }
 
-    /// Where a masked secret of this kind goes. Scopes are empty where the service has no host of its own (package registries): then the
-    /// user names them. For [`Preset::Aws`] headers are empty too: a signature does not carry the key.
+    /// Where a masked secret of this kind goes. Scopes are empty where the service has no host of
+    /// its own (package registries): then the user names them. For [`Preset::Aws`] headers are
+    /// empty too: a signature does not carry the key.
     ///
-    /// Without scopes or headers, [`prepare_secrets`](crate::prepare_secrets) refuses the secret and says what to add.
+    /// Without scopes or headers, [`prepare_secrets`](crate::prepare_secrets) refuses the secret
+    /// and says what to add.
     #[must_use]
     pub fn injection(self) -> Injection {
         let row = self.row();
@@ -152,10 +161,12 @@ impl Preset {
         }
     }
 
-    /// The hosts whose requests a signing credential of this kind signs; empty for kinds that sign nothing.
+    /// The hosts whose requests a signing credential of this kind signs; empty for kinds that sign
+    /// nothing.
     ///
-    /// Those of AWS are the endpoints of its public partitions, dual-stack ones included. They are many, and whoever has an account can
-    /// put up something under them, so where the task needs few, name those instead.
+    /// Those of AWS are the endpoints of its public partitions, dual-stack ones included. They are
+    /// many, and whoever has an account can put up something under them, so where the task needs
+    /// few, name those instead.
     #[must_use]
     pub fn signing_scopes(self) -> Vec<HostPattern> {
         hosts(self.row().signing_scopes)

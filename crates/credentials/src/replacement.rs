@@ -11,7 +11,8 @@ use crate::{Injection, Preset, SecretValue};
 /// The fewest bytes of a value that is looked for in other texts.
 const SHORTEST_SOUGHT: usize = 8;
 
-/// What the proxy puts in the place of surrogates. Cheap to clone; `Debug` shows how many there are, and nothing else can be seen of it.
+/// What the proxy puts in the place of surrogates. Cheap to clone; `Debug` shows how many there
+/// are, and nothing else can be seen of it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretReplacements(Arc<BTreeMap<String, Replacement>>);
 
@@ -20,12 +21,14 @@ impl SecretReplacements {
         Self(Arc::new(entries))
     }
 
-    /// Each surrogate (of a signing credential: the surrogate of the access key id) and what takes its place.
+    /// Each surrogate (of a signing credential: the surrogate of the access key id) and what takes
+    /// its place.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Replacement)> {
         self.0.iter().map(|(surrogate, replacement)| (surrogate.as_str(), replacement))
     }
 
-    /// Puts `value` in the place of the real value that `surrogate` stands for. `false` where it stands for none.
+    /// Puts `value` in the place of the real value that `surrogate` stands for. `false` where it
+    /// stands for none.
     pub(crate) fn renew(&mut self, surrogate: &str, value: SecretValue) -> bool {
         for (held, entry) in Arc::make_mut(&mut self.0) {
             let part = match entry {
@@ -40,9 +43,10 @@ impl SecretReplacements {
         false
     }
 
-    /// The surrogate of a credential whose real value is in `text`, if there is one: a party that gets the surrogate must not get the value
-    /// in another way. Of a signing credential it is that of the access key id. Values of fewer than 8 bytes are not looked for: they stand
-    /// in many a text by chance.
+    /// The surrogate of a credential whose real value is in `text`, if there is one: a party that
+    /// gets the surrogate must not get the value in another way. Of a signing credential it is that
+    /// of the access key id. Values of fewer than 8 bytes are not looked for: they stand in many a
+    /// text by chance.
     #[must_use]
     pub fn surrogate_of(&self, text: &str) -> Option<&str> {
         let is_present =
@@ -57,8 +61,9 @@ impl SecretReplacements {
         entry.map(|(surrogate, _)| surrogate)
     }
 
-    /// The hosts to which a masked secret goes as git's password over HTTPS, as the presets for GitHub and GitLab have it: those that are named without a
-    /// wildcard, but for those of an API. Each host once.
+    /// The hosts to which a masked secret goes as git's password over HTTPS, as the presets for
+    /// GitHub and GitLab have it: those that are named without a wildcard, but for those of an API.
+    /// Each host once.
     #[must_use]
     pub fn git_hosts(&self) -> Vec<GitHost<'_>> {
         let users = [(Preset::Github, "x-access-token"), (Preset::Gitlab, "oauth2")]

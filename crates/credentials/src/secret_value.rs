@@ -5,8 +5,9 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// A secret. It is wiped from memory when dropped, its `Debug` does not show it, it has no `Display` and cannot be serialised, and the
-/// time of a comparison reveals only whether the lengths differ.
+/// A secret. It is wiped from memory when dropped, its `Debug` does not show it, it has no
+/// `Display` and cannot be serialised, and the time of a comparison reveals only whether the
+/// lengths differ.
 ///
 /// ```
 /// let token = sandbox_credentials::SecretValue::new("ghp_example");

@@ -20,7 +20,8 @@ impl SecretVariable {
     }
 }
 
-/// An AWS access key. If id and secret are empty, both variables are set empty and nothing is signed.
+/// An AWS access key. If id and secret are empty, both variables are set empty and nothing is
+/// signed.
 #[derive(Debug, Clone)]
 pub struct AwsAccessKey {
     /// What the key is called in messages.
@@ -49,12 +50,15 @@ impl SigningCredential {
         Self { key, allow_foreign_credentials: false }
     }
 
-    /// Whether requests to these hosts may carry another party's credential in `Authorization`, in a presigned URL or as a session
-    /// token. Default not: whatever was not signed with the surrogates of this key, or put there for a masked secret, is removed, and the
-    /// rest of the request goes on without a credential. With several keys in scope of a host, each has to allow it.
+    /// Whether requests to these hosts may carry another party's credential in `Authorization`, in
+    /// a presigned URL or as a session token. Default not: whatever was not signed with the
+    /// surrogates of this key, or put there for a masked secret, is removed, and the rest of the
+    /// request goes on without a credential. With several keys in scope of a host, each has to
+    /// allow it.
     ///
-    /// Some services hand out tokens of their own, to be sent to another host (registries of ECR and `CodeArtifact`): no real value is in
-    /// them, so they are foreign too. To use them, keep that host out of the key's scopes, or allow this.
+    /// Some services hand out tokens of their own, to be sent to another host (registries of ECR
+    /// and `CodeArtifact`): no real value is in them, so they are foreign too. To use them, keep
+    /// that host out of the key's scopes, or allow this.
     #[must_use]
     pub fn allow_foreign_credentials(mut self, allow: bool) -> Self {
         self.allow_foreign_credentials = allow;

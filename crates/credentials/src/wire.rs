@@ -10,14 +10,16 @@ use crate::limits::VALUE_LIMIT;
 pub use crate::replacement::{MaskedReplacement, Replacement, SigningReplacement};
 use crate::{HeaderPattern, Injection, SecretReplacements, SecretValue};
 
-/// What a [`SecretReplacements`] holds, for the proxy. Its JSON holds the real values and goes over the proxy's control channel only.
+/// What a [`SecretReplacements`] holds, for the proxy. Its JSON holds the real values and goes over
+/// the proxy's control channel only.
 ///
 /// It is keyed by surrogate; of a signing credential, by that of the access key id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplacementMap(pub SecretReplacements);
 
 impl ReplacementMap {
-    /// Each surrogate (of a signing credential: the surrogate of the access key id) and what takes its place.
+    /// Each surrogate (of a signing credential: the surrogate of the access key id) and what takes
+    /// its place.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Replacement)> {
         self.0.iter()
     }
@@ -83,7 +85,8 @@ enum Kind {
     AwsSigv4,
 }
 
-/// A value on its way. It has no other form than this, so that no [`SecretValue`] is written by mistake.
+/// A value on its way. It has no other form than this, so that no [`SecretValue`] is written by
+/// mistake.
 struct Secret(SecretValue);
 
 impl Serialize for Secret {

@@ -1,4 +1,5 @@
-//! Messages in either direction, and their bytes: the length of a head, the length of a payload, the head as JSON, the payload.
+//! Messages in either direction, and their bytes: the length of a head, the length of a payload,
+//! the head as JSON, the payload.
 
 use serde::{Deserialize, Serialize};
 

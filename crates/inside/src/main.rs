@@ -23,7 +23,8 @@ fn main() -> ExitCode {
         _ => Err(io::Error::other("this program runs inside of a sandbox; it is of no use elsewhere")),
     };
     done.unwrap_or_else(|error| {
-        // Of a subreaper, this is the command's stderr. When that fails too, there is no one to report it to.
+        // Of a subreaper, this is the command's stderr. When that fails too, there is no one to
+        // report it to.
         let _ = writeln!(io::stderr(), "sandbox-inside: {error}");
         ExitCode::from(125)
     })

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Check;
 
-/// What to verify, and what is guaranteed. Nothing in it is secret. What is left out is not guaranteed.
+/// What to verify, and what is guaranteed. Nothing in it is secret. What is left out is not
+/// guaranteed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Order {
@@ -44,7 +45,8 @@ pub struct Order {
     pub variables: BTreeSet<String>,
     /// The namespaces of the sandbox: `net` to `net:[4026531840]` and so on.
     pub namespaces: BTreeMap<String, String>,
-    /// Whether there is a network, with a proxy as its only other host. Without, there is none at all.
+    /// Whether there is a network, with a proxy as its only other host. Without, there is none at
+    /// all.
     pub has_proxy: bool,
 }
 

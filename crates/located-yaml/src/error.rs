@@ -6,7 +6,8 @@ use serde::de::{Error, Expected, Unexpected};
 
 use crate::node::Step;
 
-/// What is wrong with a part of a tree, and the way to it. It quotes no value that was expected to be something else: it may be a secret.
+/// What is wrong with a part of a tree, and the way to it. It quotes no value that was expected to
+/// be something else: it may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// Without its subject where it begins with a blank.

@@ -7,6 +7,7 @@ use crate::position::Position;
 pub struct Fault {
     /// Where.
     pub position: Position,
-    /// What is wrong and how to fix it, in lower case and without a full stop. It holds the parser's words where there are any.
+    /// What is wrong and how to fix it, in lower case and without a full stop. It holds the
+    /// parser's words where there are any.
     pub message: String,
 }

@@ -4,8 +4,10 @@
 //!
 //! - A tag is the document's own (`!env`), one of YAML's core schema, or a fault: none is dropped.
 //! - A key that is there twice, or without a value, is a fault.
-//! - A document expands to at most 1 MiB more than twice its own size, however often aliases name its parts again.
-//! - [`Node`] has no `Debug`, and no fault quotes a value that was expected to be something else: a document may hold secrets.
+//! - A document expands to at most 1 MiB more than twice its own size, however often aliases name
+//!   its parts again.
+//! - [`Node`] has no `Debug`, and no fault quotes a value that was expected to be something else: a
+//!   document may hold secrets.
 
 mod error;
 mod fault;

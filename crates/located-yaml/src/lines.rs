@@ -25,9 +25,11 @@ pub(crate) fn position_of(text: &str, offset: usize) -> Position {
     Position { line, column }
 }
 
-/// Where the second document begins: at its `---`, which cannot be anything else at the beginning of a line.
+/// Where the second document begins: at its `---`, which cannot be anything else at the beginning
+/// of a line.
 ///
-/// The first `---` belongs to the first document if nothing but comments and directives precedes it.
+/// The first `---` belongs to the first document if nothing but comments and directives precedes
+/// it.
 #[cfg(feature = "yaml")]
 pub(crate) fn second_document(text: &str) -> Position {
     let mut nothing_yet = true;

@@ -7,8 +7,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use crate::node::Step;
 use crate::position::{Position, without_mark};
 
-/// Finds the part that `steps` lead to from the root of the tree that [`crate::parse`] made of `text`; where there is none, the last node
-/// on the way to it.
+/// Finds the part that `steps` lead to from the root of the tree that [`crate::parse`] made of
+/// `text`; where there is none, the last node on the way to it.
 ///
 /// The value of an alias is found where it is written out, since that is where it can be fixed.
 pub(crate) fn locate(text: &str, steps: &[Step]) -> Position {

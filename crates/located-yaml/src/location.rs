@@ -10,7 +10,8 @@ use crate::position::Position;
 
 /// A place in a file: `file:line:column`. `Debug` never shows the file's text.
 ///
-/// Most places are never reported, and finding one means reading the text again: that is done when it is asked for.
+/// Most places are never reported, and finding one means reading the text again: that is done when
+/// it is asked for.
 #[derive(Clone)]
 pub struct Location {
     file: Arc<str>,
@@ -117,8 +118,8 @@ impl fmt::Display for Location {
     }
 }
 
-/// What is wrong with a file, where, and how to fix it. It has no control characters: a terminal would obey those of a file that
-/// was never read.
+/// What is wrong with a file, where, and how to fix it. It has no control characters: a terminal
+/// would obey those of a file that was never read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{location}: {message}")]
 pub struct InvalidFile {

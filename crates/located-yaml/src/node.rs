@@ -56,7 +56,8 @@ pub enum Step {
     Item(usize),
 }
 
-/// How much a document may hold, in values and bytes of text: aliases let a small file stand for a huge one.
+/// How much a document may hold, in values and bytes of text: aliases let a small file stand for a
+/// huge one.
 pub(crate) struct Budget(Cell<usize>);
 
 impl Budget {

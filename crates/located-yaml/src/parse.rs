@@ -8,7 +8,8 @@ use crate::node::{Budget, Node, NodeSeed};
 use crate::position::{Position, without_mark};
 use crate::tags::unknown_tag;
 
-/// What a document may hold beyond twice its own size, in values and bytes, by naming parts of it again.
+/// What a document may hold beyond twice its own size, in values and bytes, by naming parts of it
+/// again.
 const ALIAS_BUDGET: usize = 1 << 20;
 
 /// Reads a document. An empty one is [`Node::Null`].

@@ -3,7 +3,8 @@
 /// The mark that some editors put at the beginning of a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A place in a text, as editors count: both numbers from 1, columns in characters. A byte order mark is not a character.
+/// A place in a text, as editors count: both numbers from 1, columns in characters. A byte order
+/// mark is not a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// From 1.

@@ -23,18 +23,21 @@ use crate::spanned::{self, announce};
 
 /// Reads a YAML document; `file` is what errors call it. An empty document is an empty mapping.
 ///
-/// A key that is there twice, and one without a value, is an error, whatever the type. Before a message of the type that begins with a
-/// blank, the reader puts what it is about: "`ports` is empty".
+/// A key that is there twice, and one without a value, is an error, whatever the type. Before a
+/// message of the type that begins with a blank, the reader puts what it is about: "`ports` is
+/// empty".
 ///
 /// # Errors
 ///
-/// When the text is no such document: the error names the place and the fix, and quotes no value that was expected to be something else.
+/// When the text is no such document: the error names the place and the fix, and quotes no value
+/// that was expected to be something else.
 #[cfg(feature = "yaml")]
 pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, InvalidFile> {
     read_as(&Source::new(file, text, false), file, text)
 }
 
-/// As [`read`], for documents whose texts become arguments, variables and paths: no text may have a NUL character.
+/// As [`read`], for documents whose texts become arguments, variables and paths: no text may have a
+/// NUL character.
 ///
 /// # Errors
 ///
@@ -108,7 +111,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What is wrong with a value is wrong at its place, unless a part of it has a fault of its own.
+    /// What is wrong with a value is wrong at its place, unless a part of it has a fault of its
+    /// own.
     fn give<'de, S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Mismatch> {
         seed.deserialize(self).map_err(|mismatch| self.blame(mismatch))
     }

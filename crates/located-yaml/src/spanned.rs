@@ -13,7 +13,8 @@ use crate::location::Location;
 pub(crate) const NAME: &str = "$located_yaml::Spanned";
 
 thread_local! {
-    // The data model of serde has no room for a location, so the reader leaves it here for the value that it calls next.
+    // The data model of serde has no room for a location, so the reader leaves it here for the
+    // value that it calls next.
     static NEXT: Cell<Option<Location>> = const { Cell::new(None) };
 }
 

@@ -1,8 +1,9 @@
 //! Tags that the parser drops without a word.
 //!
-//! `serde_yaml` hands on tags of the document's own (`!env`). A tag of another space, such as `!!python/object`, it leaves out, and the
-//! value then means something else than its author wrote. Where such a tag is part of a text it is only text, which nothing but the
-//! parser reports: so the text is read a second time with these tags written as own ones, of the same length.
+//! `serde_yaml` hands on tags of the document's own (`!env`). A tag of another space, such as
+//! `!!python/object`, it leaves out, and the value then means something else than its author wrote.
+//! Where such a tag is part of a text it is only text, which nothing but the parser reports: so the
+//! text is read a second time with these tags written as own ones, of the same length.
 
 use serde::de::DeserializeSeed as _;
 

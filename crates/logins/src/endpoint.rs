@@ -22,7 +22,8 @@ use zeroize::Zeroizing;
 
 use crate::{Answer, Unanswered};
 
-/// How long an exchange may take, from the name's lookup to the last byte. A lock of the vendor's is stale later than this.
+/// How long an exchange may take, from the name's lookup to the last byte. A lock of the vendor's
+/// is stale later than this.
 const TIME: Duration = Duration::from_secs(30);
 /// Bytes of an answer.
 const LONGEST: usize = 64 << 10;
@@ -57,7 +58,8 @@ impl fmt::Debug for TokenRequest {
     }
 }
 
-/// An address that refresh tokens and proofs of an app may be sent to: `https`, or `http` on this machine's loopback.
+/// An address that refresh tokens and proofs of an app may be sent to: `https`, or `http` on this
+/// machine's loopback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenUrl(Uri);
 
@@ -113,7 +115,8 @@ impl HttpsEndpoint {
 }
 
 impl TokenUrl {
-    /// Posts JSON to it, once, as the one that `bearer` proves, and returns status and body of the answer. An error never shows the request.
+    /// Posts JSON to it, once, as the one that `bearer` proves, and returns status and body of the
+    /// answer. An error never shows the request.
     pub(crate) async fn post(&self, body: &[u8], bearer: Option<&str>) -> Result<(u16, Bytes), String> {
         let answered = timeout(TIME, self.exchange(body, bearer)).await;
         answered.unwrap_or_else(|_| Err(format!("no answer within {} s", TIME.as_secs())))

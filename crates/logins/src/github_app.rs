@@ -1,4 +1,5 @@
-//! Installation tokens of a GitHub App: made with the App's key, for single repositories, good for an hour.
+//! Installation tokens of a GitHub App: made with the App's key, for single repositories, good for
+//! an hour.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -55,8 +56,9 @@ pub enum GitHubAppError {
 }
 
 impl GitHubApp {
-    /// The installation number `installation` of the App with the id or client id `app`. Tokens are for `repositories` of it, named without
-    /// their owner, and made by the API at `api`, such as `https://api.github.com`.
+    /// The installation number `installation` of the App with the id or client id `app`. Tokens are
+    /// for `repositories` of it, named without their owner, and made by the API at `api`, such as
+    /// `https://api.github.com`.
     ///
     /// # Errors
     ///
@@ -82,7 +84,8 @@ impl GitHubApp {
     /// How long a token is good.
     pub const LIFETIME: Duration = Duration::from_hours(1);
 
-    /// Makes a token with the App's private key, an RSA key in PEM as GitHub gives it. One request is sent; an answer has 30 s.
+    /// Makes a token with the App's private key, an RSA key in PEM as GitHub gives it. One request
+    /// is sent; an answer has 30 s.
     ///
     /// # Errors
     ///

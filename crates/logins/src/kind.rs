@@ -23,13 +23,16 @@ pub(crate) struct Table {
     name: &'static str,
     /// The name of the file, on the host and for the task.
     pub(crate) file_name: &'static str,
-    /// The variable that names its folder on the host, and the folder below the home folder without it.
+    /// The variable that names its folder on the host, and the folder below the home folder without
+    /// it.
     folder: (&'static str, &'static str),
     pub(crate) access_token: Field,
     pub(crate) refresh_token: Field,
-    /// Milliseconds since 1970 at which the access token ends. Empty: the access token is a JWT, and says it itself.
+    /// Milliseconds since 1970 at which the access token ends. Empty: the access token is a JWT,
+    /// and says it itself.
     pub(crate) expires_at: Field,
-    /// Other times in milliseconds since 1970, by the field of the answer that has the seconds until then.
+    /// Other times in milliseconds since 1970, by the field of the answer that has the seconds
+    /// until then.
     pub(crate) other_times: &'static [(&'static str, Field)],
     /// When it was refreshed last, RFC 3339.
     pub(crate) last_refresh: Option<Field>,

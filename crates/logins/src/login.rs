@@ -36,8 +36,8 @@ pub struct Login {
 }
 
 impl Login {
-    /// The login in `file`. What tasks can write is known to `resolver`; `state` is a folder for locks and records that no task can write, the
-    /// same for all that use this login.
+    /// The login in `file`. What tasks can write is known to `resolver`; `state` is a folder for
+    /// locks and records that no task can write, the same for all that use this login.
     #[must_use]
     pub fn new(kind: LoginKind, file: PathBuf, state: PathBuf, resolver: Resolver) -> Self {
         Self { kind, file, resolver, state }
@@ -58,11 +58,11 @@ impl Login {
         Ok(self.open()?.1)
     }
 
-    /// Tokens that are good for [`MARGIN`] at least: those in the file, or new ones, which are in the file when this returns. An access token
-    /// that was `refused` counts as expired.
+    /// Tokens that are good for [`MARGIN`] at least: those in the file, or new ones, which are in
+    /// the file when this returns. An access token that was `refused` counts as expired.
     ///
-    /// Once a refresh token is sent, what comes of it is stored even where the caller stops waiting; a program waits for
-    /// [`settled`](Self::settled) before it ends.
+    /// Once a refresh token is sent, what comes of it is stored even where the caller stops
+    /// waiting; a program waits for [`settled`](Self::settled) before it ends.
     ///
     /// # Errors
     ///
@@ -86,7 +86,8 @@ impl Login {
         }
     }
 
-    /// Waits until nothing that was refreshed is still to be stored. While what it returns is held, no refresh begins.
+    /// Waits until nothing that was refreshed is still to be stored. While what it returns is held,
+    /// no refresh begins.
     pub async fn settled() -> impl Drop {
         IN_FLIGHT.lock().await
     }
@@ -115,7 +116,8 @@ impl Login {
         let (file, _) = self.open()?;
         let record = Record::new(self.state.clone(), &file);
         let _turn = record.lock().await.map_err(|source| store_error(&record.lock_path(), source))?;
-        // First of all, so that the vendor's lock is held for no longer than its own program takes it for held.
+        // First of all, so that the vendor's lock is held for no longer than its own program takes
+        // it for held.
         let _in_flight = IN_FLIGHT.lock().await;
         let _vendors_turn = self.vendors_turn(&file).await?;
         let (file, tokens) = self.open()?;

@@ -1,4 +1,5 @@
-//! What is on record of refreshes: written down before each, so that one that was cut off is known for what it was.
+//! What is on record of refreshes: written down before each, so that one that was cut off is known
+//! for what it was.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The file that a task gets: the layout of the original, surrogates for its tokens, and an end that is far away.
+//! The file that a task gets: the layout of the original, surrogates for its tokens, and an end
+//! that is far away.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,7 +15,8 @@ const FAR: u64 = 4_102_444_800;
 const NO_SIGNATURE: &str = "c3Vycm9nYXRl";
 
 impl Tokens {
-    /// The access token as a secret of this name, for `injection`; [`task_file`](Self::task_file) is to have its surrogate.
+    /// The access token as a secret of this name, for `injection`; [`task_file`](Self::task_file)
+    /// is to have its surrogate.
     #[must_use]
     pub fn masked(&self, name: &str, injection: Injection) -> MaskedSecret {
         // Who reads the claims of a surrogate must find that it is good.
@@ -22,8 +24,9 @@ impl Tokens {
         MaskedSecret::in_file(name, self.access().clone(), injection, start)
     }
 
-    /// The file for a task that has `surrogate` in the place of the access token. In the place of the refresh token it has what stands for
-    /// nothing; of all other parts it has those that the table of its kind names.
+    /// The file for a task that has `surrogate` in the place of the access token. In the place of
+    /// the refresh token it has what stands for nothing; of all other parts it has those that the
+    /// table of its kind names.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! The lock of the vendor's own program: a folder that exists while it refreshes, and that it touches every few seconds.
+//! The lock of the vendor's own program: a folder that exists while it refreshes, and that it
+//! touches every few seconds.
 
 use std::fs;
 use std::io;
@@ -8,7 +9,8 @@ use std::time::{Duration, SystemTime};
 use sandbox_files::or_absent;
 use tokio::time::{Instant, sleep};
 
-/// After so long without a touch, its holder is gone. A refresh of ours takes less, so it never has to touch it.
+/// After so long without a touch, its holder is gone. A refresh of ours takes less, so it never has
+/// to touch it.
 const STALE: Duration = Duration::from_mins(1);
 /// How long it is waited for.
 const PATIENCE: Duration = Duration::from_secs(90);

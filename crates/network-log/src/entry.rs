@@ -8,13 +8,15 @@ use serde_json::ser::{CharEscape, Formatter};
 
 use crate::timestamp;
 
-/// The version of the schema; it rises when a field changes its meaning or goes away, not when one is added.
+/// The version of the schema; it rises when a field changes its meaning or goes away, not when one
+/// is added.
 const VERSION: u32 = 1;
 
 /// One event of the network log.
 ///
-/// As JSON: `{"v":1,"time":"2026-02-03T12:34:56.789Z","event":"dns","kind":"A",…}`. Strings hold what the container sent, as it
-/// sent it; on disk everything that is not printable ASCII is escaped.
+/// As JSON: `{"v":1,"time":"2026-02-03T12:34:56.789Z","event":"dns","kind":"A",…}`. Strings hold
+/// what the container sent, as it sent it; on disk everything that is not printable ASCII is
+/// escaped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogEntry {
     v: u32,
@@ -23,8 +25,9 @@ pub struct LogEntry {
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
-    /// How many events this entry stands for, where it stands for the same thing again: of what is refused and repeats, the first ten have
-    /// entries of their own. 0, which is not written, for the entry of one event.
+    /// How many events this entry stands for, where it stands for the same thing again: of what is
+    /// refused and repeats, the first ten have entries of their own. 0, which is not written, for
+    /// the entry of one event.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repeated: u64,
 }
@@ -65,7 +68,8 @@ impl LogEntry {
         Ok(serde_json::from_str(line)?)
     }
 
-    /// Whether something was refused: a request by the policy or a limit, a connection to a service, a TLS connection, or a port.
+    /// Whether something was refused: a request by the policy or a limit, a connection to a
+    /// service, a TLS connection, or a port.
     #[must_use]
     pub fn blocked(&self) -> bool {
         match &self.event {

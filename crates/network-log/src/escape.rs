@@ -1,12 +1,13 @@
 //! Makes text from inside the container harmless.
 //!
-//! Four forms, for different places of a line. All give printable ASCII only, and a backslash in the result always begins an escape, so
-//! that two different inputs never look the same.
+//! Four forms, for different places of a line. All give printable ASCII only, and a backslash in
+//! the result always begins an escape, so that two different inputs never look the same.
 
 use std::fmt::Write as _;
 
-/// Free text as the log has it, in printable ASCII: spaces stay; square brackets do not, so that it cannot forge an annotation. A
-/// backslash always begins an escape, so that different texts never look the same.
+/// Free text as the log has it, in printable ASCII: spaces stay; square brackets do not, so that it
+/// cannot forge an annotation. A backslash always begins an escape, so that different texts never
+/// look the same.
 #[must_use]
 pub fn text(raw: &str) -> String {
     escape(raw, |c| c == ' ' || (c.is_ascii_graphic() && !matches!(c, '[' | ']')))
@@ -21,7 +22,8 @@ pub(crate) fn word(raw: &str) -> String {
     }
 }
 
-/// Path and query inside a URL: no spaces. Brackets, which are common there, stay: an annotation begins with a space.
+/// Path and query inside a URL: no spaces. Brackets, which are common there, stay: an annotation
+/// begins with a space.
 pub(crate) fn target(raw: &str) -> String {
     escape(raw, |c| c.is_ascii_graphic())
 }

@@ -1,6 +1,8 @@
-//! Folds what repeats: a task that is refused the same thing a thousand times gets some lines and a count.
+//! Folds what repeats: a task that is refused the same thing a thousand times gets some lines and a
+//! count.
 //!
-//! Only what passed nothing on is folded: refusals, DNS queries, warnings. Every permitted request keeps its line.
+//! Only what passed nothing on is folded: refusals, DNS queries, warnings. Every permitted request
+//! keeps its line.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;

@@ -52,7 +52,8 @@ impl LogFollower {
         self
     }
 
-    /// The next whole line, without its end; `None` when the follower was asked to end. Dropping the future loses nothing.
+    /// The next whole line, without its end; `None` when the follower was asked to end. Dropping
+    /// the future loses nothing.
     ///
     /// # Errors
     ///
@@ -122,7 +123,8 @@ impl LogFollower {
         Ok(count > 0)
     }
 
-    /// Whether another file is at the path than the one that is open, which is checked only at its end.
+    /// Whether another file is at the path than the one that is open, which is checked only at its
+    /// end.
     fn replaced(&self) -> io::Result<bool> {
         let Some(file) = &self.file else { return Ok(false) };
         let ours = file.metadata()?;

@@ -1,7 +1,8 @@
 //! One record, one line of `network-sandbox.log`.
 //!
-//! The wording is relied on by other programs. Every field from the container goes through [`escape`], so a record is exactly one
-//! line, its words are separated by single spaces, and only this module writes ` [`.
+//! The wording is relied on by other programs. Every field from the container goes through
+//! [`escape`], so a record is exactly one line, its words are separated by single spaces, and only
+//! this module writes ` [`.
 
 use std::fmt::Write as _;
 
@@ -137,7 +138,8 @@ fn outcome(decision: RequestOutcome) -> &'static str {
     }
 }
 
-/// Annotations are at the end, in the order masked, dropped, scrubbed, region, removed, tokens, question, shield, ref, reason; what is nothing is left out.
+/// Annotations are at the end, in the order masked, dropped, scrubbed, region, removed, tokens,
+/// question, shield, ref, reason; what is nothing is left out.
 fn annotated(mut line: String, request: Option<&RequestRecord>, reason: Option<&BlockReason>) -> String {
     // Writing to a string cannot fail.
     if let Some(request) = request {

@@ -24,10 +24,12 @@ use crate::{JSON_NAME, TEXT_NAME};
 /// ERROR GET https://down.example/ -> Connection refused
 /// ```
 ///
-/// A permitted request has a line when it ends, and one before if it is still open after a second. What is refused and repeats, DNS
-/// queries and warnings too, has ten lines; more are counted, and a line with `[repeated: N]` stands for N of them. Of permitted requests an
-/// execution adds at most 80 MiB to each file, and requests for which there is no room are refused; of everything else 16 MiB, and
-/// what is missing is counted in a last line. The JSON file has the same in [`LogEntry`]s.
+/// A permitted request has a line when it ends, and one before if it is still open after a second.
+/// What is refused and repeats, DNS queries and warnings too, has ten lines; more are counted, and
+/// a line with `[repeated: N]` stands for N of them. Of permitted requests an execution adds at
+/// most 80 MiB to each file, and requests for which there is no room are refused; of everything
+/// else 16 MiB, and what is missing is counted in a last line. The JSON file has the same in
+/// [`LogEntry`]s.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkLog {
     dir: PathBuf,
@@ -75,8 +77,8 @@ impl NetworkLog {
         Ok(LogEntries { lines: BufReader::new(File::open(self.json_path())?), blocked_only: false })
     }
 
-    /// Follows the text file: first what is there, then what is added, whole lines only. Nothing has to be there yet: the folder is made,
-    /// as the first execution would.
+    /// Follows the text file: first what is there, then what is added, whole lines only. Nothing
+    /// has to be there yet: the folder is made, as the first execution would.
     ///
     /// # Errors
     ///
@@ -103,7 +105,8 @@ impl AsRef<Path> for NetworkLog {
     }
 }
 
-/// The entries of a log, in order. A half line at the end, which is still being written, is left out.
+/// The entries of a log, in order. A half line at the end, which is still being written, is left
+/// out.
 #[derive(Debug)]
 pub struct LogEntries {
     lines: BufReader<File>,

@@ -44,18 +44,20 @@ impl LogSink {
         Self { callback: Some(callback), ..self }
     }
 
-    /// Takes `records`; when it returns they are in the files, or counted among those that repeat. With files it needs
-    /// a runtime of tokio.
+    /// Takes `records`; when it returns they are in the files, or counted among those that repeat.
+    /// With files it needs a runtime of tokio.
     ///
     /// # Errors
     ///
-    /// When they cannot be written, or have no room for what was permitted; nothing is written afterwards.
+    /// When they cannot be written, or have no room for what was permitted; nothing is written
+    /// afterwards.
     pub async fn append(&mut self, records: Vec<Record>) -> Result<(), LogError> {
         let lines = self.fold.add(records);
         self.log(lines).await
     }
 
-    /// Writes what is counted so far, and how many records the files lack, at `at_ms` (milliseconds since the Unix epoch).
+    /// Writes what is counted so far, and how many records the files lack, at `at_ms` (milliseconds
+    /// since the Unix epoch).
     ///
     /// # Errors
     ///

@@ -3,7 +3,8 @@
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// With milliseconds: `2026-02-03T12:34:56.789Z`. A time beyond the year 9999 is shown as the epoch.
+/// With milliseconds: `2026-02-03T12:34:56.789Z`. A time beyond the year 9999 is shown as the
+/// epoch.
 pub(crate) fn milliseconds(at_ms: u64) -> String {
     let whole = seconds(at_ms);
     format!("{}.{:03}Z", whole.trim_end_matches('Z'), at_ms % 1000)

@@ -24,7 +24,8 @@ impl FolderWatch {
         Ok(Self { notifications: pipe::Receiver::from_file_unchecked(File::from(fd))? })
     }
 
-    /// Returns after a change, also one that happened before the call. What changed is not said: the caller looks.
+    /// Returns after a change, also one that happened before the call. What changed is not said:
+    /// the caller looks.
     pub(crate) async fn changed(&mut self) -> io::Result<()> {
         let mut buffer = [0; 4096];
         let mut changed = false;

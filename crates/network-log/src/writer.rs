@@ -1,7 +1,9 @@
-//! Appends lines to the two files, within bounds: a task decides how much there is to write, and must not fill the host's disk with it.
+//! Appends lines to the two files, within bounds: a task decides how much there is to write, and
+//! must not fill the host's disk with it.
 //!
-//! What was permitted and what was not have a budget each, so that refusals cannot push an upload out of the log. The proxy refuses
-//! requests before the first one is used up; should it be used up all the same, that is an error, which ends the proxy.
+//! What was permitted and what was not have a budget each, so that refusals cannot push an upload
+//! out of the log. The proxy refuses requests before the first one is used up; should it be used up
+//! all the same, that is an error, which ends the proxy.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
@@ -24,8 +26,8 @@ pub(crate) struct LogWriter {
     dropped: u64,
 }
 
-/// Bytes that the permitted requests of one execution may add to each file: 80 MiB. Its proxy stops at 64 MiB, in its own, careful
-/// estimate.
+/// Bytes that the permitted requests of one execution may add to each file: 80 MiB. Its proxy stops
+/// at 64 MiB, in its own, careful estimate.
 const PERMITTED: u64 = 80 << 20;
 /// Bytes that everything else may add: 16 MiB. Two marks may come on top.
 const OTHERS: u64 = 16 << 20;
@@ -43,8 +45,9 @@ impl LogWriter {
         })
     }
 
-    /// Appends those of `lines` for which there is room, each file with one write: a reader sees whole lines. Of what passed nothing
-    /// on, the first for which there is no room is the last that is logged; for what was permitted there must be room. Blocks.
+    /// Appends those of `lines` for which there is room, each file with one write: a reader sees
+    /// whole lines. Of what passed nothing on, the first for which there is no room is the last
+    /// that is logged; for what was permitted there must be room. Blocks.
     pub(crate) fn append(&mut self, lines: &[Line]) -> Result<(), LogError> {
         let mut batch = Batch::default();
         for line in lines {
@@ -144,14 +147,16 @@ impl Appender {
     fn append(&mut self, lines: &[u8]) -> Result<(), LogError> {
         let written = self.file.write_all(lines);
         if written.is_err() {
-            // The reason why it could not be written is worth more than that this could not be done either.
+            // The reason why it could not be written is worth more than that this could not be done
+            // either.
             let _ = end_with_a_line(&self.file);
         }
         written.map_err(LogError::file("write to", &self.path))
     }
 }
 
-/// Cuts off what follows the last end of a line: no reader could make anything of it, and the next line would be appended to it.
+/// Cuts off what follows the last end of a line: no reader could make anything of it, and the next
+/// line would be appended to it.
 fn end_with_a_line(mut file: &File) -> io::Result<()> {
     let length = file.metadata()?.len();
     let start = length.saturating_sub(LONGEST_LINE);
@@ -168,8 +173,8 @@ fn end_with_a_line(mut file: &File) -> io::Result<()> {
     file.set_len(start + u64::try_from(whole).unwrap_or_default())
 }
 
-/// Opens for appending and, to find the last line, reading. A symbolic link or anything else that is not a plain file is refused: a task may have had the folder mounted
-/// before.
+/// Opens for appending and, to find the last line, reading. A symbolic link or anything else that
+/// is not a plain file is refused: a task may have had the folder mounted before.
 fn open_own(path: &Path) -> io::Result<File> {
     let no_follow = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(no_follow.bits()).map_err(io::Error::other)?;

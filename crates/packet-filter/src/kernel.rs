@@ -13,12 +13,13 @@ use crate::rule::Rule;
 /// More than an answer to one of our messages is.
 const ANSWER: usize = 8 * 1024;
 
-/// Makes `rules` those of the calling thread's network namespace, all or none: the first whose conditions all hold decides, and what none
-/// decides does not leave.
+/// Makes `rules` those of the calling thread's network namespace, all or none: the first whose
+/// conditions all hold decides, and what none decides does not leave.
 ///
 /// # Errors
 ///
-/// When the thread has no right to do so, the namespace has such rules already, or the kernel has no `nf_tables`.
+/// When the thread has no right to do so, the namespace has such rules already, or the kernel has
+/// no `nf_tables`.
 pub fn apply(rules: &[Rule]) -> io::Result<()> {
     ask(&connect()?, &batch(rules))
 }
@@ -46,7 +47,8 @@ pub(crate) fn ask(kernel: &OwnedFd, messages: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the first of `answers` is an acknowledgement, or the error that it reports; and those behind it.
+/// Whether the first of `answers` is an acknowledgement, or the error that it reports; and those
+/// behind it.
 fn first(answers: &[u8]) -> Option<(io::Result<bool>, &[u8])> {
     let length = usize::try_from(u32::from_ne_bytes(*answers.first_chunk()?)).ok()?;
     let kind = u16::from_ne_bytes(*answers.get(4..)?.first_chunk()?);

@@ -1,7 +1,9 @@
-//! The rules in the form in which the kernel takes them: one batch of netlink messages of `nf_tables`, of which all count or none.
+//! The rules in the form in which the kernel takes them: one batch of netlink messages of
+//! `nf_tables`, of which all count or none.
 //!
-//! Numbers are in network byte order, but for those of headers, which like an interface's are in the machine's. Names are those of
-//! `linux/netlink.h`, `linux/netfilter/nfnetlink.h` and `linux/netfilter/nf_tables.h`.
+//! Numbers are in network byte order, but for those of headers, which like an interface's are in
+//! the machine's. Names are those of `linux/netlink.h`, `linux/netfilter/nfnetlink.h` and
+//! `linux/netfilter/nf_tables.h`.
 
 use crate::rule::{Condition, Rule, Verdict};
 
@@ -49,11 +51,13 @@ const META_FAMILY: u32 = 15;
 const META_PROTOCOL: u32 = 16;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
-/// Of the destination address in a header of IPv4, and of the destination port in those of TCP and UDP.
+/// Of the destination address in a header of IPv4, and of the destination port in those of TCP and
+/// UDP.
 const ADDRESS_OFFSET: u32 = 16;
 const PORT_OFFSET: u32 = 2;
 
-/// The messages, which the kernel answers with its errors, and behind them with an acknowledgement of the last rule.
+/// The messages, which the kernel answers with its errors, and behind them with an acknowledgement
+/// of the last rule.
 pub(crate) fn batch(rules: &[Rule]) -> Vec<u8> {
     let mut batch = Batch { bytes: Vec::new(), sequence: 0 };
     let table = text(1, NAME);
@@ -71,7 +75,8 @@ pub(crate) fn batch(rules: &[Rule]) -> Vec<u8> {
     batch.bytes
 }
 
-/// The message that makes its sender the one that packets are reported to as `group`, which the kernel acknowledges.
+/// The message that makes its sender the one that packets are reported to as `group`, which the
+/// kernel acknowledges.
 pub(crate) fn listening(group: u16) -> Vec<u8> {
     let mut batch = Batch { bytes: Vec::new(), sequence: 0 };
     batch.push(LOG_CONFIG, REQUEST | ACKNOWLEDGE, FAMILY_NONE, group, &attribute(1, &[BIND]));

@@ -1,4 +1,5 @@
-//! What rules report: copies of packets, in messages of the kernel's. Names are those of `linux/netfilter/nfnetlink_log.h`.
+//! What rules report: copies of packets, in messages of the kernel's. Names are those of
+//! `linux/netfilter/nfnetlink_log.h`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,7 +23,8 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Those of this group in the calling thread's network namespace, from now on. Whoever has the value reads them, without a right to.
+    /// Those of this group in the calling thread's network namespace, from now on. Whoever has the
+    /// value reads them, without a right to.
     ///
     /// # Errors
     ///
@@ -33,11 +35,13 @@ impl Reports {
         Ok(Self { socket })
     }
 
-    /// The packets that have arrived, each from its IP header on, as far as the rule says. Never waits.
+    /// The packets that have arrived, each from its IP header on, as far as the rule says. Never
+    /// waits.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::WouldBlock`] when none has. Others say that some may be lost, and no more than that.
+    /// [`io::ErrorKind::WouldBlock`] when none has. Others say that some may be lost, and no more
+    /// than that.
     pub fn read(&self) -> io::Result<Vec<Vec<u8>>> {
         let mut buffer = vec![0; MOST];
         let (received, _) = recv(&self.socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;

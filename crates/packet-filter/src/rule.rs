@@ -20,7 +20,8 @@ pub enum Verdict {
     Drop,
     /// It leaves.
     Accept,
-    /// The next rule decides; the packet is reported, once a second at most, and packets that come sooner are not counted.
+    /// The next rule decides; the packet is reported, once a second at most, and packets that come
+    /// sooner are not counted.
     Report {
         /// Whom it is reported to: see [`Reports`](crate::Reports).
         group: u16,
@@ -53,7 +54,8 @@ pub enum Condition {
     },
 }
 
-/// What becomes of a packet for which all conditions hold, and no earlier rule has decided about it.
+/// What becomes of a packet for which all conditions hold, and no earlier rule has decided about
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// None holds for every packet.

@@ -8,11 +8,13 @@ use std::panic::{PanicHookInfo, set_hook};
 /// Replaces a message that was built from values.
 const WITHHELD: &str = "the message is withheld: it may show a secret";
 
-/// From now on a panic of this process says on stderr which thread it ended and where, and the message only if that is a constant of
-/// the program: one that is put together at run time can show any value, as that of `&secret[..3]` shows the secret. A backtrace comes
-/// with it as usual, with `RUST_BACKTRACE`: it names functions and files, no values.
+/// From now on a panic of this process says on stderr which thread it ended and where, and the
+/// message only if that is a constant of the program: one that is put together at run time can show
+/// any value, as that of `&secret[..3]` shows the secret. A backtrace comes with it as usual, with
+/// `RUST_BACKTRACE`: it names functions and files, no values.
 ///
-/// For programs that hold secrets, before they have any. It replaces the process's panic hook, so a library does not call it.
+/// For programs that hold secrets, before they have any. It replaces the process's panic hook, so a
+/// library does not call it.
 ///
 /// ```
 /// sandbox_panic_hook::withhold_panic_messages();
@@ -23,7 +25,8 @@ const WITHHELD: &str = "the message is withheld: it may show a secret";
 /// ```
 pub fn withhold_panic_messages() {
     set_hook(Box::new(|panic| {
-        // A panic is reported where that can be done; where stderr takes nothing, there is no one left to report to.
+        // A panic is reported where that can be done; where stderr takes nothing, there is no one
+        // left to report to.
         let _ = writeln!(io::stderr(), "{}", Report(panic, &Backtrace::capture()));
     }));
 }
@@ -39,7 +42,8 @@ impl fmt::Display for Report<'_> {
         if let Some(place) = panic.location() {
             write!(f, " at {place}")?;
         }
-        // A message without arguments arrives as what the program's code has; any other as a `String`, or as a value of the program.
+        // A message without arguments arrives as what the program's code has; any other as a
+        // `String`, or as a value of the program.
         let constant = panic.payload().downcast_ref::<&'static str>();
         write!(f, ":\n{}", constant.unwrap_or(&WITHHELD))?;
         if backtrace.status() == BacktraceStatus::Captured {
@@ -51,7 +55,8 @@ impl fmt::Display for Report<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! What a program says when it panics, seen from outside: the test starts itself as that program.
+    //! What a program says when it panics, seen from outside: the test starts itself as that
+    //! program.
 
     use std::process::{Command, Output};
 

@@ -9,13 +9,16 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use crate::connection::{CALL_DEADLINE, Engine, within};
 use crate::error::{Cause, EngineError};
 
-/// The largest archive that is read out of a container. Its content is the image's, which may be hostile.
+/// The largest archive that is read out of a container. Its content is the image's, which may be
+/// hostile.
 const LARGEST_ARCHIVE: usize = 64 * 1024 * 1024;
-/// The bundle of authorities of Debian 13 has 220 KB; a hostile image is not read into memory without end.
+/// The bundle of authorities of Debian 13 has 220 KB; a hostile image is not read into memory
+/// without end.
 const LARGEST_FILE: u64 = 8 * 1024 * 1024;
 
 impl Engine {
-    /// The file or folder `path` of a container as tar; `None` when there is none. More than 64 MiB are an error.
+    /// The file or folder `path` of a container as tar; `None` when there is none. More than 64 MiB
+    /// are an error.
     ///
     /// # Errors
     ///
@@ -44,8 +47,8 @@ impl Engine {
     }
 }
 
-/// The text of the first plain file of a tar archive, its first 8 MiB; `None` where there is none, as where the archive is of a link.
-/// Bytes that are not UTF-8 are replaced.
+/// The text of the first plain file of a tar archive, its first 8 MiB; `None` where there is none,
+/// as where the archive is of a link. Bytes that are not UTF-8 are replaced.
 #[must_use]
 pub fn first_file(archive: &[u8]) -> Option<String> {
     let mut archive = tar::Archive::new(archive);

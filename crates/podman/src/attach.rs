@@ -26,7 +26,8 @@ pub enum Chunk {
 
 /// What the process writes, until it has ended. The order between stdout and stderr is not kept.
 ///
-/// The end of the stream may also mean that the engine's service died: only [`Engine::wait_container`] says which.
+/// The end of the stream may also mean that the engine's service died: only
+/// [`Engine::wait_container`] says which.
 pub struct Output(Pin<Box<dyn Stream<Item = Result<Chunk, EngineError>> + Send>>);
 
 /// The engine's frames of a container's output as chunks, until one is not understood.
@@ -36,13 +37,13 @@ struct Frames<S> {
     ended: bool,
 }
 
-/// What the process reads. Shutting it down is the end of the process's input. A process that ended, or closed its stdin, makes
-/// writing fail with `BrokenPipe`.
+/// What the process reads. Shutting it down is the end of the process's input. A process that
+/// ended, or closed its stdin, makes writing fail with `BrokenPipe`.
 pub struct Stdin(Pin<Box<dyn AsyncWrite + Send>>);
 
 impl Engine {
-    /// Connects to the output of a created container. Podman sets its network up for that: what the container is can be inspected
-    /// afterwards, while its process does not run yet.
+    /// Connects to the output of a created container. Podman sets its network up for that: what the
+    /// container is can be inspected afterwards, while its process does not run yet.
     ///
     /// # Errors
     ///
@@ -52,8 +53,9 @@ impl Engine {
         Ok(Output::of_frames(container, self.attach(container, options).await?.output))
     }
 
-    /// Connects to the input of a container that is set up. The connection is not that of the output: when a process ends before its
-    /// input was passed on, podman gives up the whole connection, with the output that it has not read yet.
+    /// Connects to the input of a container that is set up. The connection is not that of the
+    /// output: when a process ends before its input was passed on, podman gives up the whole
+    /// connection, with the output that it has not read yet.
     ///
     /// # Errors
     ///

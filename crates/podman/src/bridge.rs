@@ -1,4 +1,5 @@
-//! The bridges of networks. A service that is killed leaves bridges that carry no label: only their names, which the caller chose, say whose they are.
+//! The bridges of networks. A service that is killed leaves bridges that carry no label: only their
+//! names, which the caller chose, say whose they are.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +11,9 @@ use crate::error::EngineError;
 use crate::libpod::Call;
 
 impl Engine {
-    /// The bridges whose names begin with `beginning` that are on the engine's host and belong to no network: what a service that was killed
-    /// left. `None` where the host's interfaces cannot be seen.
+    /// The bridges whose names begin with `beginning` that are on the engine's host and belong to
+    /// no network: what a service that was killed left. `None` where the host's interfaces cannot
+    /// be seen.
     ///
     /// # Errors
     ///
@@ -29,8 +31,8 @@ impl Engine {
         Ok(Some(stays.cloned().collect()))
     }
 
-    /// The interfaces on the engine's host whose names begin with `beginning`. An engine that is not root's has its bridges in a network
-    /// of their own.
+    /// The interfaces on the engine's host whose names begin with `beginning`. An engine that is
+    /// not root's has its bridges in a network of their own.
     async fn bridges(&self, beginning: &str) -> Option<BTreeSet<String>> {
         let service = self.service().await.filter(|service| service.of_root)?;
         let tables = service.tables("dev");

@@ -1,7 +1,8 @@
 //! Builds of images.
 //!
-//! Through podman's parameters of the Docker-compatible call, not through Docker's: podman ignores Docker's `networkmode` unless it is
-//! `NetworkDisabled` (measured on 4.3.1 and 5.4.2: with `none`, or the name of a network, a build is in the host's network).
+//! Through podman's parameters of the Docker-compatible call, not through Docker's: podman ignores
+//! Docker's `networkmode` unless it is `NetworkDisabled` (measured on 4.3.1 and 5.4.2: with `none`,
+//! or the name of a network, a build is in the host's network).
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -50,9 +51,11 @@ pub struct BuildRequest {
     pub tar: Bytes,
     /// Whether steps run again that an earlier build has run.
     pub no_cache: bool,
-    /// Whether no images are made in between: they stay, without a name, as long as another image has the same layers.
+    /// Whether no images are made in between: they stay, without a name, as long as another image
+    /// has the same layers.
     pub single_layer: bool,
-    /// Whether the image, and what is in it, is as old as time itself: then the same content is the same image, whenever it is built.
+    /// Whether the image, and what is in it, is as old as time itself: then the same content is the
+    /// same image, whenever it is built.
     pub timeless: bool,
     /// Labels of the image.
     pub labels: BTreeMap<String, String>,
@@ -159,12 +162,13 @@ struct Aux {
 }
 
 impl Engine {
-    /// Builds an image and returns its id; `on_line` gets each line of output. The steps run under the engine's
-    /// [profile](Engine::with_seccomp_profile).
+    /// Builds an image and returns its id; `on_line` gets each line of output. The steps run under
+    /// the engine's [profile](Engine::with_seccomp_profile).
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when a step fails, or the build ends without an image.
+    /// As of every call: see [`EngineError`]; also when a step fails, or the build ends without an
+    /// image.
     pub async fn build(
         &self,
         request: BuildRequest,

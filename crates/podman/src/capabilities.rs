@@ -81,27 +81,30 @@ impl Capabilities {
         self.version >= Version::new(5, 0)
     }
 
-    /// Whether the end of a container wakes those that wait for it. Older engines look for it at intervals, and use the processor for that.
+    /// Whether the end of a container wakes those that wait for it. Older engines look for it at
+    /// intervals, and use the processor for that.
     #[must_use]
     pub fn wakes_waits(&self) -> bool {
         self.version >= Version::new(5, 3)
     }
 
-    /// Whether the engine notices on hosts with version 1 of control groups that a process was killed for want of memory.
+    /// Whether the engine notices on hosts with version 1 of control groups that a process was
+    /// killed for want of memory.
     #[must_use]
     pub fn reports_out_of_memory(&self) -> bool {
         self.version >= Version::new(5, 0)
     }
 
-    /// Whether a bridge keeps its hardware address when containers join and leave. Where it does not, a container that joins or
-    /// leaves cuts the others on that network off for seconds (measured on 4.3.1).
+    /// Whether a bridge keeps its hardware address when containers join and leave. Where it does
+    /// not, a container that joins or leaves cuts the others on that network off for seconds
+    /// (measured on 4.3.1).
     #[must_use]
     pub fn has_stable_bridges(&self) -> bool {
         self.version >= Version::new(5, 0)
     }
 
-    /// Whether a limit on processes leaves the engine's own limits in force. Older engines put limits of theirs in their place, which
-    /// they may not be allowed to set.
+    /// Whether a limit on processes leaves the engine's own limits in force. Older engines put
+    /// limits of theirs in their place, which they may not be allowed to set.
     #[must_use]
     pub fn keeps_default_limits(&self) -> bool {
         self.version >= Version::new(5, 0)

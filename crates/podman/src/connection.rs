@@ -25,7 +25,8 @@ pub(crate) const IMAGE_DEADLINE: Duration = Duration::from_hours(2);
 /// A ping is answered within a millisecond; a service that is started by its socket needs longer.
 const PING_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Every podman since 4.0 serves this version of the Docker-compatible API, whatever it calls its own.
+/// Every podman since 4.0 serves this version of the Docker-compatible API, whatever it calls its
+/// own.
 const API: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
 
 /// An engine. Cloning is cheap: all clones share connections.
@@ -35,7 +36,8 @@ pub struct Engine {
     libpod: Libpod,
     capabilities: Capabilities,
     of_root: bool,
-    /// The limits that the engine gives to containers that ask for none, looked up once for all clones.
+    /// The limits that the engine gives to containers that ask for none, looked up once for all
+    /// clones.
     default_limits: Arc<OnceCell<Vec<LimitFacts>>>,
     seccomp_profile: Option<Arc<Path>>,
 }
@@ -45,7 +47,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// When nothing answers, or something else than a podman that [is supported](Capabilities::is_supported).
+    /// When nothing answers, or something else than a podman that [is
+    /// supported](Capabilities::is_supported).
     pub async fn connect(socket: &Path) -> Result<Self, EngineError> {
         let libpod = Libpod::new(socket);
         let headers = libpod.ping(PING_DEADLINE).await?;
@@ -87,7 +90,8 @@ impl Engine {
         self.libpod.socket()
     }
 
-    /// The same with a seccomp profile for the steps of builds: a file that the engine's service reads. Default: the engine's own.
+    /// The same with a seccomp profile for the steps of builds: a file that the engine's service
+    /// reads. Default: the engine's own.
     #[must_use]
     pub fn with_seccomp_profile(mut self, file: &Path) -> Self {
         self.seccomp_profile = Some(file.into());
@@ -112,8 +116,9 @@ impl Engine {
         self.of_root
     }
 
-    /// The limits that the engine gives to containers that ask for none. Looked up once for all clones: the container `name` is created
-    /// from `body`, inspected and removed; nothing of it runs.
+    /// The limits that the engine gives to containers that ask for none. Looked up once for all
+    /// clones: the container `name` is created from `body`, inspected and removed; nothing of it
+    /// runs.
     ///
     /// # Errors
     ///

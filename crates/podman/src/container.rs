@@ -13,8 +13,8 @@ use crate::error::{Cause, EngineError, printable};
 use crate::inspection::Inspection;
 use crate::libpod::{Call, escape};
 
-/// How long an engine sleeps before it looks again whether a container has ended, or whether the caller is still there: each look takes
-/// processor time, which adds up with many containers.
+/// How long an engine sleeps before it looks again whether a container has ended, or whether the
+/// caller is still there: each look takes processor time, which adds up with many containers.
 const OFTEN: &str = "10ms";
 const SELDOM: &str = "5s";
 
@@ -56,7 +56,8 @@ pub struct ContainerSummary {
 }
 
 impl Engine {
-    /// Creates the container `name` from `body`, podman's own `SpecGenerator` without a name. Nothing of it runs yet.
+    /// Creates the container `name` from `body`, podman's own `SpecGenerator` without a name.
+    /// Nothing of it runs yet.
     ///
     /// # Errors
     ///
@@ -102,7 +103,8 @@ impl Engine {
         self.libpod().json(container_call("inspect container", container, Method::GET, path)).await
     }
 
-    /// Makes everything of a created container but its process: networks, mounts, limits. One that is set up already is done.
+    /// Makes everything of a created container but its process: networks, mounts, limits. One that
+    /// is set up already is done.
     ///
     /// # Errors
     ///
@@ -146,14 +148,15 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`], but there is no deadline. The process may still run then.
+    /// As of every call: see [`EngineError`], but there is no deadline. The process may still run
+    /// then.
     pub async fn wait_container(&self, container: &str) -> Result<i64, EngineError> {
         let woken = self.capabilities().wakes_waits();
         self.wait_looking(container, if woken { SELDOM } else { OFTEN }).await
     }
 
-    /// The same, for a caller that watches the container in another way: its end may be reported up to five seconds late, that of the
-    /// engine's service at once.
+    /// The same, for a caller that watches the container in another way: its end may be reported up
+    /// to five seconds late, that of the engine's service at once.
     ///
     /// # Errors
     ///
@@ -175,7 +178,8 @@ impl Engine {
         })
     }
 
-    /// Removes a container and its anonymous volumes, in whatever state it is; one that is gone is done.
+    /// Removes a container and its anonymous volumes, in whatever state it is; one that is gone is
+    /// done.
     ///
     /// # Errors
     ///
@@ -206,7 +210,8 @@ impl Engine {
 
     /// The containers that carry all of `labels` (`name=value`), in any state.
     ///
-    /// Not through the Docker-compatible API: podman has states that its clients cannot read (`initialized`, `stopping`).
+    /// Not through the Docker-compatible API: podman has states that its clients cannot read
+    /// (`initialized`, `stopping`).
     ///
     /// # Errors
     ///

@@ -7,7 +7,8 @@ use crate::facts::EngineFacts;
 pub enum DiskLimits {
     /// It can.
     Possible,
-    /// It can if its XFS was mounted with project quotas, which shows when a container is made with a limit.
+    /// It can if its XFS was mounted with project quotas, which shows when a container is made with
+    /// a limit.
     WithProjectQuotas,
     /// It cannot.
     Impossible,

@@ -9,8 +9,9 @@ pub(crate) const HEADERS_DEADLINE: Duration = Duration::from_mins(2);
 
 /// A call to the engine that failed: what was tried, on which object, and why.
 ///
-/// Every call fails when the engine cannot be reached, hangs up, does not answer in time (two minutes; two hours for what moves an image or
-/// builds one), answers with a failure, or answers what is not understood.
+/// Every call fails when the engine cannot be reached, hangs up, does not answer in time (two
+/// minutes; two hours for what moves an image or builds one), answers with a failure, or answers
+/// what is not understood.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {operation} `{object}`")]
 pub struct EngineError {
@@ -48,7 +49,8 @@ impl EngineError {
         move |error| Self::new(operation, object, error.into())
     }
 
-    /// The error of a caller that stands in for an engine: what it could not do, with which object, and why.
+    /// The error of a caller that stands in for an engine: what it could not do, with which object,
+    /// and why.
     #[must_use]
     pub fn refused(operation: &'static str, object: &str, problem: impl Into<String>) -> Self {
         Self::new(operation, object, Cause::Refused(problem.into()))
@@ -112,7 +114,8 @@ impl EngineError {
         self.status() == Some(409) || self.is_name_in_use() || self.is_subnet_in_use()
     }
 
-    /// Whether the engine stumbled over an image that was removed while it looked at all of them. Made again, the call succeeds.
+    /// Whether the engine stumbled over an image that was removed while it looked at all of them.
+    /// Made again, the call succeeds.
     #[must_use]
     pub fn is_image_race(&self) -> bool {
         let (Cause::Status { message: said, .. } | Cause::Refused(said)) = &*self.source else {

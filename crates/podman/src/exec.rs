@@ -25,8 +25,8 @@ pub struct ExecState {
 }
 
 impl Engine {
-    /// Prepares `command` in a container that runs, and returns its id. It gets the container's own user, rights, working directory and
-    /// variables; `variables` (`NAME=value`) come on top.
+    /// Prepares `command` in a container that runs, and returns its id. It gets the container's own
+    /// user, rights, working directory and variables; `variables` (`NAME=value`) come on top.
     ///
     /// # Errors
     ///
@@ -54,11 +54,13 @@ impl Engine {
         Ok(created.id)
     }
 
-    /// Starts what was prepared as `exec`, with a terminal of this size or, as it was prepared, none.
+    /// Starts what was prepared as `exec`, with a terminal of this size or, as it was prepared,
+    /// none.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; what the runtime says about the executable is in the message.
+    /// As of every call: see [`EngineError`]; what the runtime says about the executable is in the
+    /// message.
     pub async fn start_exec(
         &self,
         exec: &str,

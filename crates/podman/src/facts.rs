@@ -36,7 +36,8 @@ pub struct EngineFacts {
 }
 
 impl EngineFacts {
-    /// How an engine without root gets control groups, and with them limits of memory, processors and processes.
+    /// How an engine without root gets control groups, and with them limits of memory, processors
+    /// and processes.
     pub const DELEGATION: &str = "boot with version 2 of control groups, start the engine's service in a systemd user session \
                                   (`loginctl enable-linger USER`), and let systemd delegate control groups to it (`Delegate=cpu memory \
                                   pids` for `user@.service`); or use the engine of root, or leave the limit out";

@@ -1,7 +1,7 @@
 //! What the fuzzers run: any answers of the engine.
 //!
-//! Only there with the feature `fuzzing`, and in unit tests, which run every seed. A property that does not hold is a panic. The
-//! programs around it lie in the folder `fuzz` of the repository.
+//! Only there with the feature `fuzzing`, and in unit tests, which run every seed. A property that
+//! does not hold is a panic. The programs around it lie in the folder `fuzz` of the repository.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -49,12 +49,13 @@ fn made() -> std::io::Result<Socket> {
     Ok(Socket { _folder: folder, path, listener, runtime })
 }
 
-/// The first byte chooses the call, the second one the head of the answer, the next ones how the body is cut; the rest is the body.
+/// The first byte chooses the call, the second one the head of the answer, the next ones how the
+/// body is cut; the rest is the body.
 ///
 /// # Panics
 ///
-/// When more output comes out than went in, when an error could do something to a terminal, or shows what an inspection has in the
-/// environment.
+/// When more output comes out than went in, when an error could do something to a terminal, or
+/// shows what an inspection has in the environment.
 pub fn engine_answer(data: &[u8]) {
     let mut input = Input::new(data);
     let (call, head) = (input.byte(), input.byte());

@@ -146,7 +146,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when a container uses the image, or `reference` cannot be a name of one.
+    /// As of every call: see [`EngineError`]; also when a container uses the image, or `reference`
+    /// cannot be a name of one.
     pub async fn remove_image(&self, reference: &str) -> Result<(), EngineError> {
         const OPERATION: &str = "remove image";
         check(OPERATION, reference)?;
@@ -168,7 +169,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when `writer` fails, or a reference cannot be a name of an image.
+    /// As of every call: see [`EngineError`]; also when `writer` fails, or a reference cannot be a
+    /// name of an image.
     pub async fn export_images(
         &self,
         references: &[&str],
@@ -191,7 +193,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when `reader` fails, or there is no image in the archive.
+    /// As of every call: see [`EngineError`]; also when `reader` fails, or there is no image in the
+    /// archive.
     pub async fn load_images(
         &self,
         reader: impl AsyncRead + Send + Unpin + 'static,

@@ -1,7 +1,8 @@
 //! What the engine says a container is: the fields that we verify or use, and no other.
 //!
-//! Read from podman's own inspect, which names the capabilities of the process as they are. Every field is required: an engine
-//! that leaves one out gave no answer. `null` is how it writes an empty list.
+//! Read from podman's own inspect, which names the capabilities of the process as they are. Every
+//! field is required: an engine that leaves one out gave no answer. `null` is how it writes an
+//! empty list.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +21,8 @@ pub struct Inspection {
     /// What runs it: a name, or a path where the engine was given one.
     #[serde(rename = "OCIRuntime")]
     pub runtime: String,
-    /// Where the engine's service sees the configuration that it gave the runtime, once the container is set up.
+    /// Where the engine's service sees the configuration that it gave the runtime, once the
+    /// container is set up.
     #[serde(default, rename = "OCIConfigPath")]
     pub oci_config_path: String,
     /// The `AppArmor` profile that was asked for; empty where there is none.
@@ -146,7 +148,8 @@ pub struct ConfigFacts {
     /// Labels of the container.
     #[serde(deserialize_with = "nullable")]
     pub labels: BTreeMap<String, String>,
-    /// The engine's own and, unless it drops them, those that were asked for. Podman leaves out an empty list.
+    /// The engine's own and, unless it drops them, those that were asked for. Podman leaves out an
+    /// empty list.
     #[serde(default, deserialize_with = "nullable")]
     pub annotations: BTreeMap<String, String>,
     /// Whether it has a terminal.
@@ -270,7 +273,8 @@ pub struct LimitFacts {
     pub hard: i64,
 }
 
-/// Who the users of a container are on the host: first number inside, first number outside, how many, with colons between.
+/// Who the users of a container are on the host: first number inside, first number outside, how
+/// many, with colons between.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct IdMappings {

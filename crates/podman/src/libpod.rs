@@ -1,4 +1,5 @@
-//! The few calls that the Docker-compatible API lacks, over the same socket. The only user of hyper.
+//! The few calls that the Docker-compatible API lacks, over the same socket. The only user of
+//! hyper.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,7 +38,8 @@ pub(crate) struct Answer {
     body: Bytes,
 }
 
-/// A call to be made. It has no `Debug`: the body that creates a container has variables with secrets.
+/// A call to be made. It has no `Debug`: the body that creates a container has variables with
+/// secrets.
 pub(crate) struct Call<'a> {
     /// For errors: what is tried, and on what.
     pub(crate) operation: &'static str,
@@ -87,7 +89,8 @@ impl Libpod {
             .map_err(|error| EngineError::new(operation, object, Cause::Answer(json_place(&error))))
     }
 
-    /// The head of an answer: what is asked for, or that it is not there. Any other status is an error.
+    /// The head of an answer: what is asked for, or that it is not there. Any other status is an
+    /// error.
     pub(crate) async fn head(&self, call: Call<'_>) -> Result<(StatusCode, HeaderMap), EngineError> {
         let target = format!("{API}{}", call.path);
         let answer = self.answer(&call, &target).await;
@@ -115,7 +118,8 @@ impl Libpod {
         }
     }
 
-    /// Sends `archive` to `target`, which need not be below the API's root, and hands on each line of the answer as it comes.
+    /// Sends `archive` to `target`, which need not be below the API's root, and hands on each line
+    /// of the answer as it comes.
     pub(crate) async fn stream(
         &self,
         call: Call<'_>,
@@ -136,7 +140,8 @@ impl Libpod {
         streamed.map_err(|cause| EngineError::new(call.operation, call.object, cause))
     }
 
-    /// Makes a call after whose answer the connection is a process's: what it reads and writes, and no HTTP any more.
+    /// Makes a call after whose answer the connection is a process's: what it reads and writes, and
+    /// no HTTP any more.
     pub(crate) async fn upgrade(&self, call: Call<'_>) -> Result<TokioIo<Upgraded>, EngineError> {
         let target = format!("{API}{}", call.path);
         let upgraded = async {
@@ -190,7 +195,8 @@ impl Libpod {
             let response = sender.send_request(request).await.map_err(unreadable)?;
             read(response).await
         };
-        // The connection is driven here and not by a task of its own: dropping this future closes it.
+        // The connection is driven here and not by a task of its own: dropping this future closes
+        // it.
         tokio::pin!(exchange, connection);
         tokio::select! {
             biased;

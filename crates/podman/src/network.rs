@@ -1,5 +1,5 @@
-//! Calls about networks, all of podman's own API: the Docker-compatible one forces a name server on every network, and an address
-//! of the host that containers can reach.
+//! Calls about networks, all of podman's own API: the Docker-compatible one forces a name server on
+//! every network, and an address of the host that containers can reach.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,8 @@ struct Subnet {
 }
 
 impl Engine {
-    /// Makes a network and checks what the engine made of it; one that is not as planned is removed again.
+    /// Makes a network and checks what the engine made of it; one that is not as planned is removed
+    /// again.
     ///
     /// # Errors
     ///
@@ -159,8 +160,8 @@ fn body(plan: &NetworkRequest) -> Value {
         "driver": "bridge",
         "network_interface": plan.bridge,
         "internal": plan.internal,
-        // A name server would be a process of the host that containers can reach, and an internal network without one gets no
-        // address of the host.
+        // A name server would be a process of the host that containers can reach, and an internal
+        // network without one gets no address of the host.
         "dns_enabled": false,
         "labels": plan.labels,
     });

@@ -1,4 +1,5 @@
-//! Tests of the client against an engine that answers as a script says: garbage, failures, and nothing at all.
+//! Tests of the client against an engine that answers as a script says: garbage, failures, and
+//! nothing at all.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +15,8 @@ use crate::*;
 
 const PING: &str = "HTTP/1.1 200 OK\r\nLibpod-Api-Version: 5.4.2\r\nContent-Length: 2\r\n\r\nOK";
 
-/// A socket whose connections get one answer each, in order. A connection without an answer is closed at once.
+/// A socket whose connections get one answer each, in order. A connection without an answer is
+/// closed at once.
 struct Script {
     _folder: tempfile::TempDir,
     socket: PathBuf,

@@ -1,4 +1,5 @@
-//! The process behind the engine's socket, as far as it is on this machine: its network is that of the engine's host.
+//! The process behind the engine's socket, as far as it is on this machine: its network is that of
+//! the engine's host.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -32,8 +33,9 @@ impl Engine {
 }
 
 impl Service {
-    /// The kernel's tables about its network. Each thread is asked: podman leaves the one that made a container's network in there, and that
-    /// may be the first. Where threads are in the network of this program, the others are in those of containers.
+    /// The kernel's tables about its network. Each thread is asked: podman leaves the one that made
+    /// a container's network in there, and that may be the first. Where threads are in the network
+    /// of this program, the others are in those of containers.
     pub(crate) fn tables(&self, name: &str) -> Vec<String> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten();
         let network = |thread: &Path| std::fs::read_link(thread.join("ns/net")).ok();
@@ -55,7 +57,8 @@ fn of_own(tables: Vec<(Option<PathBuf>, String)>, own: Option<&PathBuf>) -> Vec<
     tables.into_iter().filter(|(network, _)| !has_own || is_own(network)).map(|(_, table)| table).collect()
 }
 
-/// The addresses of the machine in the kernel's routing table, where each is followed by a line that says what it is.
+/// The addresses of the machine in the kernel's routing table, where each is followed by a line
+/// that says what it is.
 fn local_addresses(table: &str) -> Vec<Ipv4Addr> {
     let lines: Vec<&str> = table.lines().map(str::trim).collect();
     let is_local = |line: &str| line == "/32 host LOCAL";

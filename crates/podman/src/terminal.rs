@@ -26,14 +26,15 @@ pub struct TerminalSize {
 }
 
 impl Engine {
-    /// [`attach_output`](Self::attach_output), for a container with a terminal: its output is one stream, as it is. Nothing in it is taken for
-    /// a frame of the engine's.
+    /// [`attach_output`](Self::attach_output), for a container with a terminal: its output is one
+    /// stream, as it is. Nothing in it is taken for a frame of the engine's.
     ///
     /// # Errors
     ///
     /// As of every call: see [`EngineError`].
     pub async fn attach_terminal(&self, container: &str) -> Result<(Stdin, Output), EngineError> {
-        // No keys leave it that a program could mean: the engine has some of its own where it is told nothing.
+        // No keys leave it that a program could mean: the engine has some of its own where it is
+        // told nothing.
         let path = format!(
             "/containers/{}/attach?stream=true&stdin=true&stdout=true&detachKeys=",
             escape(container)
@@ -67,7 +68,8 @@ pub(crate) fn raw(container: &str, read: impl AsyncRead + Send + Unpin + 'static
             match read.read_buf(&mut bytes).await {
                 Ok(0) => None,
                 Ok(_) => Some((Ok(Chunk::Stdout(bytes.freeze())), Some(read))),
-                // Podman 4 resets the connection of a process that ended without having read its input.
+                // Podman 4 resets the connection of a process that ended without having read its
+                // input.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => None,
                 Err(error) => {
                     let error = EngineError::new(

@@ -79,7 +79,8 @@ impl Engine {
         }
     }
 
-    /// Unpacks a tar archive, given in pieces, in the folder `folder` of a container. A folder is never replaced by something else.
+    /// Unpacks a tar archive, given in pieces, in the folder `folder` of a container. A folder is
+    /// never replaced by something else.
     ///
     /// # Errors
     ///

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LineError, PrivateKeyPem, from_line};
 
-/// What a proxy may send packets to, beside its task and public addresses: the program's second argument, in JSON. It gives everything else
-/// up before it reads anything.
+/// What a proxy may send packets to, beside its task and public addresses: the program's second
+/// argument, in JSON. It gives everything else up before it reads anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reach {
@@ -119,7 +119,8 @@ pub struct HostService {
     pub name: String,
     /// Where the task finds it, at the proxy's address.
     pub port: u16,
-    /// Whether its requests are judged like those to any host; else its connections pass as they are.
+    /// Whether its requests are judged like those to any host; else its connections pass as they
+    /// are.
     pub http: bool,
     /// The socket of the sandbox's relay, as the proxy sees it: see [`crate::RelayRequest`].
     pub socket: PathBuf,
@@ -170,16 +171,20 @@ pub struct Limits {
     pub dns_queries_per_second: u32,
     /// How long a draining proxy waits for requests in progress. Default 2 s.
     pub drain_ms: u64,
-    /// Bytes that the records of permitted requests may come to in the network log; a request for which there is no room is refused, so
-    /// that none passes unrecorded. Default 64 MiB, which is more than 80,000 requests.
+    /// Bytes that the records of permitted requests may come to in the network log; a request for
+    /// which there is no room is refused, so that none passes unrecorded. Default 64 MiB, which is
+    /// more than 80,000 requests.
     pub log_bytes: u64,
-    /// How long a request that no rule permits waits for an answer, before that counts as no. Default none: nothing is asked.
+    /// How long a request that no rule permits waits for an answer, before that counts as no.
+    /// Default none: nothing is asked.
     pub question_timeout_ms: Option<u64>,
     /// Questions that wait at once; what would be one more is refused. Default 16.
     pub questions: usize,
-    /// Questions a minute, and as many at once after a quiet minute; what would be one more is refused. Default 20.
+    /// Questions a minute, and as many at once after a quiet minute; what would be one more is
+    /// refused. Default 20.
     pub questions_per_minute: u32,
-    /// How long the owner may say nothing: then connections are cut and requests refused, until it speaks again. Default none.
+    /// How long the owner may say nothing: then connections are cut and requests refused, until it
+    /// speaks again. Default none.
     pub owner_timeout_ms: Option<u64>,
 }
 

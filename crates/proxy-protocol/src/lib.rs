@@ -24,8 +24,8 @@ pub use sandbox_credentials::wire::ReplacementMap;
 /// The longest time, in milliseconds, that [`Command::Down`] can ask for: a day.
 pub const LONGEST_DOWN_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// How the header `request-id` of a refusal begins; its reason follows. Clients of APIs name that id in their errors, so that it is known
-/// which of them were no answer of the API.
+/// How the header `request-id` of a refusal begins; its reason follows. Clients of APIs name that
+/// id in their errors, so that it is known which of them were no answer of the API.
 pub const REFUSAL_ID: &str = "sandbox-blocked-";
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.

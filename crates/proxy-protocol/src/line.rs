@@ -10,7 +10,8 @@ use zeroize::Zeroizing;
 
 /// A message that could not be written or read.
 ///
-/// It names the column and the kind of fault, never the content: the line may hold a key, and a JSON error may quote it.
+/// It names the column and the kind of fault, never the content: the line may hold a key, and a
+/// JSON error may quote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("failed to read a message of this protocol at line {line}, column {column}: {fault}")]
 pub struct LineError {
@@ -81,8 +82,8 @@ pub fn to_line<T: Serialize>(message: &T) -> Result<String, LineError> {
     Ok(line)
 }
 
-/// As [`to_line`], for a message that holds secrets: the line is wiped from memory when it is dropped, and writing it leaves no
-/// pieces of it behind.
+/// As [`to_line`], for a message that holds secrets: the line is wiped from memory when it is
+/// dropped, and writing it leaves no pieces of it behind.
 ///
 /// # Errors
 ///
@@ -115,7 +116,8 @@ impl io::Write for Length {
 ///
 /// # Errors
 ///
-/// When the line is no JSON, or no such message. The error never quotes the line: it may hold a key.
+/// When the line is no JSON, or no such message. The error never quotes the line: it may hold a
+/// key.
 pub fn from_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, LineError> {
     Ok(serde_json::from_slice(line)?)
 }

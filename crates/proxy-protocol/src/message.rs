@@ -29,9 +29,10 @@ pub enum ProxyMessage {
     },
 }
 
-/// A line to the proxy, after [`ProxyMessage::Ready`]. Of `SetPolicy`, `SetReplacements`, `Quarantine`, `Down` and `Up`, each is answered
-/// with one [`Event::Policy`](crate::Event::Policy), in their order, once it is in force. Its line may hold secrets: see
-/// [`to_secret_line`](crate::to_secret_line).
+/// A line to the proxy, after [`ProxyMessage::Ready`]. Of `SetPolicy`, `SetReplacements`,
+/// `Quarantine`, `Down` and `Up`, each is answered with one
+/// [`Event::Policy`](crate::Event::Policy), in their order, once it is in force. Its line may hold
+/// secrets: see [`to_secret_line`](crate::to_secret_line).
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
@@ -40,22 +41,25 @@ pub enum Command {
         /// What the task may reach from now on.
         policy: Allowlist,
     },
-    /// What takes the place of surrogates from the next request on. Answers are still searched for the values of before.
+    /// What takes the place of surrogates from the next request on. Answers are still searched for
+    /// the values of before.
     SetReplacements {
         /// All of them, those that did not change too.
         replacements: ReplacementMap,
     },
     /// From now on every request is refused, whatever the policy says; connections are closed.
     Quarantine {},
-    /// From the next request on, any public host may be asked, whatever the policy says; everything else that a request is checked for
-    /// stays. The proxy itself ends that. A new one takes the place of the last.
+    /// From the next request on, any public host may be asked, whatever the policy says; everything
+    /// else that a request is checked for stays. The proxy itself ends that. A new one takes the
+    /// place of the last.
     Down {
         /// For how long. At most [`crate::LONGEST_DOWN_MS`] count.
         for_ms: u64,
     },
     /// From the next request on, the policy alone decides again.
     Up {},
-    /// The answer to an [`Event::Asked`](crate::Event::Asked); one to a question that is over changes nothing about it.
+    /// The answer to an [`Event::Asked`](crate::Event::Asked); one to a question that is over
+    /// changes nothing about it.
     Answer {
         /// Which.
         question: u64,
@@ -63,15 +67,17 @@ pub enum Command {
         verdict: Verdict,
         /// Who says so, for the log.
         by: String,
-        /// With [`Verdict::Always`]: a policy to set in the same step, as by `SetPolicy`. Default none.
+        /// With [`Verdict::Always`]: a policy to set in the same step, as by `SetPolicy`. Default
+        /// none.
         #[serde(default)]
         policy: Option<Allowlist>,
     },
-    /// The proxy is to report what was used so far, in a [`ProxyMessage::Traffic`]; it is on record before where the policy has a budget.
+    /// The proxy is to report what was used so far, in a [`ProxyMessage::Traffic`]; it is on record
+    /// before where the policy has a budget.
     Report {},
     /// The owner lives and reads records.
     Alive {},
-    /// The proxy is to let requests in progress end for [`crate::Limits::drain_ms`], and then to end. The end of its input ends it at
-    /// once.
+    /// The proxy is to let requests in progress end for [`crate::Limits::drain_ms`], and then to
+    /// end. The end of its input ends it at once.
     Drain {},
 }

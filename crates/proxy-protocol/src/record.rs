@@ -48,14 +48,16 @@ pub enum Event {
     Answered {
         /// As in [`Event::Asked`].
         question: u64,
-        /// `None` where it needs no answer any more: the client went away, or the policy permits the request by now.
+        /// `None` where it needs no answer any more: the client went away, or the policy permits
+        /// the request by now.
         verdict: Option<Verdict>,
         /// Who gave it, in the owner's words; `time`, `client` or `policy` where no one did.
         by: String,
     },
     /// A connection that was upgraded (WebSocket) ended.
     Tunnel(TunnelRecord),
-    /// A connection to a service of the host is still open after a second; its record follows when it ends.
+    /// A connection to a service of the host is still open after a second; its record follows when
+    /// it ends.
     StreamOpen(OpenStream),
     /// A connection to a service of the host ended, or was refused.
     Stream(StreamRecord),
@@ -68,7 +70,8 @@ pub enum Event {
         /// Why, where the proxy decided it.
         reason: Option<BlockReason>,
     },
-    /// The task came to a port of the proxy's that nothing serves, and was refused. Once a second at most.
+    /// The task came to a port of the proxy's that nothing serves, and was refused. Once a second
+    /// at most.
     PortRefused {
         /// What it spoke.
         protocol: PortProtocol,
@@ -247,7 +250,8 @@ pub struct Tokens {
     pub output: u64,
 }
 
-/// What a task has used of the network so far. What it asked of services of the host does not count.
+/// What a task has used of the network so far. What it asked of services of the host does not
+/// count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Requests that were permitted.

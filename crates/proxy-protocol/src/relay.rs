@@ -1,7 +1,8 @@
 //! How a stream begins that goes over a Unix socket from a proxy to something on the host.
 //!
-//! The sandbox listens on one socket for each service, in a folder that only it and the proxy see. Whoever connects sends one byte, a
-//! [`RelayRequest`], and gets one byte, a [`RelayAnswer`]; after [`RelayAnswer::Connected`] the stream is the service's.
+//! The sandbox listens on one socket for each service, in a folder that only it and the proxy see.
+//! Whoever connects sends one byte, a [`RelayRequest`], and gets one byte, a [`RelayAnswer`]; after
+//! [`RelayAnswer::Connected`] the stream is the service's.
 
 /// What is asked of the sandbox's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The proxy's side of the control channel: what it reads from its owner, line by line.
 //!
-//! A line that is not understood ends the proxy: an owner that thinks it has closed a door must not be left in that belief.
+//! A line that is not understood ends the proxy: an owner that thinks it has closed a door must not
+//! be left in that belief.
 
 use std::time::Duration;
 
@@ -99,8 +100,8 @@ impl<R: AsyncRead + Unpin> Control<R> {
         from_line(&line).map_err(failed)
     }
 
-    /// Does what the following lines say, until they end or ask for a drain, and records every change of the policy. While nothing is
-    /// said for longer than `silence`, the task is cut off.
+    /// Does what the following lines say, until they end or ask for a drain, and records every
+    /// change of the policy. While nothing is said for longer than `silence`, the task is cut off.
     pub(crate) async fn follow(
         &mut self,
         policy: &watch::Sender<LivePolicy>,
@@ -116,7 +117,8 @@ impl<R: AsyncRead + Unpin> Control<R> {
                 loop {
                     let down_end = policy.borrow().down_end();
                     tokio::select! {
-                        // What the owner says counts before the end of a time that it may just have replaced.
+                        // What the owner says counts before the end of a time that it may just have
+                        // replaced.
                         biased;
                         line = &mut line => break line?,
                         () = at(down_end) => change(policy, recorder, PolicyChange::Expired, LivePolicy::raise).await,
@@ -168,7 +170,8 @@ impl<R: AsyncRead + Unpin> Control<R> {
         while let Ok(Some(_)) = self.line().await {}
     }
 
-    /// The next line with its newline; `None` at the end. A last line without newline was cut off and is none.
+    /// The next line with its newline; `None` at the end. A last line without newline was cut off
+    /// and is none.
     async fn line(&mut self) -> Result<Option<Zeroizing<Vec<u8>>>, ControlError> {
         let mut line = Zeroizing::new(Vec::new());
         loop {
@@ -202,9 +205,11 @@ fn append(line: &mut Zeroizing<Vec<u8>>, piece: &[u8]) {
     line.extend_from_slice(piece);
 }
 
-/// Puts `work` in force, and then on record: who reads the record knows that no later request is judged by what was before.
+/// Puts `work` in force, and then on record: who reads the record knows that no later request is
+/// judged by what was before.
 ///
-/// It waits for an owner that does not read its records. Requests are refused meanwhile, as there is no room for theirs either.
+/// It waits for an owner that does not read its records. Requests are refused meanwhile, as there
+/// is no room for theirs either.
 async fn change(
     policy: &watch::Sender<LivePolicy>,
     recorder: &Recorder,
@@ -391,7 +396,8 @@ mod tests {
         let began = Instant::now();
         owner.write_all(b"{\"command\":\"down\",\"for_ms\":600000}\n").await.unwrap();
         receiver.wait_for(LivePolicy::is_down).await.unwrap();
-        // A new time takes the place of the last, a new policy changes nothing about it, and half a line does not hold it up.
+        // A new time takes the place of the last, a new policy changes nothing about it, and half a
+        // line does not hold it up.
         tokio::time::advance(Duration::from_secs(500)).await;
         owner.write_all(b"{\"command\":\"down\",\"for_ms\":300000}\n").await.unwrap();
         owner

@@ -1,7 +1,7 @@
 //! Header maps whose order stays that of the message.
 //!
-//! Invariant: a field leaves a map only here, or when a map is rebuilt. `HeaderMap::remove` would put the last field in the place of
-//! the one that goes; `clippy.toml` forbids it.
+//! Invariant: a field leaves a map only here, or when a map is rebuilt. `HeaderMap::remove` would
+//! put the last field in the place of the one that goes; `clippy.toml` forbids it.
 
 use http::{HeaderMap, HeaderName};
 

@@ -1,15 +1,16 @@
 //! Faults on request, for tests of what is seen of them.
 //!
-//! `x-forced-panic` in a request asks for the worst panic there could be: its message shows real values. A server name that begins with
-//! `no-leaf.` gets no certificate, and a query for a name that begins with `no-listener.` ends the listener for DNS.
+//! `x-forced-panic` in a request asks for the worst panic there could be: its message shows real
+//! values. A server name that begins with `no-leaf.` gets no certificate, and a query for a name
+//! that begins with `no-listener.` ends the listener for DNS.
 
 use std::fmt::Write as _;
 
 use allowlist::HostName;
 use http::HeaderMap;
 
-/// Panics with what goes to the upstream, if the request says so: `usual` with the hook of Rust's own, anything else with the
-/// program's.
+/// Panics with what goes to the upstream, if the request says so: `usual` with the hook of Rust's
+/// own, anything else with the program's.
 #[expect(clippy::panic, reason = "what this is for")]
 pub(crate) fn if_asked(headers: &HeaderMap) {
     let Some(asked) = headers.get("x-forced-panic") else {

@@ -1,4 +1,5 @@
-//! Which headers travel on. Order and duplicates are kept, and what is made again stays where the client had it.
+//! Which headers travel on. Order and duplicates are kept, and what is made again stays where the
+//! client had it.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
@@ -26,8 +27,9 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 const METHOD_OVERRIDE: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-method"];
 
-/// Headers by which some servers, or frameworks behind them, take another path than that of the request line: IIS and its rewrite
-/// modules, Symfony, Zend, nginx's and Traefik's requests for authorization, Envoy.
+/// Headers by which some servers, or frameworks behind them, take another path than that of the
+/// request line: IIS and its rewrite modules, Symfony, Zend, nginx's and Traefik's requests for
+/// authorization, Envoy.
 const PATH_OVERRIDE: [&str; 12] = [
     "x-original-url",
     "x-original-uri",
@@ -43,8 +45,8 @@ const PATH_OVERRIDE: [&str; 12] = [
     "x-envoy-original-path",
 ];
 
-/// What no trailer may be, beside what concerns one connection: whoever merges trailers into the headers would be asked something
-/// else than was judged, or read another message.
+/// What no trailer may be, beside what concerns one connection: whoever merges trailers into the
+/// headers would be asked something else than was judged, or read another message.
 const NO_TRAILER: [&str; 30] = [
     "host",
     "content-length",
@@ -95,8 +97,8 @@ pub(crate) struct RequestRules {
     pub(crate) websocket: bool,
 }
 
-/// The headers of a request that go to the upstream; `None` if `Connection` names a header that decides over whom is asked, what for
-/// or how much.
+/// The headers of a request that go to the upstream; `None` if `Connection` names a header that
+/// decides over whom is asked, what for or how much.
 pub(crate) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Option<HeaderMap> {
     let named = connection_options(headers);
     if named.iter().any(is_essential) {
@@ -236,13 +238,15 @@ fn is_among(name: &HeaderName, names: &[&str]) -> bool {
     names.iter().any(|known| is_same(name.as_str(), known))
 }
 
-/// Whether two names in lower case are one to some server: gateways turn hyphens and underscores into the same.
+/// Whether two names in lower case are one to some server: gateways turn hyphens and underscores
+/// into the same.
 pub(crate) fn is_same(name: &str, other: &str) -> bool {
     let hyphened = |byte| if byte == b'_' { b'-' } else { byte };
     name.len() == other.len() && name.bytes().map(hyphened).eq(other.bytes().map(hyphened))
 }
 
-/// Whether an answer came in a transfer coding other than `chunked`. hyper undoes that one alone, and its label does not travel.
+/// Whether an answer came in a transfer coding other than `chunked`. hyper undoes that one alone,
+/// and its label does not travel.
 pub(crate) fn is_recoded(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))

@@ -1,10 +1,12 @@
 //! The egress proxy of a sandboxed task: the only way from the task's network to the world.
 //!
-//! It answers every DNS query with its own address, ends the TLS that then arrives with certificates of the task's own authority,
-//! asks the allowlist about each request, forwards what is permitted to a verified upstream, and records everything.
+//! It answers every DNS query with its own address, ends the TLS that then arrives with
+//! certificates of the task's own authority, asks the allowlist about each request, forwards what
+//! is permitted to a verified upstream, and records everything.
 //!
-//! A proxy serves one task and is driven over one channel ([`run()`]): the start document comes in, the ready message goes out, then
-//! records out and commands in. When the channel ends, so does the proxy. The messages are those of [`sandbox_proxy_protocol`].
+//! A proxy serves one task and is driven over one channel ([`run()`]): the start document comes in,
+//! the ready message goes out, then records out and commands in. When the channel ends, so does the
+//! proxy. The messages are those of [`sandbox_proxy_protocol`].
 //!
 //! ```
 //! use sandbox_proxy_protocol::{ProxyMessage, from_line};

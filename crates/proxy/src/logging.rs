@@ -1,7 +1,8 @@
 //! The program's tracing events: each is one line of JSON on stderr, which the sandbox reads.
 //!
-//! Invariant: no connection waits for whoever reads stderr. A thread of its own writes; what it cannot keep up with is dropped and
-//! counted. Only this crate's events are written: libraries below trace headers.
+//! Invariant: no connection waits for whoever reads stderr. A thread of its own writes; what it
+//! cannot keep up with is dropped and counted. Only this crate's events are written: libraries
+//! below trace headers.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
-//! The egress proxy as a program: its control channel is its stdin and stdout, its log is its stderr. Its first argument is the least level
-//! that is logged, `warn` without it, and its second what it may reach, as JSON; without that it keeps the rights that it was started with. It
-//! reads no environment.
+//! The egress proxy as a program: its control channel is its stdin and stdout, its log is its
+//! stderr. Its first argument is the least level that is logged, `warn` without it, and its second
+//! what it may reach, as JSON; without that it keeps the rights that it was started with. It reads
+//! no environment.
 
 mod logging;
 
@@ -43,14 +44,16 @@ fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The owner got the error on stdout; this is for a person who started the program by hand.
+            // The owner got the error on stdout; this is for a person who started the program by
+            // hand.
             let _ = writeln!(std::io::stderr(), "sandbox-proxy: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// The level, and what it may reach, if the command line says that; `None` where one cannot be read.
+/// The level, and what it may reach, if the command line says that; `None` where one cannot be
+/// read.
 fn arguments() -> Option<(LevelFilter, Option<Reach>)> {
     let mut arguments = std::env::args().skip(1);
     let level = arguments.next().map_or(Some(LevelFilter::WARN), |level| level.parse().ok())?;
@@ -58,7 +61,8 @@ fn arguments() -> Option<(LevelFilter, Option<Reach>)> {
     Some((level, reach))
 }
 
-/// Has the kernel hold this process to `reach`, and leaves it no right to change that. Says why the kernel does not.
+/// Has the kernel hold this process to `reach`, and leaves it no right to change that. Says why the
+/// kernel does not.
 fn confine(reach: &Reach) -> std::io::Result<Result<Confined, String>> {
     let confined = sandbox_proxy::confine(reach);
     sandbox_proxy::give_up_rights()?;
@@ -78,7 +82,8 @@ fn run(confined: Result<Confined, String>) -> Result<(), String> {
     ended.unwrap_or_else(|_panic| Err("ended by a panic".to_owned()))
 }
 
-/// The program holds real credentials: no crash may write them to a file, and no other process of its user may read its memory.
+/// The program holds real credentials: no crash may write them to a file, and no other process of
+/// its user may read its memory.
 fn no_core_dumps() -> nix::Result<()> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
     set_dumpable(false)

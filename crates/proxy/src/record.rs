@@ -1,7 +1,7 @@
 //! Records on their way to the host: a bounded queue and one writer.
 //!
-//! Nothing is done that cannot be recorded: who serves a request first takes a place in the queue, and when there is none the host
-//! has stopped reading, and the request is refused.
+//! Nothing is done that cannot be recorded: who serves a request first takes a place in the queue,
+//! and when there is none the host has stopped reading, and the request is refused.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,14 +14,16 @@ use tokio::sync::mpsc;
 const QUEUE: usize = 4096;
 /// Records that are written at once at most.
 const BATCH: usize = 64;
-/// Bytes of one text in a record at most: a full queue holds what the task wrote, and must not fill the memory.
+/// Bytes of one text in a record at most: a full queue holds what the task wrote, and must not fill
+/// the memory.
 const TEXT: usize = 4096;
 /// Bytes of a name or a method at most: none that is good is longer.
 const NAME: usize = 512;
 /// How long a request may wait for a place in the queue.
 const QUEUE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What the rest of both records of a request comes to: everything but the texts below, and an error's words as they usually are.
+/// What the rest of both records of a request comes to: everything but the texts below, and an
+/// error's words as they usually are.
 const REST: u64 = 768;
 
 /// The host does not read its records: nothing may be served.
@@ -62,7 +64,8 @@ impl LogBudget {
         self.take_bytes(REST)
     }
 
-    /// Whether there is room for both records of a permitted request: that it goes on, and that it ended.
+    /// Whether there is room for both records of a permitted request: that it goes on, and that it
+    /// ended.
     pub(crate) fn take(&self, request: &RequestRecord) -> bool {
         let rule = request.rule.as_ref();
         let texts = [
@@ -111,7 +114,8 @@ impl Recorder {
         Ok(Slot { permit })
     }
 
-    /// Records `event`, as soon as there is a place for it; returns also when the records have no reader left.
+    /// Records `event`, as soon as there is a place for it; returns also when the records have no
+    /// reader left.
     pub(crate) async fn record(&self, event: Event) {
         let _ = self.queue.send(stamp(event)).await;
     }

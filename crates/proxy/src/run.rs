@@ -26,9 +26,11 @@ use crate::server::{self, Entrance, Listeners};
 use crate::services::{Services, probe};
 use crate::tls::{self, AuthorityError, LeafIssuer, RootsError};
 
-/// What a drain may take beyond [`sandbox_proxy_protocol::Limits::drain_ms`] before what is left is cut off.
+/// What a drain may take beyond [`sandbox_proxy_protocol::Limits::drain_ms`] before what is left is
+/// cut off.
 const DRAIN_MARGIN: Duration = Duration::from_millis(500);
-/// How long an ending proxy waits for the host to read its last records: one that asked for a drain reads, and may have thousands to write.
+/// How long an ending proxy waits for the host to read its last records: one that asked for a drain
+/// reads, and may have thousands to write.
 const LAST_RECORDS: Duration = Duration::from_secs(30);
 /// The same, for a host that is gone or after a failure.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -77,14 +79,17 @@ pub enum ProxyError {
     ListenerEnded,
 }
 
-/// Serves one task: reads a [`StartConfig`] from `input`, answers with [`ProxyMessage::Ready`] on `output`, then writes records
-/// there and follows the commands of `input`. When it is asked to drain, it stops accepting, lets requests in progress end for
-/// [`sandbox_proxy_protocol::Limits::drain_ms`], and is done; when `input` ends, it cuts them off at once.
+/// Serves one task: reads a [`StartConfig`] from `input`, answers with [`ProxyMessage::Ready`] on
+/// `output`, then writes records there and follows the commands of `input`. When it is asked to
+/// drain, it stops accepting, lets requests in progress end for
+/// [`sandbox_proxy_protocol::Limits::drain_ms`], and is done; when `input` ends, it cuts them off
+/// at once.
 ///
 /// # Errors
 ///
-/// When it cannot begin to serve, when a command cannot be read, or when `output` takes no more records. The reason is also the last
-/// message on `output`, as [`ProxyMessage::Failed`], where that can still be written.
+/// When it cannot begin to serve, when a command cannot be read, or when `output` takes no more
+/// records. The reason is also the last message on `output`, as [`ProxyMessage::Failed`], where
+/// that can still be written.
 pub async fn run<R, W>(input: R, output: W) -> Result<(), ProxyError>
 where
     R: AsyncRead + Unpin,
@@ -94,8 +99,8 @@ where
     run_until(input, output, confined, std::future::pending()).await
 }
 
-/// Like [`run()`], and drains also when `stop` ends. The ready message says why this process is not held to its [`Reach`], if `confined` is an
-/// error.
+/// Like [`run()`], and drains also when `stop` ends. The ready message says why this process is not
+/// held to its [`Reach`], if `confined` is an error.
 ///
 /// [`Reach`]: sandbox_proxy_protocol::Reach
 ///
@@ -173,7 +178,8 @@ async fn live<R: AsyncRead + Unpin>(
     ended
 }
 
-/// Binds every socket, says so, and starts to serve. What was bound is closed again when something fails.
+/// Binds every socket, says so, and starts to serve. What was bound is closed again when something
+/// fails.
 async fn begin(
     config: StartConfig,
     confined: Result<Confined, String>,
@@ -246,7 +252,8 @@ async fn begin(
     Ok((live_policy, context, services, stop))
 }
 
-/// The sockets for HTTP, TLS and the services. What the sandbox's relay is needed for is not served without it.
+/// The sockets for HTTP, TLS and the services. What the sandbox's relay is needed for is not served
+/// without it.
 async fn listeners(listen: &Listen, services: &Services) -> Result<Listeners, ProxyError> {
     let mut listeners = vec![
         (bind_tcp("HTTP", listen, listen.http_port).await?, Entrance::Http(Scheme::Http.default_port())),

@@ -45,7 +45,8 @@ impl Listeners {
         Self(listeners)
     }
 
-    /// The next client. No socket has to wait for the others' clients: the one after that of the last client is asked first.
+    /// The next client. No socket has to wait for the others' clients: the one after that of the
+    /// last client is asked first.
     async fn accept(&mut self) -> (io::Result<(TcpStream, SocketAddr)>, Entrance) {
         let (at, accepted, entrance) = poll_fn(|cx| {
             let mut sockets = self.0.iter().enumerate();
@@ -69,8 +70,8 @@ struct Server {
     explained: Mutex<LruCache<String, ()>>,
 }
 
-/// Serves until `shutdown` ends; then lets requests in progress end for [`sandbox_proxy_protocol::Limits::drain_ms`] and cuts off
-/// the rest.
+/// Serves until `shutdown` ends; then lets requests in progress end for
+/// [`sandbox_proxy_protocol::Limits::drain_ms`] and cuts off the rest.
 pub(crate) async fn serve(
     context: Arc<Context>,
     mut listeners: Listeners,

@@ -1,4 +1,5 @@
-//! One connection to a service that passes as it is, from its beginning to its end, and the record of it.
+//! One connection to a service that passes as it is, from its beginning to its end, and the record
+//! of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,8 +30,8 @@ pub(crate) struct ServiceStream {
 }
 
 impl ServiceStream {
-    /// Passes bytes between `client` and `service` until one of them ends, the task is cut off, or `stop` turns true. Where nothing
-    /// could be recorded, nothing is done.
+    /// Passes bytes between `client` and `service` until one of them ends, the task is cut off, or
+    /// `stop` turns true. Where nothing could be recorded, nothing is done.
     pub(crate) async fn serve(
         context: &Context,
         gate: &Gate,

@@ -23,7 +23,8 @@ pub(crate) fn line(change: &Change) -> String {
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangeReport {
     path: String,
-    /// Of a name that is not UTF-8, of which `path` shows what can be shown: its bytes, percent-encoded.
+    /// Of a name that is not UTF-8, of which `path` shows what can be shown: its bytes,
+    /// percent-encoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     path_bytes: Option<String>,
     change: &'static str,

@@ -1,4 +1,5 @@
-//! The credentials of a run: surrogates for the task, real values for its proxy, and what is said about them.
+//! The credentials of a run: surrogates for the task, real values for its proxy, and what is said
+//! about them.
 
 mod login;
 mod renewal;

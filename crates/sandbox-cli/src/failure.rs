@@ -62,7 +62,8 @@ impl Failure {
         self.error.chain().find_map(|cause| cause.downcast_ref())
     }
 
-    /// What is behind it, the nearest first. A cause that only repeats the words before it is left out.
+    /// What is behind it, the nearest first. A cause that only repeats the words before it is left
+    /// out.
     pub(crate) fn causes(&self) -> Vec<String> {
         let mut causes: Vec<String> = Vec::new();
         let mut last = self.error.to_string();

@@ -10,7 +10,8 @@ use crate::printer::{Printer, sanitize_name};
 
 /// Lines that are printed of what stays behind; `sandbox diff` has all.
 const LISTED: usize = 100;
-/// Characters of a value, and values of one setting, that are printed: a task can have written any number.
+/// Characters of a value, and values of one setting, that are printed: a task can have written any
+/// number.
 const VALUE: usize = 200;
 const VALUES: usize = 20;
 /// Digits of the name of an object.
@@ -78,7 +79,8 @@ pub(crate) fn report_staying(git: &GitChanges, printer: Printer) {
     report_staying_with(git, takes, printer);
 }
 
-/// Says on stderr what came of what a task did in repositories while it worked on the tree `root` itself, and what did not.
+/// Says on stderr what came of what a task did in repositories while it worked on the tree `root`
+/// itself, and what did not.
 pub(crate) fn report_imported(git: &GitChanges, root: &Path, printer: Printer) {
     let mut git = git.clone();
     for repository in &mut git.repositories {
@@ -114,7 +116,8 @@ pub(crate) fn report_recovered(git: &GitChanges, root: &Path, printer: Printer) 
     report_imported(git, root, printer);
 }
 
-/// The same before a task with `mounts` begins: what could not come to repositories that it does not see is no failure of its run.
+/// The same before a task with `mounts` begins: what could not come to repositories that it does
+/// not see is no failure of its run.
 pub(crate) fn report_recovered_at_start(
     mut git: GitChanges,
     root: &Path,

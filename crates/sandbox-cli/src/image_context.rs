@@ -12,7 +12,8 @@ const MOST_FILES: usize = 50_000;
 /// How deep folders may lie in folders.
 const DEEPEST: usize = 256;
 
-/// All files below `folder`, by their paths relative to it. The `Dockerfile` at its top is left out: the one that was named counts.
+/// All files below `folder`, by their paths relative to it. The `Dockerfile` at its top is left
+/// out: the one that was named counts.
 ///
 /// Symbolic links are refused: one in a repository could lead anywhere on this machine.
 pub(crate) fn read(folder: &Found) -> Result<BTreeMap<String, Vec<u8>>, Failure> {

@@ -50,7 +50,8 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// From now on these signals end nothing by themselves. What whoever started us had ignored (`nohup`) stays ignored.
+    /// From now on these signals end nothing by themselves. What whoever started us had ignored
+    /// (`nohup`) stays ignored.
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored_mask(&fs::read_to_string("/proc/self/status").unwrap_or_default());
         let [hang_up, interrupt, terminate] = Interrupt::ALL.map(|interrupt| {

@@ -37,7 +37,8 @@ pub(crate) fn report_blocked(folder: &Path, printer: Printer) {
     }
 }
 
-/// The first hosts that the run in `folder` asked for and no rule allows, each once. What cannot be read is left out.
+/// The first hosts that the run in `folder` asked for and no rule allows, each once. What cannot be
+/// read is left out.
 fn blocked_hosts(folder: &Path) -> Vec<String> {
     let mut hosts = Vec::new();
     let Ok(mut entries) = NetworkLog::new(folder).entries() else { return hosts };
@@ -79,7 +80,8 @@ struct Copy {
 }
 
 impl LogTap {
-    /// Begins to copy the log in `folder`. The files are opened now: what happens to their names later changes nothing.
+    /// Begins to copy the log in `folder`. The files are opened now: what happens to their names
+    /// later changes nothing.
     pub(crate) fn start(
         folder: &Path,
         wanted: &LogCopies,

@@ -1,6 +1,7 @@
 //! What reaches the user: data on stdout, everything else on stderr.
 //!
-//! Nothing here panics or fails when stdout cannot be written; [`Printer::ending`] has that in the exit code, for every command.
+//! Nothing here panics or fails when stdout cannot be written; [`Printer::ending`] has that in the
+//! exit code, for every command.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
@@ -65,7 +66,8 @@ impl Shown {
             self.status = Status::Last;
             return format!("{removed}{REMOVED_LINE}{line}");
         }
-        // Behind its last column, a terminal forgets that the next character belongs to the next line.
+        // Behind its last column, a terminal forgets that the next character belongs to the next
+        // line.
         if self.column.is_multiple_of(columns) || (self.column * 2).is_multiple_of(columns) {
             return removed;
         }
@@ -143,8 +145,8 @@ impl Printer {
         Self { raw_terminal, ..self }
     }
 
-    /// What programs in containers write to stdout and stderr goes through these. `has_modes` says whether what they switch on in a terminal
-    /// is switched off when they end.
+    /// What programs in containers write to stdout and stderr goes through these. `has_modes` says
+    /// whether what they switch on in a terminal is switched off when they end.
     pub(crate) fn filters(self, has_modes: bool) -> (Filter, Filter) {
         let filter = |stream: Stream| Filter::new(stream.terminal && !self.raw_terminal, has_modes);
         (filter(self.stdout), filter(self.stderr))
@@ -175,7 +177,8 @@ impl Printer {
         self.stderr.terminal && !self.quiet
     }
 
-    /// A line of stderr that stays until anything else is written there, or [`remove_status`](Self::remove_status).
+    /// A line of stderr that stays until anything else is written there, or
+    /// [`remove_status`](Self::remove_status).
     pub(crate) fn status(self, text: &str) {
         let columns = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
         let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
@@ -226,7 +229,8 @@ impl Printer {
         written.map_err(|error| STDOUT_FAULT.get_or_init(|| error)).is_ok()
     }
 
-    /// How the program ends whose command came to `status`: it did not succeed if what it had to say was lost.
+    /// How the program ends whose command came to `status`: it did not succeed if what it had to
+    /// say was lost.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn ending(self, status: ExitStatus) -> Result<ExitStatus, Failure> {
         ending(status, STDOUT_FAULT.get().map(|error| io::Error::new(error.kind(), error)))
@@ -333,7 +337,8 @@ fn to_stderr(text: &str) {
     let _ = io::stderr().lock().write_all(format!("{before}{text}").as_bytes());
 }
 
-/// `text` for a terminal with so many columns: it never moves the cursor to another line, so each character has one column.
+/// `text` for a terminal with so many columns: it never moves the cursor to another line, so each
+/// character has one column.
 fn status_line(text: &str, columns: usize) -> String {
     let one = |c: char| if c.is_ascii_graphic() { c } else { ' ' };
     // A terminal may go to the next line behind its last column.
@@ -349,30 +354,34 @@ fn styled(colour: bool, style: Style, text: impl Display) -> String {
     }
 }
 
-/// What moves a cursor, and what shows text in another order than it has or hides it, as the escapes that programmers write. Line ends and tabs
-/// stay, and what joins letters, which many scripts need.
+/// What moves a cursor, and what shows text in another order than it has or hides it, as the
+/// escapes that programmers write. Line ends and tabs stay, and what joins letters, which many
+/// scripts need.
 pub(crate) fn sanitize(text: &str) -> String {
     escaped(text, |c| matches!(c, '\n' | '\t' | '\u{200c}' | '\u{200d}') || !is_invisible(c))
 }
 
-/// [`sanitize`], for a name that another party chose: it is one line, and nothing in it is invisible or looks like a plain space.
+/// [`sanitize`], for a name that another party chose: it is one line, and nothing in it is
+/// invisible or looks like a plain space.
 pub(crate) fn sanitize_name(name: &str) -> String {
     escaped(name, |c| !is_invisible(c) && !is_blank(c))
 }
 
-/// The same for a line with such names: no more than one space follows another, so that nothing in it looks like the beginning of a line where
-/// a terminal wraps it.
+/// The same for a line with such names: no more than one space follows another, so that nothing in
+/// it looks like the beginning of a line where a terminal wraps it.
 pub(crate) fn sanitize_line(line: &str) -> String {
     sanitize_name(line).replace("  ", " \\x20")
 }
 
-/// A name where only one can be, and in backticks if words of ours could be mistaken for a part of it.
+/// A name where only one can be, and in backticks if words of ours could be mistaken for a part of
+/// it.
 pub(crate) fn plain_or_quoted(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-*?".contains(c);
     if name.chars().all(is_plain) { name.to_owned() } else { quoted(name) }
 }
 
-/// A name that another party chose, in backticks which it cannot end: no two names have the same text, and none looks like words of ours.
+/// A name that another party chose, in backticks which it cannot end: no two names have the same
+/// text, and none looks like words of ours.
 pub(crate) fn quoted(name: &str) -> String {
     format!("`{}`", sanitize_line(&name.replace('\\', "\\\\")).replace('`', "\\x60"))
 }
@@ -401,7 +410,8 @@ fn is_reserved(c: char) -> bool {
     matches!(c, '\u{2065}' | '\u{fff0}'..='\u{fff8}' | '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}')
 }
 
-/// Whether it has no look of its own: the other spaces, and letters and marks that are empty or only change how another one looks.
+/// Whether it has no look of its own: the other spaces, and letters and marks that are empty or
+/// only change how another one looks.
 fn is_blank(c: char) -> bool {
     let is_space = c != ' ' && c.general_category() == GeneralCategory::SpaceSeparator;
     let is_empty = matches!(

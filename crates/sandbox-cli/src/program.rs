@@ -53,8 +53,8 @@ fn ended(result: Result<ExitStatus, Failure>, printer: Printer) -> ExitCode {
     status.into()
 }
 
-/// What this program holds of real credentials is not to land in a file when it is killed. Where the kernel does not let us, the
-/// program is as good as any other.
+/// What this program holds of real credentials is not to land in a file when it is killed. Where
+/// the kernel does not let us, the program is as good as any other.
 fn no_core_dumps() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = setrlimit(Resource::Core, none);

@@ -1,6 +1,8 @@
-//! Everything around one execution: engine, image, proxy, network log, signals, and taking it all down again.
+//! Everything around one execution: engine, image, proxy, network log, signals, and taking it all
+//! down again.
 //!
-//! A command opens a context with its settings, executes in it, and closes it with what that came to.
+//! A command opens a context with its settings, executes in it, and closes it with what that came
+//! to.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,8 +29,8 @@ use crate::workspace_copy::{CopyOfRun, Pending, WorkspaceReport};
 const RESIZES: u32 = 5;
 const BETWEEN_RESIZES: Duration = Duration::from_millis(200);
 
-/// What surrounds one execution. Who opened it closes it, whatever happened in between: only then nothing of it is left on the engine.
-/// `I` is the image: `()` until there is one.
+/// What surrounds one execution. Who opened it closes it, whatever happened in between: only then
+/// nothing of it is left on the engine. `I` is the image: `()` until there is one.
 #[derive(Debug)]
 pub(crate) struct RunContext<'a, I = ImageTag> {
     pub(crate) settings: &'a TaskSettings,
@@ -61,8 +63,8 @@ pub(crate) struct Finished<T> {
 }
 
 impl<'a> RunContext<'a> {
-    /// Connects to the engine, and prepares image, proxy and copy of the work tree. `Err` within is the end of a run that a signal stopped
-    /// before anything was executed: nothing of it is left.
+    /// Connects to the engine, and prepares image, proxy and copy of the work tree. `Err` within is
+    /// the end of a run that a signal stopped before anything was executed: nothing of it is left.
     pub(crate) async fn open(
         settings: &'a TaskSettings,
         printer: Printer,
@@ -85,9 +87,10 @@ impl<'a> RunContext<'a> {
         Ok(Err(opened.close(ended).await?.status))
     }
 
-    /// Waits for `execution`, which is `controlled` and runs `program`: its control socket is open and its secrets are renewed until it has
-    /// ended. A signal stops it, or `closed`: the reader of our output is gone. The result is missing only when a second signal came before
-    /// it had stopped; the status says why it was stopped.
+    /// Waits for `execution`, which is `controlled` and runs `program`: its control socket is open
+    /// and its secrets are renewed until it has ended. A signal stops it, or `closed`: the reader
+    /// of our output is gone. The result is missing only when a second signal came before it had
+    /// stopped; the status says why it was stopped.
     pub(crate) async fn watch<T>(
         &mut self,
         execution: impl Future<Output = T>,
@@ -103,7 +106,8 @@ impl<'a> RunContext<'a> {
         (result, why.or(ControlSocket::end(control).await))
     }
 
-    /// Opens the control socket of `controlled`, which runs `program`. A run without one goes on, with a warning.
+    /// Opens the control socket of `controlled`, which runs `program`. A run without one goes on,
+    /// with a warning.
     fn control(&self, controlled: Controlled, program: String) -> Option<ControlSocket> {
         let (settings, printer) = (self.settings, self.printer);
         let report = Report {
@@ -152,7 +156,8 @@ impl<'a> RunContext<'a> {
 }
 
 impl<'a> RunContext<'a, ()> {
-    /// The image, or the signal that came before there was one. What an earlier run left in the copy is settled last.
+    /// The image, or the signal that came before there was one. What an earlier run left in the
+    /// copy is settled last.
     async fn prepare(&mut self, pending: Option<Pending>) -> Result<Result<ImageTag, ExitStatus>, Failure> {
         let prepared = prepare(&self.sandbox, self.settings, self.folder.path(), self.printer);
         let image = tokio::select! {
@@ -177,7 +182,8 @@ impl<I> RunContext<'_, I> {
         self.folder.path()
     }
 
-    /// Takes everything down again. Where the run worked on a copy of the work tree, its changes are applied when all of that is gone.
+    /// Takes everything down again. Where the run worked on a copy of the work tree, its changes
+    /// are applied when all of that is gone.
     pub(crate) async fn close<T>(
         mut self,
         ended: Result<Executed<T>, Failure>,
@@ -292,8 +298,9 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Waits for `execution`, and calls `stop` on a signal or when `closed` ends: the reader of our output is gone. The result is
-/// missing only when a second signal came before the execution had stopped.
+/// Waits for `execution`, and calls `stop` on a signal or when `closed` ends: the reader of our
+/// output is gone. The result is missing only when a second signal came before the execution had
+/// stopped.
 async fn watched<T>(
     execution: impl Future<Output = T>,
     stop: impl AsyncFnOnce() -> bool,

@@ -108,7 +108,8 @@ fn remove_old(logs: &Path, kept: usize) {
     }
 }
 
-/// In the order of time; the instance, by which a run is known elsewhere, distinguishes runs of one microsecond.
+/// In the order of time; the instance, by which a run is known elsewhere, distinguishes runs of one
+/// microsecond.
 fn id(now: OffsetDateTime, instance: &str) -> String {
     format!(
         "{:04}{:02}{:02}T{:02}{:02}{:02}.{:06}-{instance}",

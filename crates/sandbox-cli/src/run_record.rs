@@ -89,7 +89,8 @@ impl RunRecord {
         Self { end: Some(RunEnd { exit_code, duration_ms }), ..self }
     }
 
-    /// The record in the folder of a run; `None` for a run that was never executed, or whose record cannot be read.
+    /// The record in the folder of a run; `None` for a run that was never executed, or whose record
+    /// cannot be read.
     pub(crate) fn read(folder: &Path) -> Option<Self> {
         let record: Self = serde_json::from_slice(&fs::read(folder.join(NAME)).ok()?).ok()?;
         (record.version == 1).then_some(record)

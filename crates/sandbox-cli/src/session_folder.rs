@@ -1,4 +1,5 @@
-//! Where an agent's session is kept: a project has one, and further ones for agents that work in it at the same time.
+//! Where an agent's session is kept: a project has one, and further ones for agents that work in it
+//! at the same time.
 
 use std::path::PathBuf;
 
@@ -24,7 +25,8 @@ pub(crate) struct SessionFolder {
 }
 
 impl SessionFolder {
-    /// The project's first of this agent, unless a folder was named; a folder belongs to no project, so that it can be moved.
+    /// The project's first of this agent, unless a folder was named; a folder belongs to no
+    /// project, so that it can be moved.
     pub(crate) fn new(named: Option<PathBuf>, project: &Project, agent: &Agent) -> Self {
         let agent = agent.clone();
         if let Some(base) = named {
@@ -47,7 +49,8 @@ impl SessionFolder {
         }
     }
 
-    /// The folder for an agent that finds this one in use; `None` where it was named, and after the last one.
+    /// The folder for an agent that finds this one in use; `None` where it was named, and after the
+    /// last one.
     pub(crate) fn next(&self) -> Option<Self> {
         let number = self.number.filter(|number| *number < MOST)?;
         Some(Self { number: Some(number + 1), ..self.clone() })
@@ -76,7 +79,8 @@ impl SessionFolder {
         Ok(found.map_or(self, |(folder, _)| folder))
     }
 
-    /// What is in the folders; nothing where one was named, which is not opened before it is known to be out of a task's reach.
+    /// What is in the folders; nothing where one was named, which is not opened before it is known
+    /// to be out of a task's reach.
     fn sessions(&self) -> Result<Vec<(Self, SessionOutline)>, Failure> {
         if self.number.is_none() {
             return Ok(Vec::new());

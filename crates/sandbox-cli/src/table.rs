@@ -1,6 +1,7 @@
 //! Columns for people.
 
-/// The rows with their cells below each other. Widths are in characters; the last column is as wide as it is.
+/// The rows with their cells below each other. Widths are in characters; the last column is as wide
+/// as it is.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {

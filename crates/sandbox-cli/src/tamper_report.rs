@@ -1,4 +1,5 @@
-//! What a task changed where programs of the host follow it on their own: a short report at the end of a run.
+//! What a task changed where programs of the host follow it on their own: a short report at the end
+//! of a run.
 
 use std::path::Path;
 
@@ -33,7 +34,8 @@ pub(crate) fn report(tampered: &[TamperedPath], root: &Path, printer: Printer) {
     group(&left, root, printer);
 }
 
-/// Why a run in which git could not write protected files is no success: git itself ends with 0 then.
+/// Why a run in which git could not write protected files is no success: git itself ends with 0
+/// then.
 pub(crate) fn not_written(tampered: &[TamperedPath], root: &Path) -> Option<Failure> {
     let kept: Vec<&TamperedPath> =
         tampered.iter().filter(|thing| thing.kind == TamperKind::NotWritten).collect();

@@ -1,4 +1,5 @@
-//! The copy of the work tree that a task works on: what an earlier run left in it, and what becomes of it at the end.
+//! The copy of the work tree that a task works on: what an earlier run left in it, and what becomes
+//! of it at the end.
 
 use std::fmt;
 use std::io::{self, BufRead as _};
@@ -17,7 +18,8 @@ use crate::git_report::{coming, report_staying};
 use crate::printer::{Printer, sanitize_name};
 use crate::settings::TaskSettings;
 
-/// Held-back changes that are listed, on stderr and for programs; all are counted, and `sandbox diff` has all.
+/// Held-back changes that are listed, on stderr and for programs; all are counted, and `sandbox
+/// diff` has all.
 const LISTED: usize = 100;
 /// What to do with changes that wait.
 const COMMANDS: &str =
@@ -51,7 +53,8 @@ pub(crate) struct WorkspaceReport {
     pending: usize,
     /// The first [`LISTED`] of those that are held back.
     held_back: Vec<ChangeReport>,
-    /// What came of what the task did in repositories, and what did not: the first [`LISTED`] of each.
+    /// What came of what the task did in repositories, and what did not: the first [`LISTED`] of
+    /// each.
     git: GitChanges,
     /// Why nothing was applied.
     error: Option<String>,
@@ -141,8 +144,8 @@ impl<'a> CopyOfRun<'a> {
         })
     }
 
-    /// Looks at what an earlier run left. Undecided changes are never applied with those of the next run, unless the user
-    /// says so.
+    /// Looks at what an earlier run left. Undecided changes are never applied with those of the
+    /// next run, unless the user says so.
     pub(crate) fn look(&self) -> Result<Pending, Failure> {
         let Some(copy) = self.opened()? else {
             return Ok(Pending::Continue);
@@ -207,10 +210,12 @@ impl<'a> CopyOfRun<'a> {
         Ok(())
     }
 
-    /// What becomes of the copy when the run is over. `is_over`: its container is gone, and the sandbox did not fail.
+    /// What becomes of the copy when the run is over. `is_over`: its container is gone, and the
+    /// sandbox did not fail.
     pub(crate) fn finish(&self, is_over: bool) -> WorkspaceReport {
         let mut report = WorkspaceReport::new(self.mode);
-        // The run that this one could not begin beside decides about its changes, and the reason is reported as an error already.
+        // The run that this one could not begin beside decides about its changes, and the reason is
+        // reported as an error already.
         if !is_over && WorkspaceCopy::is_in_use(&self.dir).unwrap_or_default() {
             self.printer.message("the copy belongs to the run that uses it: nothing in it was changed");
             return report;
@@ -333,7 +338,8 @@ pub(crate) fn opened(dir: &Path) -> Result<Option<WorkspaceCopy>, Failure> {
     }
 }
 
-/// The same, once no container of an ended run can still be at work in it: one that was killed together with its sandbox goes first.
+/// The same, once no container of an ended run can still be at work in it: one that was killed
+/// together with its sandbox goes first.
 pub(crate) async fn settled(
     dir: &Path,
     sandbox: impl FnOnce() -> Result<SandboxConfig, Failure>,

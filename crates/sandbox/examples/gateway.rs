@@ -12,8 +12,8 @@
 //! GET  /conversations/ID/log         the network log
 //! ```
 //!
-//! DNS, ROOTS and NETWORK are for a network of your own: a name server, a file of certificates, addresses that are not public. There is no
-//! authentication: all that reach LISTEN may use it.
+//! DNS, ROOTS and NETWORK are for a network of your own: a name server, a file of certificates,
+//! addresses that are not public. There is no authentication: all that reach LISTEN may use it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,5 @@
-//! Runs lines for a shell, one after the other in one untrusted container, and prints what each came to.
+//! Runs lines for a shell, one after the other in one untrusted container, and prints what each
+//! came to.
 //!
 //! ```text
 //! cargo run -p sandbox --example run_executor -- ENGINE STATE_DIR PROXY_DIR IMAGE LINE…

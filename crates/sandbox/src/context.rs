@@ -36,7 +36,8 @@ pub(crate) struct Shared {
     egress: OnceCell<Egress>,
     /// Whether its start was begun, whatever became of it.
     begun: AtomicBool,
-    /// The switches of tasks that exist, so that a shutdown can stop them. Locked for single operations only.
+    /// The switches of tasks that exist, so that a shutdown can stop them. Locked for single
+    /// operations only.
     switches: Mutex<Vec<Weak<StopSwitch>>>,
     /// Removals of executions in the background. Locked for single operations only.
     cleanups: Mutex<JoinSet<Result<(), SandboxError>>>,

@@ -44,7 +44,8 @@ impl ImageKind {
 pub struct ImageSummary {
     /// The engine's id.
     pub id: String,
-    /// The tag, `localhost/<prefix>-<kind>:<sha256>`. `None` for an image that a newer one has replaced.
+    /// The tag, `localhost/<prefix>-<kind>:<sha256>`. `None` for an image that a newer one has
+    /// replaced.
     pub tag: Option<String>,
     /// What it is.
     pub kind: ImageKind,
@@ -63,7 +64,8 @@ pub(crate) fn labels(prefix: &str, kind: ImageKind, lower: Option<&str>) -> BTre
         .collect()
 }
 
-/// The tag of an image of ours. It says `localhost`, because an engine takes a name without a registry for one of a registry.
+/// The tag of an image of ours. It says `localhost`, because an engine takes a name without a
+/// registry for one of a registry.
 pub(crate) fn tag(prefix: &str, kind: ImageKind, sha256: &str) -> String {
     format!("localhost/{prefix}-{}:{sha256}", kind.as_str())
 }
@@ -74,7 +76,8 @@ pub(crate) fn is_built_on(labels: &BTreeMap<String, String>, lower: &str) -> boo
         && labels.get(LOWER).is_some_and(|known| known == lower)
 }
 
-/// Whether the image `name` is an overlay of ours already; what others built on one has another name.
+/// Whether the image `name` is an overlay of ours already; what others built on one has another
+/// name.
 pub(crate) fn is_overlay(name: &str, labels: &BTreeMap<String, String>, prefix: &str) -> bool {
     let bare = name.strip_prefix("localhost/").unwrap_or(name);
     bare.starts_with(&format!("{prefix}-{}:", ImageKind::Overlay.as_str()))
@@ -90,7 +93,8 @@ pub(crate) async fn list(engine: &Engine, prefix: &str) -> Result<Vec<ImageSumma
     Ok(images)
 }
 
-/// Removes those images of `prefix` that are older than `age` or were replaced; returns them. Images in use stay.
+/// Removes those images of `prefix` that are older than `age` or were replaced; returns them.
+/// Images in use stay.
 pub(crate) async fn prune(
     engine: &Engine,
     prefix: &str,
@@ -102,7 +106,8 @@ pub(crate) async fn prune(
     remove(engine, old).await
 }
 
-/// Removes the images of proxies of `prefix`, those included that lost their name. Images in use stay.
+/// Removes the images of proxies of `prefix`, those included that lost their name. Images in use
+/// stay.
 pub(crate) async fn remove_proxies(engine: &Engine, prefix: &str) -> Result<(), EngineError> {
     let proxies = list(engine, prefix).await?.into_iter().filter(|image| image.kind == ImageKind::Proxy);
     remove(engine, proxies).await.map(drop)
@@ -132,7 +137,8 @@ fn is_old(image: &ImageSummary, now: SystemTime, age: Duration) -> bool {
         || (has_age && now.duration_since(image.created).is_ok_and(|old| old > age))
 }
 
-/// `None` for an image that others built on one of ours, or tagged for another purpose: it is not ours to list or remove.
+/// `None` for an image that others built on one of ours, or tagged for another purpose: it is not
+/// ours to list or remove.
 fn summary(image: podman::ImageSummary, prefix: &str) -> Option<ImageSummary> {
     let label = image.labels.get(KIND)?;
     let kind = ImageKind::ALL.into_iter().find(|kind| kind.as_str() == label)?;

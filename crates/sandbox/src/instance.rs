@@ -41,8 +41,9 @@ impl LockLocation {
     }
 }
 
-/// What distinguishes one view of files from another: the kernel since its start, and the mount namespace. An engine may be shared by processes
-/// that do not see each other's files, on other machines or in containers.
+/// What distinguishes one view of files from another: the kernel since its start, and the mount
+/// namespace. An engine may be shared by processes that do not see each other's files, on other
+/// machines or in containers.
 fn here() -> &'static str {
     static HERE: LazyLock<String> = LazyLock::new(|| {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -61,7 +62,8 @@ pub(crate) enum Liveness {
     Dead,
 }
 
-/// An exclusive lock on `<state_dir>/instances/<id>.lock`, held until this is dropped or the process ends in any way.
+/// An exclusive lock on `<state_dir>/instances/<id>.lock`, held until this is dropped or the
+/// process ends in any way.
 #[derive(Debug)]
 pub(crate) struct InstanceLock {
     id: String,
@@ -71,7 +73,8 @@ pub(crate) struct InstanceLock {
 }
 
 impl InstanceLock {
-    /// Makes a new instance in `state_dir` (made if missing, mode 0700) and removes the files of dead ones.
+    /// Makes a new instance in `state_dir` (made if missing, mode 0700) and removes the files of
+    /// dead ones.
     pub(crate) fn acquire(state_dir: &Path) -> Result<Self, LockError> {
         let folder = state_dir.join(FOLDER);
         let failed = |operation, path: &Path| {
@@ -125,7 +128,8 @@ impl InstanceLock {
 
 impl Drop for InstanceLock {
     fn drop(&mut self) {
-        // The file first, while the lock is still ours. Without the file, what this instance left counts as dead.
+        // The file first, while the lock is still ours. Without the file, what this instance left
+        // counts as dead.
         let _ = fs::remove_file(&self.location.path);
     }
 }
@@ -149,8 +153,8 @@ pub(crate) fn pid(lock: &Path) -> Option<u32> {
     text.lines().nth(1)?.strip_prefix("pid ")?.parse().ok()
 }
 
-/// Removes the lock file of a dead instance. A path that came from a label could name any file: one that is locked, or that no
-/// instance wrote, stays.
+/// Removes the lock file of a dead instance. A path that came from a label could name any file: one
+/// that is locked, or that no instance wrote, stays.
 pub(crate) fn remove_dead_file(lock: &Path) -> bool {
     let Ok(mut file) = open(lock) else { return false };
     file.try_lock().is_ok() && read_marked(&mut file).is_some() && fs::remove_file(lock).is_ok()
@@ -167,7 +171,8 @@ fn remove_dead_files(folder: &Path) {
     }
 }
 
-/// Removes the file of an instance that died before it had its lock: it may be empty, so its age has to show that it is not in use.
+/// Removes the file of an instance that died before it had its lock: it may be empty, so its age
+/// has to show that it is not in use.
 fn remove_unborn_file(fresh: &Path) {
     let Ok(file) = open(fresh) else { return };
     let age = file.metadata().and_then(|facts| facts.modified());

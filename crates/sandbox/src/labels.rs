@@ -77,8 +77,8 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// Labels of an object of `instance` under `prefix`, for the execution context `context` (empty: for all), with the role of a
-    /// task.
+    /// Labels of an object of `instance` under `prefix`, for the execution context `context`
+    /// (empty: for all), with the role of a task.
     pub(crate) fn new(prefix: &str, instance: &InstanceLock, context: &str) -> Self {
         Self {
             owner: prefix.to_owned(),
@@ -134,7 +134,8 @@ impl Labels {
         .collect()
     }
 
-    /// Reads labels back. `None` when one is missing or makes no sense: such an object is not ours to touch.
+    /// Reads labels back. `None` when one is missing or makes no sense: such an object is not ours
+    /// to touch.
     pub(crate) fn from_map(map: &BTreeMap<String, String>) -> Option<Self> {
         let role = map.get(ROLE)?;
         let instance = map.get(INSTANCE)?;

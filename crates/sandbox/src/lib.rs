@@ -2,8 +2,9 @@
 //!
 //! # Credentials
 //!
-//! A container need not hold a secret to use it. [`prepare_secrets`](credentials::prepare_secrets) makes a surrogate for each: the container gets the surrogates,
-//! the task's proxy gets the real values over its stdin and puts them into requests to the hosts that each is for.
+//! A container need not hold a secret to use it. [`prepare_secrets`](credentials::prepare_secrets)
+//! makes a surrogate for each: the container gets the surrogates, the task's proxy gets the real
+//! values over its stdin and puts them into requests to the hosts that each is for.
 //!
 //! ```
 //! use allowlist::{Allowlist, HostPattern};
@@ -37,10 +38,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Without [`Network::Sandboxed`] there is no proxy: surrogates go out as they are, and services refuse them. A program that holds real
-//! values should turn its core dumps off, as the `sandbox` command does; the proxy does so by itself.
+//! Without [`Network::Sandboxed`] there is no proxy: surrogates go out as they are, and services
+//! refuse them. A program that holds real values should turn its core dumps off, as the `sandbox`
+//! command does; the proxy does so by itself.
 //!
-//! How it is built, and why, is in the repository's `ARCHITECTURE.md`; what it defends against, in `SECURITY.md`.
+//! How it is built, and why, is in the repository's `ARCHITECTURE.md`; what it defends against, in
+//! `SECURITY.md`.
 
 mod config;
 mod container;

@@ -26,7 +26,8 @@ use sandbox_podman::{Capabilities, Engine, EngineFacts};
 use sandbox_ssh::{SshScope, Unlock};
 use sandbox_workspace::{Patience, WorkspaceGuard};
 
-/// Runs tasks in containers of one engine. See the crate's example for its life. A clone is the same sandbox.
+/// Runs tasks in containers of one engine. See the crate's example for its life. A clone is the
+/// same sandbox.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     shared: Arc<Shared>,
@@ -34,15 +35,18 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Connects to the engine, removes what dead instances left, and prepares what all tasks share: the proxy's image, the root authority
-    /// and the egress network. With [`SandboxConfig::on_demand`] it only connects.
+    /// Connects to the engine, removes what dead instances left, and prepares what all tasks share:
+    /// the proxy's image, the root authority and the egress network. With
+    /// [`SandboxConfig::on_demand`] it only connects.
     ///
     /// It takes a lock of its own, which shows other instances that this one lives.
     ///
     /// # Errors
     ///
-    /// When the configuration cannot be used, the engine cannot be reached or is too old, `state_dir` cannot be written, or something cannot
-    /// be prepared. Nothing is left on the engine then but the proxy's image; what a future that was dropped leaves, the next sweep removes.
+    /// When the configuration cannot be used, the engine cannot be reached or is too old,
+    /// `state_dir` cannot be written, or something cannot be prepared. Nothing is left on the
+    /// engine then but the proxy's image; what a future that was dropped leaves, the next sweep
+    /// removes.
     pub async fn start(config: SandboxConfig) -> Result<Self, SandboxError> {
         config.validate()?;
         let on_demand = config.on_demand;
@@ -68,12 +72,14 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// A sandbox whose programs `launcher` launches, and no podman: for tests of programs that use this crate, with a
-    /// [`ScriptedEngine`](crate::launcher::ScriptedEngine), and for engines that this crate does not know. Of the configuration, `engine`, `proxy_dir` and `upstream`
-    /// are not used. What is launched, and what is not, is said in [`launcher`](crate::launcher).
+    /// A sandbox whose programs `launcher` launches, and no podman: for tests of programs that use
+    /// this crate, with a [`ScriptedEngine`](crate::launcher::ScriptedEngine), and for engines that
+    /// this crate does not know. Of the configuration, `engine`, `proxy_dir` and `upstream` are not
+    /// used. What is launched, and what is not, is said in [`launcher`](crate::launcher).
     ///
-    /// **It keeps none of the promises of this crate about containers and networks.** It has no proxy, verifies nothing, and confines a
-    /// program as far as `launcher` does. No configuration, variable or file leads here: [`Sandbox::start`] always is podman, verified.
+    /// **It keeps none of the promises of this crate about containers and networks.** It has no
+    /// proxy, verifies nothing, and confines a program as far as `launcher` does. No configuration,
+    /// variable or file leads here: [`Sandbox::start`] always is podman, verified.
     ///
     /// # Errors
     ///
@@ -89,8 +95,8 @@ impl Sandbox {
         Ok(Self { shared, runs: Arc::default() })
     }
 
-    /// Prepares what all tasks share, unless that was done: with [`SandboxConfig::on_demand`], the first execution that needs a proxy need not
-    /// wait for it then.
+    /// Prepares what all tasks share, unless that was done: with [`SandboxConfig::on_demand`], the
+    /// first execution that needs a proxy need not wait for it then.
     ///
     /// # Errors
     ///
@@ -102,12 +108,13 @@ impl Sandbox {
         Box::pin(self.shared.egress()).await.map(drop)
     }
 
-    /// Finds the image that tasks run in, and builds it unless one of the same content and young enough is there. What the steps of a build may
-    /// reach says [`ImageSource::with_network`].
+    /// Finds the image that tasks run in, and builds it unless one of the same content and young
+    /// enough is there. What the steps of a build may reach says [`ImageSource::with_network`].
     ///
     /// # Errors
     ///
-    /// When the build fails, the engine has no image of that name, or the network log cannot be opened.
+    /// When the build fails, the engine has no image of that name, or the network log cannot be
+    /// opened.
     pub async fn ensure_image<'a>(
         &self,
         request: impl Into<ImageRequest<'a>>,
@@ -143,18 +150,20 @@ impl Sandbox {
         Executor::new(Arc::clone(&self.shared), config)
     }
 
-    /// The SSH keys of the scope `name`, kept below the state folder: see [`SshSigner`](crate::ssh::SshSigner) for what uses them. Nothing is read, made or
-    /// unlocked yet; what another process does with the same scope at the same time is waited for.
+    /// The SSH keys of the scope `name`, kept below the state folder: see
+    /// [`SshSigner`](crate::ssh::SshSigner) for what uses them. Nothing is read, made or unlocked
+    /// yet; what another process does with the same scope at the same time is waited for.
     ///
     /// # Errors
     ///
-    /// When `name` is not the name of a scope: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, the first a letter or digit.
+    /// When `name` is not the name of a scope: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, the first
+    /// a letter or digit.
     pub fn init_ssh(&self, name: &str, unlock: Unlock) -> Result<SshScope, SandboxError> {
         Ok(ssh::scope(self.shared.state_dir(), name, unlock)?)
     }
 
-    /// The repositories that tasks reach as `http://gate/NAME.git`, kept below the state folder: see
-    /// [`NetworkSandboxConfig::gate`](crate::NetworkSandboxConfig::gate).
+    /// The repositories that tasks reach as `http://gate/NAME.git`, kept below the state folder:
+    /// see [`NetworkSandboxConfig::gate`](crate::NetworkSandboxConfig::gate).
     #[must_use]
     pub fn gate(&self) -> Gate {
         gate::open(self.shared.state_dir())
@@ -197,7 +206,8 @@ impl Sandbox {
         Ok(image_store::list(self.shared.engine()?, self.shared.prefix()).await?)
     }
 
-    /// Removes the images of this prefix that are older than `age` or were replaced, and returns which. Images in use stay.
+    /// Removes the images of this prefix that are older than `age` or were replaced, and returns
+    /// which. Images in use stay.
     ///
     /// # Errors
     ///
@@ -206,8 +216,8 @@ impl Sandbox {
         Ok(image_store::prune(self.shared.engine()?, self.shared.prefix(), age).await?)
     }
 
-    /// Removes what [`Sandbox::ensure_image`] made of `source`, and returns the tags that were there. An image that was not built here stays;
-    /// only what was put on it goes.
+    /// Removes what [`Sandbox::ensure_image`] made of `source`, and returns the tags that were
+    /// there. An image that was not built here stays; only what was put on it goes.
     ///
     /// # Errors
     ///
@@ -253,12 +263,13 @@ impl Sandbox {
         Ok(image::load(self.shared.engine()?, reader).await?)
     }
 
-    /// Looks from inside of containers whether the sandbox keeps its promises, on this engine and in the image of `spec`.
+    /// Looks from inside of containers whether the sandbox keeps its promises, on this engine and
+    /// in the image of `spec`.
     ///
     /// # Errors
     ///
-    /// When the specification cannot be used, the program `sandbox-inside` is missing, or a container could not be launched. A guarantee that does not hold
-    /// is in the report.
+    /// When the specification cannot be used, the program `sandbox-inside` is missing, or a
+    /// container could not be launched. A guarantee that does not hold is in the report.
     pub async fn verify(&self, spec: VerifySpec) -> Result<VerifyReport, SandboxError> {
         verify::verify(&self.shared, &spec).await
     }
@@ -288,8 +299,9 @@ impl Sandbox {
         Ok(reap::inventory(self.shared.engine()?, self.shared.prefix()).await?)
     }
 
-    /// Bridges on the engine's host that a killed podman service left: they have a name that the sandbox chose for a network of this engine,
-    /// and no network has them. `None` where the host's interfaces cannot be seen, as with an engine without root.
+    /// Bridges on the engine's host that a killed podman service left: they have a name that the
+    /// sandbox chose for a network of this engine, and no network has them. `None` where the host's
+    /// interfaces cannot be seen, as with an engine without root.
     ///
     /// # Errors
     ///
@@ -298,7 +310,8 @@ impl Sandbox {
         Ok(egress::stray_bridges(self.shared.engine()?).await?)
     }
 
-    /// Removes what dead instances left, and the egress network when no instance uses it. [`Sandbox::start`] removes the former too.
+    /// Removes what dead instances left, and the egress network when no instance uses it.
+    /// [`Sandbox::start`] removes the former too.
     ///
     /// # Errors
     ///
@@ -307,8 +320,9 @@ impl Sandbox {
         self.sweep_with(Patience::Whole).await
     }
 
-    /// The same before something else begins, which does not wait for long: of what tasks did in repositories, it leaves to
-    /// [`sweep`](Self::sweep) what takes more than 30 seconds to be imported, and what took more than five to fail before.
+    /// The same before something else begins, which does not wait for long: of what tasks did in
+    /// repositories, it leaves to [`sweep`](Self::sweep) what takes more than 30 seconds to be
+    /// imported, and what took more than five to fail before.
     ///
     /// # Errors
     ///
@@ -337,8 +351,9 @@ impl Sandbox {
         Ok(report)
     }
 
-    /// Removes what all instances share and the next start-up makes again: the egress network, the images of proxies and the trust files
-    /// of images. Returns whether it did: it does not while another instance lives.
+    /// Removes what all instances share and the next start-up makes again: the egress network, the
+    /// images of proxies and the trust files of images. Returns whether it did: it does not while
+    /// another instance lives.
     ///
     /// The root authority stays.
     ///
@@ -350,8 +365,9 @@ impl Sandbox {
         Ok(egress::remove_shared(shared.engine()?, shared.config(), &shared.labels("")).await?)
     }
 
-    /// Stops all executions of this instance, waits for their ends, and removes everything it made; the egress network too,
-    /// when no other instance uses it. Runs that were started go on, without the networks that this instance sandboxed.
+    /// Stops all executions of this instance, waits for their ends, and removes everything it made;
+    /// the egress network too, when no other instance uses it. Runs that were started go on,
+    /// without the networks that this instance sandboxed.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Folders of Unix sockets that containers reach: one for each owner, removed with it.
 //!
-//! A container's users are others than the host's, so a socket is open to whoever reaches it. On the host that is this user alone, who owns the
-//! folder above.
+//! A container's users are others than the host's, so a socket is open to whoever reaches it. On
+//! the host that is this user alone, who owns the folder above.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -14,7 +14,8 @@ use tokio::net::UnixListener;
 
 use crate::spec::Mount;
 
-/// A folder of sockets. Dropping it removes it; what a killed process leaves, [`remove_dead`] removes.
+/// A folder of sockets. Dropping it removes it; what a killed process leaves, [`remove_dead`]
+/// removes.
 #[derive(Debug)]
 pub(crate) struct SocketFolder {
     path: PathBuf,

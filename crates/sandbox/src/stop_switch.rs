@@ -18,7 +18,8 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct StopSwitch(watch::Sender<Current>);
 
-/// The number distinguishes executions: the next may begin before a caller that waits for the end of this one has looked.
+/// The number distinguishes executions: the next may begin before a caller that waits for the end
+/// of this one has looked.
 #[derive(Debug, Clone, Copy)]
 struct Current {
     number: u64,
@@ -43,7 +44,8 @@ impl StopSwitch {
         if begun { Ok(RunGuard(Arc::clone(self))) } else { Err(SandboxError::Busy) }
     }
 
-    /// Asks a running execution to stop and waits until it has ended. Returns whether there was one.
+    /// Asks a running execution to stop and waits until it has ended. Returns whether there was
+    /// one.
     pub(crate) async fn stop(&self) -> bool {
         let mut stopped = 0;
         let running = self.0.send_if_modified(|current| {

@@ -1,4 +1,5 @@
-//! A program outside of the workspace can use each reusable crate: a crate made here depends on them by path alone.
+//! A program outside of the workspace can use each reusable crate: a crate made here depends on
+//! them by path alone.
 #![expect(clippy::disallowed_methods, reason = "cargo is asked as a user would ask it")]
 
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! Programs that use this crate, tested without podman: as a user of the library would, through its public interface.
+//! Programs that use this crate, tested without podman: as a user of the library would, through its
+//! public interface.
 #![expect(clippy::unwrap_used, reason = "clippy takes what several tests share for code that is not a test")]
 
 use std::fs;

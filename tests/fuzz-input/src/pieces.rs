@@ -3,7 +3,8 @@
 /// Enough for every byte of the longest input.
 const MOST: usize = 4096;
 
-/// `data` cut into pieces of `sizes`, again and again; whole where that would not end, and in one piece after very many.
+/// `data` cut into pieces of `sizes`, again and again; whole where that would not end, and in one
+/// piece after very many.
 #[must_use]
 pub fn pieces<'a>(data: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
     if sizes.iter().all(|size| *size == 0) {

@@ -6,8 +6,8 @@ use std::path::Path;
 /// Bytes that begin or end something in one format or another.
 const SPECIAL: &[u8] = b"\0\n\r\t \"'\\/.,:;=#[]{}<>-~\x7f\x80\xef\xff";
 
-/// Runs `target` with each seed in `fuzz/seeds/NAME`, findings of former times among them, and then with each of them changed at
-/// `changed` places or so: the same ones each time.
+/// Runs `target` with each seed in `fuzz/seeds/NAME`, findings of former times among them, and then
+/// with each of them changed at `changed` places or so: the same ones each time.
 ///
 /// # Panics
 ///

@@ -1,4 +1,5 @@
-//! How agents end: each row is a way in which an API, a machine or Claude Code itself fails, and what its caller sees.
+//! How agents end: each row is a way in which an API, a machine or Claude Code itself fails, and
+//! what its caller sees.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -12,7 +13,8 @@ use sandbox::{ContainerEnv, ExecutionResult, OnStall, Outcome, Prompt, ResourceL
 
 use crate::command_line::stand_in::RESULT;
 
-/// In seconds. All are less than what Claude Code tries again for with [`RETRIES`]; on a slow machine it needs a later one to try twice.
+/// In seconds. All are less than what Claude Code tries again for with [`RETRIES`]; on a slow
+/// machine it needs a later one to try twice.
 const LIMITS: [u64; 3] = [15, 45, 90];
 /// The most that Claude Code accepts: some five minutes.
 const RETRIES: &str = "15";

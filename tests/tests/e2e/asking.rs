@@ -155,7 +155,8 @@ async fn a_flood_is_refused_without_a_question() {
     let asked = asked.lock().expect("no panic").len();
     // A busy machine takes more than a minute for them at worst.
     assert!((1..=100).contains(&asked), "{asked}");
-    // It is counted over a second, which the task may not have taken: then it comes with the end of its proxy.
+    // It is counted over a second, which the task may not have taken: then it comes with the end of
+    // its proxy.
     let deadline = Instant::now() + Duration::from_secs(90);
     while !fixture.log().contains("LIMIT questions -> reached ") {
         assert!(Instant::now() < deadline, "{}", fixture.log());

@@ -1,4 +1,5 @@
-//! Faults that were disclosed in systems of this kind, tried from inside a task, each beside a control.
+//! Faults that were disclosed in systems of this kind, tried from inside a task, each beside a
+//! control.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::Fixture;
@@ -249,7 +250,8 @@ async fn a_relay_within_the_task_leads_no_further_than_the_task() {
     fixture.close().await;
 }
 
-/// What the kernel says to calls that Dirty Frag, Fragnesia and the x32 way around filters begin with.
+/// What the kernel says to calls that Dirty Frag, Fragnesia and the x32 way around filters begin
+/// with.
 const CALLS: &str = r"
 python3 - <<'EOF'
 import ctypes, errno, os, platform, socket
@@ -302,7 +304,8 @@ async fn no_protocol_on_top_of_a_socket_and_no_second_set_of_system_calls() {
         "{}",
         ran.stderr
     );
-    // Without the filter the kernel itself answers. Whether it has the modules, and x32, is its own affair.
+    // Without the filter the kernel itself answers. Whether it has the modules, and x32, is its own
+    // affair.
     let free = fixture
         .command(POLICY, &["bash", "-c", CALLS])
         .isolation(Isolation { seccomp: Seccomp::Unconfined, ..Isolation::agent() });

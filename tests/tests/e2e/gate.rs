@@ -37,7 +37,8 @@ async fn mirror(fixture: &Fixture) -> Repository {
     repository
 }
 
-/// Runs `script`, for which `URL` is that of `repository`, with `rule` as what the policy says of it.
+/// Runs `script`, for which `URL` is that of `repository`, with `rule` as what the policy says of
+/// it.
 async fn run(fixture: &Fixture, repository: &Repository, rule: &str, script: &str) -> Ran {
     let name = repository.name();
     let policy = format!("url_prefixes: [{{host: gate, path: /{name}.git, {rule}}}]");

@@ -1,4 +1,5 @@
-//! The example `gateway`: several conversations at once in spawned tasks, each of which can be stopped and cut off.
+//! The example `gateway`: several conversations at once in spawned tasks, each of which can be
+//! stopped and cut off.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -135,7 +136,8 @@ async fn conversations_run_at_once_and_each_can_be_stopped_changed_and_cut_off()
     drop(gateway);
 }
 
-/// A policy counts from the next request on, and nothing passes a quarantine: the log says so, before and after.
+/// A policy counts from the next request on, and nothing passes a quarantine: the log says so,
+/// before and after.
 fn policy_and_quarantine_hold(gateway: &Gateway, id: &str) {
     let allowed = "allowed GET https://open.test/";
     let denied = gateway.until_logged(id, 0, "BLOCKED GET https://open.test/ -> 403 [reason: host]");

@@ -102,7 +102,8 @@ async fn more_is_allowed_where_the_policy_says_so() {
     assert_eq!(verdicts(&stdout, "refused").join(" "), refused, "{stdout}\n{log}");
 }
 
-/// The control: every push works where the host is allowed whole, and none where a `git` entry names nothing to push.
+/// The control: every push works where the host is allowed whole, and none where a `git` entry
+/// names nothing to push.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_all_pushes_work_where_the_host_is_allowed_whole() {
     let (stdout, log) = pushed("domains: [a.git.test]", "whole").await;

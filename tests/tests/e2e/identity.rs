@@ -1,4 +1,5 @@
-//! One identity, one reading of the path: what a client inside a task says about itself is not believed.
+//! One identity, one reading of the path: what a client inside a task says about itself is not
+//! believed.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::Fixture;

@@ -28,7 +28,8 @@ impl Workshop {
         Self { config, sandbox, _state: state }
     }
 
-    /// Another instance, as another process would be one, to which no image is fresh that is older than `age`.
+    /// Another instance, as another process would be one, to which no image is fresh that is older
+    /// than `age`.
     async fn with_age(&self, age: Duration) -> Sandbox {
         let mut config = self.config.clone();
         config.max_image_age = age;
@@ -61,8 +62,8 @@ async fn run(sandbox: &Sandbox, image: &ImageTag, command: &[&str]) -> (i64, Str
     (result.exit_code, String::from_utf8_lossy(&result.stdout).into_owned())
 }
 
-/// An image that is another each time it is built without a cache, and that holds `file`. Each test has a content of its own: what
-/// shares layers with a build that is going on cannot be removed.
+/// An image that is another each time it is built without a cache, and that holds `file`. Each test
+/// has a content of its own: what shares layers with a build that is going on cannot be removed.
 fn stamped(file: &str) -> ImageSource {
     // The engine keeps what earlier runs built: the process id makes this run's images its own.
     let dockerfile = format!(

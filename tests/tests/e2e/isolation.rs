@@ -78,7 +78,8 @@ async fn names_that_podman_gives_the_host_lead_nowhere() {
     fixture.close().await;
 }
 
-/// The outcomes for a task that tries `port` at the link-local addresses of its own bridge and of all others.
+/// The outcomes for a task that tries `port` at the link-local addresses of its own bridge and of
+/// all others.
 async fn with_link_local(fixture: &Fixture, port: u16) -> Vec<String> {
     let spec = fixture.command(
         POLICY,
@@ -210,8 +211,9 @@ async fn udp_and_icmp_to_the_outside_arrive_nowhere() {
     fixture.close().await;
 }
 
-/// For each port that it reads: sends datagrams there to each of `TARGETS` as a program without rights can: as usual, without routes, from a
-/// socket that is bound to an interface, and through an interface that the message names. Writes what came of it.
+/// For each port that it reads: sends datagrams there to each of `TARGETS` as a program without
+/// rights can: as usual, without routes, from a socket that is bound to an interface, and through
+/// an interface that the message names. Writes what came of it.
 const DATAGRAMS: &str = r"
 import errno, socket, struct, sys, time
 def send(way, address, port):
@@ -232,7 +234,8 @@ for line in sys.stdin:
     print('tried', line.strip(), sorted(found), flush=True)
 ";
 
-/// Without its filter, a task on an engine that does not check the way back (`rp_filter`) sends datagrams to any address of the host.
+/// Without its filter, a task on an engine that does not check the way back (`rp_filter`) sends
+/// datagrams to any address of the host.
 #[tokio::test(flavor = "multi_thread")]
 async fn datagrams_to_the_host_arrive_nowhere_whatever_the_socket() {
     let fixture = Fixture::new().await;
@@ -351,7 +354,8 @@ for port in $(seq 1 1024) 3128 8080 8081 8443 9090; do (exec 3<>/dev/tcp/$server
     fixture.close().await;
 }
 
-/// Tries ports of the proxy one after the other, as fast as they are refused, for some seconds; prints how long it took, rounded up.
+/// Tries ports of the proxy one after the other, as fast as they are refused, for some seconds;
+/// prints how long it took, rounded up.
 const PORTS: &str = "server=$(awk '/nameserver/ {print $2}' /etc/resolv.conf)
 /probe tcp $server 80; /probe tcp $server 8081; /probe tcp $server 8082; /probe tcp $server 8083; echo x > /dev/udp/$server/443
 begin=$SECONDS; while (( SECONDS - begin < 4 )); do (exec 3<>/dev/tcp/$server/$((9000 + RANDOM % 1000))) 2>/dev/null; done
@@ -377,7 +381,8 @@ async fn ports_that_nothing_serves_are_refused_at_once_and_on_record_once_a_seco
 async fn two_tasks_see_nothing_of_each_other() {
     let first = Fixture::new().await;
     let second = Fixture::new().await;
-    // Each task prints its proxy's address, then tries the other's, and then its own: that is the control.
+    // Each task prints its proxy's address, then tries the other's, and then its own: that is the
+    // control.
     let script = "own=$(awk '/nameserver/ {print $2}' /etc/resolv.conf); echo $own; read other; \
          /probe tcp $other 80; echo control; /probe tcp $own 80; curl -sS https://open.test/mine";
     let (a, b) = tokio::join!(conversation(&first, script), conversation(&second, script));
@@ -420,7 +425,8 @@ async fn conversation(fixture: &Fixture, script: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn neither_the_root_key_nor_the_tasks_key_is_in_reach() {
     let fixture = Fixture::new().await;
-    // What is mounted from the state folder is the container's own files, none of which is the authority's.
+    // What is mounted from the state folder is the container's own files, none of which is the
+    // authority's.
     let script = "grep -rl 'PRIVATE KEY' /run/sandbox /etc/ssl /usr/local/share 2>/dev/null; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c 'PRIVATE KEY'; \
          grep -c authority /proc/self/mountinfo; grep -q ' /run/sandbox' /proc/self/mountinfo && echo mounted; true";
     let ran = fixture.run(POLICY, script).await;

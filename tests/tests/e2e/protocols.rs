@@ -1,4 +1,5 @@
-//! WebSocket, trailers, gRPC, and bodies that are too large for any buffer; more of protocols is in the proxy's own tests.
+//! WebSocket, trailers, gRPC, and bodies that are too large for any buffer; more of protocols is in
+//! the proxy's own tests.
 
 use e2e_tests::DEADLINE;
 use e2e_tests::engine;

@@ -8,7 +8,8 @@ use sandbox::{ByteSize, ContainerError, Cpus, Input, ResourceLimits, SandboxErro
 async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
     let fixture = Fixture::new().await;
     let none = ResourceLimits::default;
-    // What the kernel says inside: in the files of version 1 of control groups, or in the one of version 2.
+    // What the kernel says inside: in the files of version 1 of control groups, or in the one of
+    // version 2.
     let limits = [
         (
             "resource_limits.memory",
@@ -42,7 +43,8 @@ async fn a_limit_holds_or_is_an_error_that_names_what_the_machine_lacks() {
     fixture.close().await;
 }
 
-/// A proxy of an engine without root reaches the host under names of its engine's. Only what the operator opens is connected to.
+/// A proxy of an engine without root reaches the host under names of its engine's. Only what the
+/// operator opens is connected to.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxy_connects_to_the_host_only_where_it_is_opened() {
     let mut config = fixture::config(&fixture::state_dir());

@@ -1,4 +1,5 @@
-//! Services of the host: real databases and HTTP servers, reached by name, and nothing else of the host.
+//! Services of the host: real databases and HTTP servers, reached by name, and nothing else of the
+//! host.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -23,7 +24,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Runs `script` as `sh` does, with a folder of its own and a free port, and waits until something listens there.
+    /// Runs `script` as `sh` does, with a folder of its own and a free port, and waits until
+    /// something listens there.
     fn start(script: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -201,8 +203,9 @@ async fn the_policy_decides_about_requests_to_an_http_service() {
     fixture.close().await;
 }
 
-/// Prints every TCP port that answers at the addresses in the arguments, and UDP ports 53 and `$UDP`. A port that says nothing for some
-/// seconds does not answer: on the way to it there are two bridges.
+/// Prints every TCP port that answers at the addresses in the arguments, and UDP ports 53 and
+/// `$UDP`. A port that says nothing for some seconds does not answer: on the way to it there are
+/// two bridges.
 const SCAN: &str = r"
 import errno, os, resource, select, socket, sys, time
 WINDOW, TIMEOUT = 8000, 5
@@ -253,7 +256,8 @@ for address in sys.argv[1:]:
     for port in udp(address): print(f'{address} udp {port}')
 ";
 
-/// The host's own addresses: not loopback, and not those of networks that other tests take away meanwhile.
+/// The host's own addresses: not loopback, and not those of networks that other tests take away
+/// meanwhile.
 fn host_addresses() -> Vec<String> {
     let list = host::inside(|| Command::new("ip").args(["-4", "-oneline", "address"]).output().expect("ip"));
     let text = String::from_utf8_lossy(&list.stdout).into_owned();

@@ -1,4 +1,5 @@
-//! What decides about the requests of a running command: a policy that goes up and down, and is replaced.
+//! What decides about the requests of a running command: a policy that goes up and down, and is
+//! replaced.
 
 use std::time::{Duration, SystemTime};
 
@@ -157,8 +158,8 @@ async fn while_it_is_down_an_address_that_is_not_public_is_refused() {
     fixture.close().await;
 }
 
-/// A request that begins after a change is confirmed is judged by what that change put in force, while others go on over connections that
-/// are older than it.
+/// A request that begins after a change is confirmed is judged by what that change put in force,
+/// while others go on over connections that are older than it.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_changes_under_load_and_no_request_is_judged_by_what_was_before() {
     let fixture = Fixture::new().await;

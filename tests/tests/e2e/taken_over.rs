@@ -1,4 +1,5 @@
-//! What a proxy that is taken over reaches: a program without rights in its network, whatever kind of socket it opens.
+//! What a proxy that is taken over reaches: a program without rights in its network, whatever kind
+//! of socket it opens.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -18,8 +19,9 @@ const POLICY: &str = "domains: [open.test]";
 /// The host's address on the cable to the world.
 const HOST: &str = "203.0.113.254";
 
-/// Tries to reach each of `TARGETS`, a list of a name, an address and a port, over TCP and UDP: as usual, through each interface, and without
-/// routes. Each line is a name and what came of it. A connection that is refused has reached a host, and what was `sent` has left.
+/// Tries to reach each of `TARGETS`, a list of a name, an address and a port, over TCP and UDP: as
+/// usual, through each interface, and without routes. Each line is a name and what came of it. A
+/// connection that is refused has reached a host, and what was `sent` has left.
 const TABLE: &str = r"
 import concurrent.futures, itertools, json, sys
 
@@ -104,7 +106,8 @@ impl Waiting {
         gateway.as_str().expect("a gateway").to_owned()
     }
 
-    /// What a program in the proxy's network comes to, as the proxy's own user; with `capabilities`.
+    /// What a program in the proxy's network comes to, as the proxy's own user; with
+    /// `capabilities`.
     async fn attack(&self, targets: &Value, capabilities: &[&str]) -> Table {
         let place =
             json!({"netns": {"nsmode": "container", "value": self.fact("/Id")}, "cap_add": capabilities});
@@ -147,7 +150,8 @@ impl Table {
     }
 }
 
-/// Everything that the proxy of `first` must not reach, and what it must. A task has the address behind its proxy's.
+/// Everything that the proxy of `first` must not reach, and what it must. A task has the address
+/// behind its proxy's.
 fn targets(first: &Waiting, second: &Waiting, service: &HostService, sink: &UdpSink) -> Value {
     let [(_, second_link), (_, second_egress)] = second.networks();
     let second_task = Ipv4Addr::from(u32::from(second_link.parse::<Ipv4Addr>().expect("an address")) + 1);

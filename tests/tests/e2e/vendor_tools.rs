@@ -1,4 +1,5 @@
-//! Tools that a model's vendor runs on its side: the real Claude Code with its web search, and hostile requests for them.
+//! Tools that a model's vendor runs on its side: the real Claude Code with its web search, and
+//! hostile requests for them.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::{Fixture, network};
@@ -32,7 +33,8 @@ async fn claude_code_goes_on_without_the_search_that_the_policy_does_not_allow()
     }
 }
 
-/// Requests for what reaches the web, or for what cannot be read, and what becomes of each where nothing is allowed.
+/// Requests for what reaches the web, or for what cannot be read, and what becomes of each where
+/// nothing is allowed.
 const HOSTILE: &str = r#"
 ask() { printf '%s ' "$1"; shift; curl -sS --max-time 120 -o answer -w '%{http_code}\n' -H 'content-type: application/json' "$@"; }
 messages=https://api.anthropic.com/v1/messages

@@ -53,7 +53,8 @@ async fn a_timeout_ends_a_command_and_keeps_what_was_written() {
     fixture.close().await;
 }
 
-/// Unlike the host's kernel, gVisor's lets a container end its own first process. No other process is hit.
+/// Unlike the host's kernel, gVisor's lets a container end its own first process. No other process
+/// is hit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_kills_the_supervisor_ends_its_container_and_the_next_has_another() {
     let _hook = hook::stays();

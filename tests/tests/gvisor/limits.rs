@@ -1,4 +1,5 @@
-//! Limits: the host's kernel holds them for the whole of gVisor, so that whoever exceeds one ends the container.
+//! Limits: the host's kernel holds them for the whole of gVisor, so that whoever exceeds one ends
+//! the container.
 
 use e2e_tests::fixture::{Fixture, Ran};
 use sandbox::{ByteSize, ResourceLimits};

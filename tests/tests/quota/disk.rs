@@ -5,7 +5,8 @@ use sandbox::{ByteSize, CommandSpec, Input, ResourceLimits};
 
 use super::limit::{MIB, bounded};
 
-/// Prints how much of 256 MiB could be written, that it was refused if so, and that the task goes on.
+/// Prints how much of 256 MiB could be written, that it was refused if so, and that the task goes
+/// on.
 const FILL: &str = "said=$(head -c 256M /dev/zero 2>&1 > /fill); echo \"${said##* }\"; stat -c %s /fill; \
                     rm /fill; echo after > /small && cat /small";
 

@@ -9,7 +9,8 @@ pub const FIRST_COMMIT: &str =
 pub struct Layout {
     /// What it is called.
     pub name: &'static str,
-    /// What it has beside a commit of `src/a`; made by a shell in the work tree, a folder called `tree`.
+    /// What it has beside a commit of `src/a`; made by a shell in the work tree, a folder called
+    /// `tree`.
     pub before: &'static str,
     /// What a shell does in it.
     pub day: &'static str,

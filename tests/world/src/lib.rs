@@ -1,9 +1,10 @@
 //! The internet as tests, demo and benchmarks have it.
 //!
-//! [`world`] is a name server and an origin that answers for every name, with certificates of an authority of its own;
-//! [`messages_api`] is what it answers under the name of the Messages API, [`other_apis`] under those of other vendors; [`layouts`] are
-//! projects to work in. This package knows nothing of the sandbox, and
-//! its programs link statically: the demo runs one in an empty container.
+//! [`world`] is a name server and an origin that answers for every name, with certificates of an
+//! authority of its own; [`messages_api`] is what it answers under the name of the Messages API,
+//! [`other_apis`] under those of other vendors; [`layouts`] are projects to work in. This package
+//! knows nothing of the sandbox, and its programs link statically: the demo runs one in an empty
+//! container.
 //!
 //! ```no_run
 //! use test_world::world::WorldServer;

@@ -1,9 +1,11 @@
-//! Stand-ins for the APIs of agents other than Claude Code: `OpenAI`'s Responses and Gemini's `generateContent`, good enough for the real
-//! Codex and Gemini CLI.
+//! Stand-ins for the APIs of agents other than Claude Code: `OpenAI`'s Responses and Gemini's
+//! `generateContent`, good enough for the real Codex and Gemini CLI.
 //!
-//! As with [`messages_api`](crate::messages_api), the newest prompt says what comes: `scenario:hang` stops in the middle of a stream,
-//! `scenario:unauthorized` is refused, a line `command: …` is a call of the shell, whose output is then quoted. Everything else is
-//! answered with a text that quotes all prompts, so that a test sees whether a resumed session carried its history along.
+//! As with [`messages_api`](crate::messages_api), the newest prompt says what comes:
+//! `scenario:hang` stops in the middle of a stream, `scenario:unauthorized` is refused, a line
+//! `command: …` is a call of the shell, whose output is then quoted. Everything else is answered
+//! with a text that quotes all prompts, so that a test sees whether a resumed session carried its
+//! history along.
 
 use std::time::Duration;
 

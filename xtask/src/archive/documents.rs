@@ -1,4 +1,5 @@
-//! What the documents say, done: the blocks of commands are run in a project, the blocks of YAML are checked as its configuration.
+//! What the documents say, done: the blocks of commands are run in a project, the blocks of YAML
+//! are checked as its configuration.
 //!
 //! CONTRIBUTING.md says which comments before a block prepare it, or keep it from being run.
 
@@ -18,7 +19,8 @@ use crate::task_base_image::CLIENTS;
 
 /// What comes before the commands of every block: a project of its own, which is trusted.
 const PROJECT: &str = include_str!("project.sh");
-/// The image that the projects use, and that an example of a Dockerfile begins with: all that this installs is in it.
+/// The image that the projects use, and that an example of a Dockerfile begins with: all that this
+/// installs is in it.
 const IMAGE: &str = "localhost/debian:bookworm";
 /// Keys of `network-allowlist.yaml`; any other begins a `sandbox.yaml`.
 const OF_POLICY: [&str; 5] = ["presets:", "domains:", "url_prefixes:", "vendor_tools:", "budget:"];
@@ -110,7 +112,8 @@ fn ended_with(code: u8, command: &str) -> String {
     format!("trap - ERR\nset +e\n{command}\ncode=$?\nended_with {code}")
 }
 
-/// The exit code of a block's last command, and what is done before: `run: COMMANDS`, `run, ends with CODE: COMMANDS`.
+/// The exit code of a block's last command, and what is done before: `run: COMMANDS`, `run, ends
+/// with CODE: COMMANDS`.
 fn expected(comment: &str) -> Result<(u8, &str)> {
     let Some(rest) = comment.strip_prefix("run") else {
         return Ok((0, ""));
@@ -124,8 +127,8 @@ fn expected(comment: &str) -> Result<(u8, &str)> {
         .with_context(|| format!("`run{condition}` is not `run, ends with CODE`"))
 }
 
-/// The commands of a session, with the numbers of their lines: each follows a prompt, with its here-document and the lines that a `\` continues.
-/// What is between them is what they print.
+/// The commands of a session, with the numbers of their lines: each follows a prompt, with its
+/// here-document and the lines that a `\` continues. What is between them is what they print.
 fn typed(block: &Block<'_>) -> Result<Vec<(usize, String)>> {
     let mut commands = Vec::new();
     let mut lines = block.lines.iter().zip(block.line..);

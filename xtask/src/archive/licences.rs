@@ -1,4 +1,5 @@
-//! The licences of all that the programs are linked with: what distributions call the copyright file.
+//! The licences of all that the programs are linked with: what distributions call the copyright
+//! file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +13,8 @@ use crate::packages::Package;
 /// How the names of files begin that hold a licence, in capitals.
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
 
-/// One document about `packages`: the expression of each, then every text once, after those that it is of.
+/// One document about `packages`: the expression of each, then every text once, after those that it
+/// is of.
 pub(super) fn document(packages: &[Package]) -> Result<String> {
     let mut document =
         "sandbox is licensed under MIT OR Apache-2.0, at your option.\n\nIts programs are linked with:\n\n"

@@ -1,4 +1,5 @@
-//! What users get: the archive and the packages, what they are made of, and their test, which uses them as users do.
+//! What users get: the archive and the packages, what they are made of, and their test, which uses
+//! them as users do.
 
 mod documents;
 mod licences;

@@ -1,4 +1,5 @@
-//! What an archive is made of: the programs, their manual, completions and bill of materials, licences, and the documents.
+//! What an archive is made of: the programs, their manual, completions and bill of materials,
+//! licences, and the documents.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,5 @@
-//! Programs in the place of those that users have: agents, and what a project builds and tests itself with.
+//! Programs in the place of those that users have: agents, and what a project builds and tests
+//! itself with.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -16,7 +16,8 @@ const LONGEST_WAIT: f64 = 1.5;
 /// What comes within so many seconds is drawn at once.
 const FRAME: f64 = 0.1;
 
-/// Draws what util-linux's `script` kept in the files `out` and `timing` of the folder `home`, with `home` itself as a user's would be.
+/// Draws what util-linux's `script` kept in the files `out` and `timing` of the folder `home`, with
+/// `home` itself as a user's would be.
 pub(super) fn draw(home: &Path, picture: &Path) -> Result<()> {
     let out = fs::read(home.join("out"))?;
     // The first and last lines are the program's own.

@@ -21,7 +21,8 @@ use crate::workspace;
 /// What the default Dockerfile begins with.
 const DEFAULT_BASE: &str = "localhost/debian:trixie-slim";
 
-/// Makes the archive and the packages, installs them on systems of their own, as root and as an ordinary user, and runs what the documents say.
+/// Makes the archive and the packages, installs them on systems of their own, as root and as an
+/// ordinary user, and runs what the documents say.
 pub(crate) fn tested(build: Build) -> Result<Made> {
     let made = make(build)?;
     let _lock = lock()?;
@@ -50,7 +51,8 @@ pub(crate) fn tested(build: Build) -> Result<Made> {
         let faults: Vec<String> = ended.flatten().map(|fault| format!("{fault:#}")).collect();
         if faults.is_empty() { Ok(()) } else { Err(anyhow!("{}", faults.join("\n"))) }
     })?;
-    // Not beside the others: who removes everything fails where another user of the engine is at work.
+    // Not beside the others: who removes everything fails where another user of the engine is at
+    // work.
     if let [first, ..] = places.as_slice() {
         ensure_image(first.engine.socket(), &CLIENTS)?;
         step("what the archive's documents say", || first.documents(&made))?;
@@ -58,7 +60,8 @@ pub(crate) fn tested(build: Build) -> Result<Made> {
     Ok(made)
 }
 
-/// Makes the packages, and of their first use on an empty system a picture at `picture` in the checkout.
+/// Makes the packages, and of their first use on an empty system a picture at `picture` in the
+/// checkout.
 pub(crate) fn recorded(build: Build, picture: &Path) -> Result<Made> {
     let made = make(build)?;
     let _lock = lock()?;

@@ -1,4 +1,5 @@
-//! Someone who has installed the sandbox, on a system beside podman which does not show the checkout.
+//! Someone who has installed the sandbox, on a system beside podman which does not show the
+//! checkout.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,8 @@ pub(super) struct User {
 
 /// Whoever takes longer waits for something that will not come.
 const LIMIT: &str = "600";
-/// Makes the checkout an empty folder, and what a package is installed into folders of this user's, for whatever is started in the end.
+/// Makes the checkout an empty folder, and what a package is installed into folders of this user's,
+/// for whatever is started in the end.
 const SYSTEM: &str = r#"set -eu
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 tmpfs "$CHECKOUT"
@@ -50,7 +52,8 @@ cd "$HOME"
 exec "$@""#;
 
 impl User {
-    /// Installs what was `made` for a user with an empty home, in a folder with a blank in its name.
+    /// Installs what was `made` for a user with an empty home, in a folder with a blank in its
+    /// name.
     pub(super) fn new(engine: &PrivateEngine, system: System, made: &Made) -> Result<Self> {
         let socket = engine.socket();
         // Only the owner of the engine gets into the folder of its socket.
@@ -123,7 +126,8 @@ impl User {
         process::run_quietly(command("chown", ["--recursive", &format!("{owner}:{owner}")]).arg(&self.home))
     }
 
-    /// Writes what makes `internet` the one that a project of the user's reaches, for `sandbox.yaml`.
+    /// Writes what makes `internet` the one that a project of the user's reaches, for
+    /// `sandbox.yaml`.
     pub(super) fn write_upstream(&self, internet: &StandIn) -> Result<()> {
         let roots = self.home.join("roots.pem");
         // A JSON text is a YAML text too, whatever the path holds.
@@ -156,7 +160,8 @@ impl User {
         Ok(())
     }
 
-    /// Removes what the user left on the engine, what was installed, and the home. Whoever failed leaves all of it to be looked at.
+    /// Removes what the user left on the engine, what was installed, and the home. Whoever failed
+    /// leaves all of it to be looked at.
     pub(super) fn leave(self) -> Result<()> {
         self.run(r#"sandbox clean --all --yes; test ! -e "$HOME/.local/state/sandbox""#)?;
         match self.system {

@@ -1,11 +1,13 @@
-//! The measured numbers as Markdown, by the template `results.md`: ratios beside them, since they say the same on most machines.
+//! The measured numbers as Markdown, by the template `results.md`: ratios beside them, since they
+//! say the same on most machines.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 const TEMPLATE: &str = include_str!("results.md");
 
-/// The tables of a whole measurement. A line that begins with `each LIST: ` is repeated for each element of the list.
+/// The tables of a whole measurement. A line that begins with `each LIST: ` is repeated for each
+/// element of the list.
 pub(crate) fn markdown(measured: &Value) -> Result<String> {
     let mut text = String::new();
     for line in TEMPLATE.lines() {
@@ -42,7 +44,8 @@ fn shown(field: &str, values: &Value) -> Result<String> {
     Ok(format!("{:.1$}", evaluate(formula, values)?, decimals.parse()?))
 }
 
-/// A number, or `A / B` or `A - B` of numbers: each is measured, and named by its path, or constant.
+/// A number, or `A / B` or `A - B` of numbers: each is measured, and named by its path, or
+/// constant.
 pub(super) fn evaluate(formula: &str, values: &Value) -> Result<f64> {
     let number = |word: &str| match word.parse() {
         Ok(constant) => Ok(constant),

@@ -1,4 +1,5 @@
-//! The pieces of `demo`: an internet in a container, a project that uses the sandbox, and what is shown of it.
+//! The pieces of `demo`: an internet in a container, a project that uses the sandbox, and what is
+//! shown of it.
 
 mod project;
 mod show;

@@ -1,4 +1,5 @@
-//! A project that uses the sandbox: its `.sandbox/` folder, and running the `sandbox` command in it.
+//! A project that uses the sandbox: its `.sandbox/` folder, and running the `sandbox` command in
+//! it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,8 @@ impl Project {
         &self.folder
     }
 
-    /// Makes the image for tasks out of the one that the project names. Every run does so by itself where it has to.
+    /// Makes the image for tasks out of the one that the project names. Every run does so by itself
+    /// where it has to.
     pub(crate) fn build_image(&self) -> Result<()> {
         let mut sandbox = self.command();
         sandbox.args(["image", "build"]);
@@ -112,7 +114,8 @@ impl Project {
     fn command(&self) -> Command {
         let mut sandbox = process::command(&self.sandbox, ["--trust"]);
         sandbox.current_dir(&self.folder).stdin(Stdio::null()).stderr(Stdio::inherit());
-        // Private engines see nothing of the user's home, and what the demo leaves stays in the checkout.
+        // Private engines see nothing of the user's home, and what the demo leaves stays in the
+        // checkout.
         sandbox.env("XDG_STATE_HOME", self.folder.with_file_name("state"));
         // The project masks it, so that every run has to know it.
         if self.api == Api::StandIn {

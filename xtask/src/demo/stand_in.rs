@@ -159,7 +159,8 @@ fn address_in(subnet: &str) -> Result<Ipv4Addr> {
     Ok(Ipv4Addr::from(u32::from(base) + PLACE))
 }
 
-/// One piece of a container's output: a head of eight bytes, whose last four are the length of what follows.
+/// One piece of a container's output: a head of eight bytes, whose last four are the length of what
+/// follows.
 fn next_frame(log: &mut impl Read) -> Result<Option<String>> {
     let mut head = [0; 8];
     if log.read(&mut head[..1])? == 0 {

@@ -1,8 +1,9 @@
-//! The folder of one run of the end-to-end tests: all that they make on the host, and what they leave on the engine.
+//! The folder of one run of the end-to-end tests: all that they make on the host, and what they
+//! leave on the engine.
 //!
-//! The folder is new for each run, so that nothing an earlier one left can hide a fault. It goes at the end with every
-//! process, container and network that was made from it. A run that was killed leaves all of that; the next run of the
-//! checkout on the engine removes it.
+//! The folder is new for each run, so that nothing an earlier one left can hide a fault. It goes at
+//! the end with every process, container and network that was made from it. A run that was killed
+//! leaves all of that; the next run of the checkout on the engine removes it.
 
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -28,7 +29,8 @@ pub(crate) struct RunFolder<'a> {
 }
 
 impl<'a> RunFolder<'a> {
-    /// Waits until no other run of this checkout uses `engine`, and removes what killed ones have left.
+    /// Waits until no other run of this checkout uses `engine`, and removes what killed ones have
+    /// left.
     pub(crate) fn create(engine: &str, socket: &'a Socket) -> Result<Self> {
         let lock = workspace::state().join(format!("{engine}.tests"));
         let owner = File::create(&lock).with_context(|| format!("failed to create {}", lock.display()))?;
@@ -146,7 +148,8 @@ mod tests {
     #[test]
     fn process_of_a_run_is_ended_and_another_lives() {
         let folder = std::env::temp_dir().join(format!("xtask-run-{}", std::process::id()));
-        // A process has no environment to see while it becomes another program: each says when that is over.
+        // A process has no environment to see while it becomes another program: each says when that
+        // is over.
         let started = |folder: &Path| {
             let mut child = command("sh", ["-c", "echo; read -r line; echo \"$line\""])
                 .env(VARIABLE, folder)

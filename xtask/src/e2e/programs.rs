@@ -1,4 +1,5 @@
-//! What the tests need, whichever engine they run on: made or fetched first, and named to them in `SANDBOX_E2E_…`.
+//! What the tests need, whichever engine they run on: made or fetched first, and named to them in
+//! `SANDBOX_E2E_…`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

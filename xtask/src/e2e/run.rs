@@ -67,7 +67,8 @@ impl TestEngine {
         Ok(Self { name, socket, major, pair, user })
     }
 
-    /// Runs the tests that `filter` selects. Those that fail run once more, alone, unless they saw an attack succeed.
+    /// Runs the tests that `filter` selects. Those that fail run once more, alone, unless they saw
+    /// an attack succeed.
     pub(crate) fn test(&self, programs: &Programs, filter: &str, threads: Option<usize>) -> Result<Results> {
         let folder = RunFolder::create(self.name, &self.socket)?;
         if self.user.is_some() {

@@ -1,4 +1,5 @@
-//! Which end-to-end tests run on which engine, and what a change adds to the fast ones: filtersets of cargo-nextest.
+//! Which end-to-end tests run on which engine, and what a change adds to the fast ones: filtersets
+//! of cargo-nextest.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,8 @@ pub(crate) struct Selection {
     pub(crate) filter: String,
 }
 
-/// Everything, on podman 5; on the others what depends on podman's version, on root, or on the kernel.
+/// Everything, on podman 5; on the others what depends on podman's version, on root, or on the
+/// kernel.
 pub(crate) fn all() -> Vec<Selection> {
     [
         (Podman::Five, E2E.to_owned()),
@@ -36,7 +38,8 @@ pub(crate) fn fast() -> Vec<Selection> {
         .into()
 }
 
-/// The tests of `podman` whose names contain one of `names`: what a person asks for is not left out.
+/// The tests of `podman` whose names contain one of `names`: what a person asks for is not left
+/// out.
 pub(crate) fn named(podman: Podman, names: &[String]) -> Selection {
     let names: Vec<String> = names.iter().map(|name| format!("test({name})")).collect();
     let filter = format!("binary_id(e2e-tests::{}) & ({})", podman.tests(), names.join(" | "));
@@ -178,7 +181,8 @@ const ON_PODMAN_4: [&str; 28] = [
     "verify::",
 ];
 
-/// Beginnings of the names of tests that need more than what comes from this checkout, and Claude Code.
+/// Beginnings of the names of tests that need more than what comes from this checkout, and Claude
+/// Code.
 pub(super) const NEED_FETCHED: [&str; 7] = [
     "clients::",
     "command_line::learn::",
@@ -305,7 +309,8 @@ fn rootless() -> String {
     format!("{} & not test(/{}/)", any_of(&ROOTLESS), NEED_ROOT.join("|"))
 }
 
-/// Fails unless each name above is in the name of a test: what was renamed would no longer be tested, or no longer be left out.
+/// Fails unless each name above is in the name of a test: what was renamed would no longer be
+/// tested, or no longer be left out.
 pub(crate) fn check(tests: &Built) -> Result<()> {
     let names = tests.names(E2E)?;
     let lists: [&[&str]; 9] = [

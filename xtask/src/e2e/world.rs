@@ -18,7 +18,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Starts it with `program`, whose arguments follow, and waits until it listens. Tests ask it at `socket`.
+    /// Starts it with `program`, whose arguments follow, and waits until it listens. Tests ask it
+    /// at `socket`.
     pub(crate) fn start(mut program: Command, socket: &Path) -> Result<Self> {
         program.arg(ADDRESS).arg(socket).stdin(Stdio::piped()).stdout(Stdio::piped());
         let what = process::describe(&program);

@@ -2,7 +2,8 @@
 
 use super::http::{Socket, ping};
 
-/// The first socket that a podman answers on: `CONTAINER_HOST`, `DOCKER_HOST`, the user's own, the system's.
+/// The first socket that a podman answers on: `CONTAINER_HOST`, `DOCKER_HOST`, the user's own, the
+/// system's.
 pub(crate) fn find_running() -> Option<(Socket, String)> {
     candidates().into_iter().find_map(|socket| ping(&socket).map(|version| (socket, version)))
 }

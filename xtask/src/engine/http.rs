@@ -1,4 +1,5 @@
-//! The few HTTP requests that tasks make on an engine's socket, over HTTP/1.0 so that the answer simply ends.
+//! The few HTTP requests that tasks make on an engine's socket, over HTTP/1.0 so that the answer
+//! simply ends.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -61,7 +62,8 @@ impl Socket {
         self.exchange(method, target, payload)
     }
 
-    /// A request whose answer has no end of its own; gives the body as it comes, once the engine was content.
+    /// A request whose answer has no end of its own; gives the body as it comes, once the engine
+    /// was content.
     pub(crate) fn follow(&self, method: &str, target: &str) -> Result<impl Read + use<>> {
         let context = || format!("{method} {target} on {}", self.url());
         let mut stream = BufReader::new(self.send(method, target, Payload::empty())?);
@@ -90,7 +92,8 @@ impl Socket {
     fn send(&self, method: &str, target: &str, mut payload: Payload<'_>) -> Result<UnixStream> {
         let context = || format!("{method} {target} on {}", self.url());
         let mut stream = UnixStream::connect(&self.0).with_context(context)?;
-        // An import of a large image takes a while; an engine that says nothing for minutes is broken.
+        // An import of a large image takes a while; an engine that says nothing for minutes is
+        // broken.
         stream.set_read_timeout(Some(Duration::from_mins(5)))?;
         let head = format!(
             "{method} {target} HTTP/1.0\r\nHost: d\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n",

@@ -8,7 +8,8 @@ use crate::report::step;
 
 /// An image that an engine shall have.
 pub(crate) struct Image {
-    /// Without the `localhost/` that the engine puts before it, and without a tag, which is the suite.
+    /// Without the `localhost/` that the engine puts before it, and without a tag, which is the
+    /// suite.
     pub(crate) name: &'static str,
     pub(crate) debian: Debian,
 }

@@ -37,15 +37,19 @@ pub(super) enum Runtime {
 pub(super) enum Storage {
     /// In its state folder.
     Folder,
-    /// On a file system of its own that can bound containers, which lies in a file of its state folder.
+    /// On a file system of its own that can bound containers, which lies in a file of its state
+    /// folder.
     Quotas,
 }
 
-/// Runs inside a new mount namespace before the engine. Paths arrive as variables, never inside the text.
+/// Runs inside a new mount namespace before the engine. Paths arrive as variables, never inside the
+/// text.
 ///
-/// - Where cgroup v2 is mounted beside v1 (hybrid), podman takes the machine for one with cgroup v2 and fails.
-/// - `/dev/shm`, like `/run` further down, is the engine's own: podman keeps locks and network state there under
-///   fixed names, and what is left there by an engine that was killed must not be seen by the next.
+/// - Where cgroup v2 is mounted beside v1 (hybrid), podman takes the machine for one with cgroup v2
+///   and fails.
+/// - `/dev/shm`, like `/run` further down, is the engine's own: podman keeps locks and network
+///   state there under fixed names, and what is left there by an engine that was killed must not be
+///   seen by the next.
 const OWN_MOUNTS: &str = "
 set -eu
 mount --make-rprivate /
@@ -53,8 +57,8 @@ if mountpoint -q /sys/fs/cgroup/unified; then umount /sys/fs/cgroup/unified; fi
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 ";
 
-/// Makes a Debian folder the root, sharing the folders that callers mount from. `pivot_root`, not `chroot`: unpacking
-/// layers remounts `/`, which fails where `/` is not a mount point.
+/// Makes a Debian folder the root, sharing the folders that callers mount from. `pivot_root`, not
+/// `chroot`: unpacking layers remounts `/`, which fails where `/` is not a mount point.
 const OWN_ROOT: &str = r#"
 mount --bind "$NEW_ROOT" "$NEW_ROOT"
 for folder in /proc /sys /dev /tmp; do mount --rbind "$folder" "$NEW_ROOT$folder"; done
@@ -68,7 +72,8 @@ cd /
 mount -t tmpfs -o mode=755 tmpfs /run
 "#;
 
-/// What a machine needs where podman runs without root. The device is a node of the engine's own: the machine's may be for root only.
+/// What a machine needs where podman runs without root. The device is a node of the engine's own:
+/// the machine's may be for root only.
 const FOR_USER: &str = r#"
 if ! [ -e /dev/net/tun ]; then
     echo "this machine has no tunnel device, which networks without root need: modprobe tun" >&2
@@ -112,8 +117,9 @@ impl Separation {
 
     /// A script that runs podman's command line where the engine runs, with the engine's storage.
     ///
-    /// `network` is the engine's namespace where it has one of its own. The service's process does not show it: podman's first
-    /// thread, which `/proc` shows, may have been left behind in a container's.
+    /// `network` is the engine's namespace where it has one of its own. The service's process does
+    /// not show it: podman's first thread, which `/proc` shows, may have been left behind in a
+    /// container's.
     pub(super) fn client_script(
         self,
         state: &Path,
@@ -165,7 +171,8 @@ impl Runtime {
 /// What `sandbox doctor` advises people with gVisor to give their engine.
 const HOOK: &str = "crates/sandbox-cli/src/commands/doctor/gvisor-hook.json";
 
-/// Brings the engine the hook that an engine with gVisor needs, byte for byte as `sandbox doctor` prints it.
+/// Brings the engine the hook that an engine with gVisor needs, byte for byte as `sandbox doctor`
+/// prints it.
 pub(super) fn write_hook(state: &Path) -> Result<()> {
     let (source, folder) = (workspace::root().join(HOOK), state.join("hooks"));
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -242,7 +249,8 @@ struct Limits {
     processes: u64,
 }
 
-/// podman raises two limits for every container; without `CAP_SYS_RESOURCE` the kernel refuses what is above ours.
+/// podman raises two limits for every container; without `CAP_SYS_RESOURCE` the kernel refuses what
+/// is above ours.
 fn capped_limits() -> Option<Limits> {
     const CAP_SYS_RESOURCE: u64 = 1 << 24;
     let effective = process::proc_status("CapEff").and_then(|hex| u64::from_str_radix(&hex, 16).ok())?;
@@ -250,7 +258,8 @@ fn capped_limits() -> Option<Limits> {
         return None;
     }
     let text = fs::read_to_string("/proc/self/limits").ok()?;
-    // podman 4 lowers its own hard limit on processes to the kernel's `pid_max` before it starts a container.
+    // podman 4 lowers its own hard limit on processes to the kernel's `pid_max` before it starts a
+    // container.
     let pid_max = fs::read_to_string("/proc/sys/kernel/pid_max").ok()?.trim().parse().ok()?;
     let processes = hard_limit(&text, "Max processes").min(pid_max);
     Some(Limits { files: hard_limit(&text, "Max open files"), processes })

@@ -1,7 +1,8 @@
 //! What an engine leaves behind: containers, their monitors, name servers.
 //!
-//! Every such process lives in a mount namespace other than ours that has mounts from the engine's state folder, or of a file system in
-//! a file there, or it lives in the engine's network namespace. That is true of nothing else on the machine.
+//! Every such process lives in a mount namespace other than ours that has mounts from the engine's
+//! state folder, or of a file system in a file there, or it lives in the engine's network
+//! namespace. That is true of nothing else on the machine.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -21,8 +22,8 @@ pub(super) fn end(state: &Path, network: Option<&Path>) {
     await_detached(state);
 }
 
-/// The kernel unmounts what a namespace had, and detaches its loop devices, some time after its last process has ended. A file system that
-/// is still there must not be mounted a second time.
+/// The kernel unmounts what a namespace had, and detaches its loop devices, some time after its
+/// last process has ended. A file system that is still there must not be mounted a second time.
 fn await_detached(state: &Path) {
     let deadline = Instant::now() + Duration::from_secs(10);
     let disk = state.join("disk.img").display().to_string();

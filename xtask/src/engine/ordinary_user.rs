@@ -1,4 +1,5 @@
-//! The user who runs engines without root: known only in the systems that those engines run in, with ids that no other user has.
+//! The user who runs engines without root: known only in the systems that those engines run in,
+//! with ids that no other user has.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -39,7 +40,8 @@ pub(crate) fn own<P: AsRef<Path>>(folders: &[P]) -> Result<()> {
     Ok(())
 }
 
-/// What makes a command one of the user's, on the file system of the service `pid`: there the user is known.
+/// What makes a command one of the user's, on the file system of the service `pid`: there the user
+/// is known.
 pub(crate) fn become_on(pid: u32) -> Vec<String> {
     let enter =
         format!("nsenter --mount=/proc/{pid}/ns/mnt -- setpriv --clear-groups --reuid={ID} --regid={ID} --");

@@ -1,7 +1,8 @@
 //! A podman service with storage of its own, found again by whoever asks next.
 //!
-//! Its state lies under `target/xtask/NAME`; its socket under a short folder in `/tmp`, since a socket's path must stay
-//! below 108 bytes. One that runs is reused; one that died is cleaned up and restarted.
+//! Its state lies under `target/xtask/NAME`; its socket under a short folder in `/tmp`, since a
+//! socket's path must stay below 108 bytes. One that runs is reused; one that died is cleaned up
+//! and restarted.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -24,8 +25,8 @@ use crate::process::{self, command};
 use crate::report::{say, seconds};
 use crate::workspace;
 
-/// The engines that the project supports and tests: podman versions, each from the Debian release that has it, of root and of an ordinary
-/// user, gVisor, and storage with quotas.
+/// The engines that the project supports and tests: podman versions, each from the Debian release
+/// that has it, of root and of an ordinary user, gVisor, and storage with quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Podman {
     /// 4.3.1, from Debian 12.
@@ -161,7 +162,8 @@ impl PrivateEngine {
         }
     }
 
-    /// The namespaces of an engine of a named version; the machine's own podman stays in the machine's network.
+    /// The namespaces of an engine of a named version; the machine's own podman stays in the
+    /// machine's network.
     pub(crate) fn network(&self) -> Option<Pair> {
         self.podman.map(|podman| Pair::of(podman.name()))
     }
@@ -235,7 +237,8 @@ impl PrivateEngine {
         Ok(version)
     }
 
-    /// Every program in the chain replaces itself by the next, so that the child's number becomes the engine's.
+    /// Every program in the chain replaces itself by the next, so that the child's number becomes
+    /// the engine's.
     fn launch_command(&self) -> Result<Command> {
         apt::ensure(&[Needed { program: "unshare", package: "util-linux" }])?;
         let separation = self.separation();
@@ -300,7 +303,8 @@ impl PrivateEngine {
         // Containers ask the world for names, never the machine's own resolver.
         for (file, text) in [
             ("etc/resolv.conf", "nameserver 203.0.113.10\n"),
-            // Without it podman asks the name server for `localhost`, and waits where there is none.
+            // Without it podman asks the name server for `localhost`, and waits where there is
+            // none.
             ("etc/hosts", "127.0.0.1 localhost\n"),
             ("etc/cdi/sandbox-test.json", DESCRIBED_DEVICE),
         ] {
@@ -312,7 +316,8 @@ impl PrivateEngine {
         Ok(root)
     }
 
-    /// Waits until the engine answers. The socket's appearing cannot be awaited without the engine's help.
+    /// Waits until the engine answers. The socket's appearing cannot be awaited without the
+    /// engine's help.
     fn await_ping(&self, child: &mut Child, log: &Path) -> Result<String> {
         let deadline = Instant::now() + Duration::from_mins(1);
         while Instant::now() < deadline {
@@ -359,7 +364,8 @@ impl PrivateEngine {
         }
     }
 
-    /// A `podman` for people, which sees what the engine sees. The tasks themselves use the socket alone.
+    /// A `podman` for people, which sees what the engine sees. The tasks themselves use the socket
+    /// alone.
     fn write_client(&self) -> Result<()> {
         let file = self.client();
         let network = self.network().map(|pair| Pair::path(&pair.host));
@@ -370,7 +376,8 @@ impl PrivateEngine {
         Ok(())
     }
 
-    /// A TCP service on all addresses of the engine's host, for tests that have no right to put one up.
+    /// A TCP service on all addresses of the engine's host, for tests that have no right to put one
+    /// up.
     pub(crate) fn host_service(&self, port: u16) -> Result<HostService> {
         let (Some(podman), Some(pair)) = (self.podman, self.network()) else {
             bail!("the machine's own podman has no host of its own");

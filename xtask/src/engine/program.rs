@@ -10,7 +10,8 @@ use crate::process::{self, command};
 use crate::report::step;
 use crate::workspace;
 
-/// Brings the program into the engine unless it is there; returns the image's reference, which identifies its content.
+/// Brings the program into the engine unless it is there; returns the image's reference, which
+/// identifies its content.
 pub(crate) fn ensure_program_image(socket: &Socket, name: &str, program: &Path) -> Result<String> {
     let bytes = fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
     let reference = format!("localhost/{name}:{:016x}", workspace::fingerprint(&bytes));

@@ -14,13 +14,15 @@ use super::inventory::Inventory;
 use super::report::{Report, spread};
 use crate::process::{self, command};
 
-/// How long a command may take on an engine that is not well: the longest deadline of a call, and some more.
+/// How long a command may take on an engine that is not well: the longest deadline of a call, and
+/// some more.
 const TIMEOUT: Duration = Duration::from_mins(5);
 const KILLED: &str = "Killed";
 /// Connections that a run makes, at least: a fault in each of them in turn.
 const CALLS: u32 = 30;
 
-/// Two thirds of the rounds have a fault in one call, each fault and call in turn; in one third the service is stopped or killed.
+/// Two thirds of the rounds have a fault in one call, each fault and call in turn; in one third the
+/// service is stopped or killed.
 pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     let mut report = Report::default();
     for _ in 0..2 {

@@ -47,7 +47,8 @@ pub(super) struct Faulty {
 }
 
 impl Faulty {
-    /// Listens at `path`; connection number `at` has the fault, the others are passed on to `engine`.
+    /// Listens at `path`; connection number `at` has the fault, the others are passed on to
+    /// `engine`.
     pub(super) fn listen(path: PathBuf, engine: &Path, fault: Fault, at: u32) -> Result<Self> {
         drop(std::fs::remove_file(&path));
         let listener =

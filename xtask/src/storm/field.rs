@@ -28,7 +28,8 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"hi","sessi
 pub(crate) struct Field {
     pub(super) socket: Socket,
     pub(super) engine: u32,
-    /// The network that the engine's bridges are in. That of the process is another where podman left its first thread in a container's.
+    /// The network that the engine's bridges are in. That of the process is another where podman
+    /// left its first thread in a container's.
     pub(super) network: PathBuf,
     /// Podman's command line for the engine's storage.
     pub(super) client: PathBuf,

@@ -1,4 +1,5 @@
-//! What there is on the engine and its host: containers, networks, mounts, interfaces, rules, processes, files.
+//! What there is on the engine and its host: containers, networks, mounts, interfaces, rules,
+//! processes, files.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,7 +13,8 @@ use super::field::{Field, PREFIX};
 use super::report::Report;
 use crate::process::{self, command};
 
-/// What only the engine can remove: a service that is killed in the middle of a start leaves some, see `docs/reliability.md`.
+/// What only the engine can remove: a service that is killed in the middle of a start leaves some,
+/// see `docs/reliability.md`.
 const OF_THE_ENGINE: [&str; 4] = ["mounts", "interfaces", "network namespaces", "rules"];
 
 /// How much there is of each.

@@ -1,4 +1,5 @@
-//! SIGKILL of the command, one or several at once, beside a task that must not notice; the next run must be as if nothing had been.
+//! SIGKILL of the command, one or several at once, beside a task that must not notice; the next run
+//! must be as if nothing had been.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -18,7 +19,8 @@ const STEPS: [&str; 6] = ["instance lock", "created", "started", "ended", "remov
 /// How many are killed together at a random moment.
 const TOGETHER: u32 = 3;
 
-/// So many rounds: in every other one several are killed at a random moment, in the others one is at a step.
+/// So many rounds: in every other one several are killed at a random moment, in the others one is
+/// at a step.
 pub(crate) fn storm(field: &Field, rounds: u32, seed: u64) -> Result<Report> {
     let mut report = Report::default();
     let mut random = Random::new(seed);

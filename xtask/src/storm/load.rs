@@ -10,7 +10,8 @@ use super::inventory::Inventory;
 use super::report::{Report, spread};
 use crate::process::{self, command};
 
-/// A tenth of `rounds` at once (at most 30), all of them in a row, and a third of them idle (at most 100).
+/// A tenth of `rounds` at once (at most 30), all of them in a row, and a third of them idle (at
+/// most 100).
 pub(crate) fn storm(field: &Field, rounds: u32) -> Result<Report> {
     let mut report = Report::default();
     // The first one makes the image, the second what the engine keeps for ever.

@@ -1,4 +1,5 @@
-//! No package registry's host name in the repository: where packages come from is the machine's business.
+//! No package registry's host name in the repository: where packages come from is the machine's
+//! business.
 
 use super::source::{Finding, Source};
 

@@ -1,4 +1,5 @@
-//! The lock file of the fuzz targets, which are a workspace of their own: whoever changes a dependency of ours changes that too.
+//! The lock file of the fuzz targets, which are a workspace of their own: whoever changes a
+//! dependency of ours changes that too.
 
 use super::source::Finding;
 use crate::cargo::cargo;

@@ -1,4 +1,5 @@
-//! Where the product opens, tests or changes something by a path of the host: only where `docs/host-paths.md` says why that is safe.
+//! Where the product opens, tests or changes something by a path of the host: only where
+//! `docs/host-paths.md` says why that is safe.
 
 use std::collections::BTreeMap;
 

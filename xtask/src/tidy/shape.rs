@@ -1,4 +1,5 @@
-//! The shape of source files: an opening comment, a bounded size, no logic in façades, names that say something.
+//! The shape of source files: an opening comment, a bounded size, no logic in façades, names that
+//! say something.
 
 use super::source::{Finding, Source, is_comment};
 

@@ -1,4 +1,5 @@
-//! A budget of code lines for each crate and for the tests: a crate grows in a diff that a reviewer sees.
+//! A budget of code lines for each crate and for the tests: a crate grows in a diff that a reviewer
+//! sees.
 
 use std::fmt::Write as _;
 
@@ -7,7 +8,8 @@ use super::source::{Finding, Source, is_comment};
 /// This file, where a finding sends its reader.
 const HERE: &str = "xtask/src/tidy/size.rs";
 const TESTS: &str = "tests";
-/// Code lines that are allowed: no blank lines, no comments. Tests of a crate count as [`TESTS`], wherever they are.
+/// Code lines that are allowed: no blank lines, no comments. Tests of a crate count as [`TESTS`],
+/// wherever they are.
 const BUDGET: [(&str, usize); 23] = [
     ("crates/agents", 1_100),
     ("crates/allowlist", 5_100),
@@ -31,13 +33,14 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/ssh", 900),
     ("crates/workspace", 6_500),
     ("xtask", 7_200),
-    (TESTS, 66_700),
+    (TESTS, 66_900),
 ];
 
 /// How much there is of each part, in the order of [`BUDGET`].
 pub(crate) struct Sizes([usize; BUDGET.len()]);
 
-/// Counts the code lines of `sources`, and finds the parts that are over their budget and files that belong to no part.
+/// Counts the code lines of `sources`, and finds the parts that are over their budget and files
+/// that belong to no part.
 pub(crate) fn check_sizes(sources: &[Source]) -> (Sizes, Vec<Finding>) {
     let mut sizes = Sizes([0; BUDGET.len()]);
     let mut findings = Vec::new();

@@ -4,7 +4,8 @@ use super::source::{Finding, Source};
 
 const TABLE: &str = "docs/threats.md";
 
-/// The names in the last column of the tables that are neither a test function nor a module or crate with tests.
+/// The names in the last column of the tables that are neither a test function nor a module or
+/// crate with tests.
 pub(crate) fn check_threats(sources: &[Source]) -> Vec<Finding> {
     let tables = sources.iter().filter(|source| source.path == TABLE);
     let rows = tables.flat_map(|table| table.lines().map(move |(number, line)| (table, number, line)));
@@ -23,7 +24,8 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// Whether a file is the module or of the crate `name`, or has the function that its last part names.
+/// Whether a file is the module or of the crate `name`, or has the function that its last part
+/// names.
 fn holds(source: &Source, name: &str) -> bool {
     if name.contains('/') || name.contains('-') {
         let folder = name.strip_prefix("sandbox-").unwrap_or(name);

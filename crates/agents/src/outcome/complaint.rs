@@ -21,7 +21,8 @@ const PHRASES: &[(&str, Outcome)] = &[
     ("There's an issue with the selected model", Outcome::InvalidRequest),
 ];
 
-/// What a refusal of ours has in its body. Versions without request ids in their events print it whole.
+/// What a refusal of ours has in its body. Versions without request ids in their events print it
+/// whole.
 const REFUSAL_BODY: &str = "blocked_by_network_allowlist";
 /// What names the reason in it.
 const BUDGET_BODY: &str = r#""reason":"budget""#;
@@ -108,7 +109,8 @@ impl<'a> Complaint<'a> {
             || self.has_status(|status| status == 413)
     }
 
-    /// The class `billing_error` is looked at whatever the status: a key without credit gets 400, and a fresh session does not help.
+    /// The class `billing_error` is looked at whatever the status: a key without credit gets 400,
+    /// and a fresh session does not help.
     fn is_authentication_failed(&self) -> bool {
         self.reported(|report| &report.class) == Some("billing_error")
             || self.has_status(|status| matches!(status, 401..=403))
@@ -168,7 +170,8 @@ impl<'a> Complaint<'a> {
         }
     }
 
-    /// Whether there is no status, and Claude Code puts the error in one of these classes: "Not logged in" never reached the API.
+    /// Whether there is no status, and Claude Code puts the error in one of these classes: "Not
+    /// logged in" never reached the API.
     fn is_class(&self, classes: &[&str]) -> bool {
         self.report.as_ref().is_some_and(|report| {
             report.api_error_status.is_none()
@@ -186,7 +189,8 @@ fn leading_status(text: &str) -> Option<(u16, &str)> {
     Some((digits.parse().ok().filter(|_| is_number && is_whole)?, rest))
 }
 
-/// The part of the request that the API refuses: `messages` of `API Error: 400 messages.1.content.0: …`.
+/// The part of the request that the API refuses: `messages` of `API Error: 400
+/// messages.1.content.0: …`.
 fn refused_field(text: &str) -> Option<&str> {
     let (_, rest) = leading_status(text)?;
     let (path, _) = rest.trim_start().split_once(": ")?;

@@ -7,7 +7,8 @@ use claude_output::{ApiError, extract_error_summary, extract_result_summary};
 use super::{Ended, Evidence, Outcome};
 
 impl Evidence<'_> {
-    /// Why an execution with this outcome failed: in the words of the agent where there are any, never without a word. `None` for a success.
+    /// Why an execution with this outcome failed: in the words of the agent where there are any,
+    /// never without a word. `None` for a success.
     #[must_use]
     pub fn error_summary(&self, outcome: Outcome) -> Option<String> {
         if outcome == Outcome::Success {

@@ -467,7 +467,8 @@ fn recorded_runs() {
         let lines = parser.push(&output);
         let events: Vec<_> = lines.into_iter().filter_map(ParsedLine::into_event).collect();
         let evidence = Evidence {
-            // It was killed where it has no exit code: as at a time limit, where that was while it tried again.
+            // It was killed where it has no exit code: as at a time limit, where that was while it
+            // tried again.
             ended: if name.ends_with("-retries") { Ended::Timeout } else { Ended::Itself },
             exit_code: run["exit_code"].as_i64().unwrap_or(137),
             oom_killed: false,

@@ -1,6 +1,7 @@
 //! Repositories: what git's smart HTTP asks for, and which refs a push may update.
 //!
-//! Invariant: a request that could push is recognized as such however it is spelled; one that is allowed is spelled as git spells it.
+//! Invariant: a request that could push is recognized as such however it is spelled; one that is
+//! allowed is spelled as git spells it.
 
 mod packet;
 mod push;

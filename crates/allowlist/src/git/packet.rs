@@ -18,7 +18,8 @@ pub(super) enum Packet<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoPacket;
 
-/// The packet at the beginning of `bytes` and its length; none if its end has not come yet. Lengths are read as git writes them.
+/// The packet at the beginning of `bytes` and its length; none if its end has not come yet. Lengths
+/// are read as git writes them.
 pub(super) fn next(bytes: &[u8]) -> Result<Option<(Packet<'_>, usize)>, NoPacket> {
     let Some((head, _)) = bytes.split_first_chunk::<HEAD>() else {
         return if bytes.iter().all(|byte| digit(*byte).is_some()) { Ok(None) } else { Err(NoPacket) };

@@ -1,7 +1,7 @@
 //! The beginning of a push: which refs it updates, read as strictly as no server reads it.
 //!
-//! Whatever servers could read in two ways is refused: other packets than lines and flushes, lines that git does not write, push
-//! certificates, which would name the refs a second time.
+//! Whatever servers could read in two ways is refused: other packets than lines and flushes, lines
+//! that git does not write, push certificates, which would name the refs a second time.
 
 use super::packet::Packet;
 use super::packet::next;
@@ -84,7 +84,8 @@ pub struct RefUpdate {
 pub struct Pushes {
     /// At least one.
     pub updates: Vec<FastForward>,
-    /// Commits whose parents the push leaves out: a server that takes that over has no way to what came before them.
+    /// Commits whose parents the push leaves out: a server that takes that over has no way to what
+    /// came before them.
     pub shallow: Vec<Box<[u8]>>,
     /// Where in the body the pack begins.
     pub pack_at: usize,
@@ -176,7 +177,8 @@ impl PushCheck {
         format!("if the refs pushed are allowed: {}", patterns.join(", "))
     }
 
-    /// Reads on; once all that is asked for is known and allowed, the place of the rule that allows it, and what remains to be proven.
+    /// Reads on; once all that is asked for is known and allowed, the place of the rule that allows
+    /// it, and what remains to be proven.
     pub(crate) fn advance(
         &mut self,
         so_far: &[u8],
@@ -349,11 +351,13 @@ impl PushReader {
     /// Bytes of the body that have to be read at most.
     pub const LIMIT: usize = LIMIT;
 
-    /// Reads on. `so_far` is the body from its first byte, as far as it has come, and `ended` whether nothing follows. `None` if more is needed.
+    /// Reads on. `so_far` is the body from its first byte, as far as it has come, and `ended`
+    /// whether nothing follows. `None` if more is needed.
     ///
     /// # Errors
     ///
-    /// When two servers could read it in two ways, when it is signed, and when it names more refs than fit into [`LIMIT`](Self::LIMIT) bytes.
+    /// When two servers could read it in two ways, when it is signed, and when it names more refs
+    /// than fit into [`LIMIT`](Self::LIMIT) bytes.
     pub fn advance(&mut self, so_far: &[u8], ended: bool) -> Result<Option<Vec<RefUpdate>>, Denial> {
         let known = self.0.advance(so_far, ended)?;
         Ok(known.map(|_| self.0.commands.take().unwrap_or_default()))

@@ -48,7 +48,8 @@ pub(crate) fn covers(pattern: &PathPattern, repository: &str) -> bool {
     }
 }
 
-/// Whether some server could take a request for `target` as a push, or as the question what could be pushed.
+/// Whether some server could take a request for `target` as a push, or as the question what could
+/// be pushed.
 pub(crate) fn could_push(target: &Target) -> bool {
     let decoded = |bytes| String::from_utf8_lossy(&decode_fully(bytes)).to_ascii_lowercase();
     let path = decoded(target.path().as_bytes());

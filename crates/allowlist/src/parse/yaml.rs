@@ -13,7 +13,8 @@ impl Allowlist {
     ///
     /// # Errors
     ///
-    /// Anything but a policy in which every rule can match something: the error names line, column and the fix.
+    /// Anything but a policy in which every rule can match something: the error names line, column
+    /// and the fix.
     pub fn from_yaml(text: &str, file: &str) -> Result<Self, InvalidFile> {
         let document = located_yaml::read::<Document>(file, text);
         let explained = |fault: InvalidFile| InvalidFile::new(fault.location(), explained(fault.message()));

@@ -1,7 +1,7 @@
 //! Character classes: `[abc]`, `[a-z]`, `[!a]`.
 //!
-//! The reading follows Python's `fnmatch.translate` step by step, odd corners included, because policies written for
-//! tools built on it must mean the same here.
+//! The reading follows Python's `fnmatch.translate` step by step, odd corners included, because
+//! policies written for tools built on it must mean the same here.
 
 /// One `[…]` of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,8 @@ enum Part {
 }
 
 impl Class {
-    /// Reads a class from what follows its `[`; also returns how many characters it took, the `]` included.
+    /// Reads a class from what follows its `[`; also returns how many characters it took, the `]`
+    /// included.
     ///
     /// `None` if nothing closes the bracket, which is then an ordinary character.
     pub(super) fn parse(after_bracket: &[char]) -> Option<(Self, usize)> {

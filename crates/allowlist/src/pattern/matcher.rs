@@ -1,8 +1,9 @@
 //! Matching by simulating all positions of the pattern at once.
 //!
-//! Bit `i` of the state is set if the text read so far can be matched by the first `i` tokens. A character moves every
-//! position whose token matches it one further and keeps every position that has a `*` before its token. Nothing is
-//! ever tried twice, so the time is `text × (tokens / 64)` whatever the pattern: there is no backtracking to blow up.
+//! Bit `i` of the state is set if the text read so far can be matched by the first `i` tokens. A
+//! character moves every position whose token matches it one further and keeps every position that
+//! has a `*` before its token. Nothing is ever tried twice, so the time is `text × (tokens / 64)`
+//! whatever the pattern: there is no backtracking to blow up.
 
 use super::class::Token;
 
@@ -47,7 +48,8 @@ impl Tables {
         self.hits.get(row..row + self.words)
     }
 
-    /// Whether the whole of `text` matches the `tokens` that the tables are made of; `open_ended` if a `*` ends them.
+    /// Whether the whole of `text` matches the `tokens` that the tables are made of; `open_ended`
+    /// if a `*` ends them.
     pub(super) fn match_text(&self, tokens: &[Token], open_ended: bool, text: &str) -> bool {
         let mut state = vec![0; self.words];
         let mut scratch = vec![0; self.words];

@@ -1,8 +1,8 @@
 //! Shell-style patterns with the semantics of Python's `fnmatch`.
 //!
-//! [`Pattern`] knows nothing of hosts or paths: [`crate::HostPattern`] and [`crate::PathPattern`] say what may stand in
-//! one. `class` reads `[…]`, `compile` turns text into tokens, `matcher` runs them, and `reach` decides whether any text
-//! of a given language can match at all.
+//! [`Pattern`] knows nothing of hosts or paths: [`crate::HostPattern`] and [`crate::PathPattern`]
+//! say what may stand in one. `class` reads `[…]`, `compile` turns text into tokens, `matcher` runs
+//! them, and `reach` decides whether any text of a given language can match at all.
 
 mod class;
 mod compile;

@@ -53,8 +53,8 @@ impl Pattern {
         false
     }
 
-    /// Printable ASCII, whatever the pattern itself names with its neighbours, and a few others for all the rest: no
-    /// language here distinguishes those.
+    /// Printable ASCII, whatever the pattern itself names with its neighbours, and a few others for
+    /// all the rest: no language here distinguishes those.
     fn alphabet(&self) -> HashSet<char> {
         let mut alphabet: HashSet<char> = (' '..='~').chain(['é', '語', '\u{10fffd}']).collect();
         for token in &self.tokens {

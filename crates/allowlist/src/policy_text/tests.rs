@@ -103,7 +103,8 @@ fn json_stays_json() {
 }
 
 proptest! {
-    /// Whatever is a policy, a change of its text says what was meant or is refused, and taking it back leaves the policy as it was.
+    /// Whatever is a policy, a change of its text says what was meant or is refused, and taking it
+    /// back leaves the policy as it was.
     #[test]
     fn a_change_is_what_was_meant(
         lines in proptest::collection::vec(

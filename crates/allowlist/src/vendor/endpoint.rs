@@ -90,7 +90,8 @@ const HARMLESS: [&[&str]; 5] = [
 ];
 
 impl Allowlist {
-    /// The form in which the body of `request` must be reviewed before it is forwarded; none if it may pass unread.
+    /// The form in which the body of `request` must be reviewed before it is forwarded; none if it
+    /// may pass unread.
     ///
     /// # Errors
     ///
@@ -138,7 +139,8 @@ impl Allowlist {
 }
 
 impl Allowlist {
-    /// Whether the response to `request` may report tokens: it asks a model at a vendor's host, or at one of `vendor_tools.hosts`.
+    /// Whether the response to `request` may report tokens: it asks a model at a vendor's host, or
+    /// at one of `vendor_tools.hosts`.
     #[must_use]
     pub fn counts_tokens_of(&self, request: &Request) -> bool {
         self.vendor_tools().concerns(request.host()) && request.asks_a_model()
@@ -182,7 +184,8 @@ fn unread(what: &str, fix: &str) -> Denial {
     Denial::of_policy(Reason::VendorTool, before, "")
 }
 
-/// The endpoint, by a reading of the path that is at least as lenient as any server's: without regard to case and to empty segments.
+/// The endpoint, by a reading of the path that is at least as lenient as any server's: without
+/// regard to case and to empty segments.
 fn endpoint(request: &Request, strict: bool) -> Endpoint {
     let path = request.target().path().to_lowercase();
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
@@ -217,7 +220,8 @@ fn has_query_instructions(request: &Request) -> bool {
     parameters(request).any(|name| name.contains('$') && name != "$alt")
 }
 
-/// Whether the query of a request to one of Google's APIs names the account that it is for, or may replace the header that does.
+/// Whether the query of a request to one of Google's APIs names the account that it is for, or may
+/// replace the header that does.
 pub(crate) fn query_has_key(request: &Request) -> bool {
     const KEYS: [&str; 4] = ["key", "access_token", "oauth_token", "bearer_token"];
     let host = request.host().as_str();

@@ -14,7 +14,8 @@ use serde::de::SeqAccess;
 use serde::de::Visitor;
 use serde_json::value::RawValue;
 
-/// Entries of one object, and tools of one list, at most: what is known of each is larger than the shortest of them.
+/// Entries of one object, and tools of one list, at most: what is known of each is larger than the
+/// shortest of them.
 const ENTRIES: usize = 10_000;
 
 /// An object's entries in order, no two of whose keys could be taken for the same.
@@ -77,7 +78,8 @@ impl Entry<'_> {
     }
 }
 
-/// A name by which servers could know a key: many compare without regard to case, and Google's take `fileUri` and `file_uri` alike.
+/// A name by which servers could know a key: many compare without regard to case, and Google's take
+/// `fileUri` and `file_uri` alike.
 pub(super) fn fold(key: &str) -> String {
     let letters = key.chars().filter(|letter| *letter != '_');
     letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
@@ -144,7 +146,8 @@ pub(super) fn is_null(raw: &RawValue) -> bool {
     raw.get() == "null"
 }
 
-/// The ranges to leave out so that only the `kept` of the parts of a list or object remain, with one comma between each two.
+/// The ranges to leave out so that only the `kept` of the parts of a list or object remain, with
+/// one comma between each two.
 pub(super) fn without(parts: &[(Range<usize>, bool)]) -> Vec<Range<usize>> {
     let mut gone = Vec::new();
     let mut last_kept_end = None;

@@ -1,7 +1,8 @@
 //! The review of a request's body: a walk over every part of it that a server could obey.
 //!
-//! What a server only shows to the model or hands back (schemas, arguments of calls, metadata) is skipped, and only where it is that: a
-//! part is never skipped because of a key that a server would ignore in its place.
+//! What a server only shows to the model or hands back (schemas, arguments of calls, metadata) is
+//! skipped, and only where it is that: a part is never skipped because of a key that a server would
+//! ignore in its place.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -47,8 +48,8 @@ pub(super) struct Reviewed {
 ///
 /// # Errors
 ///
-/// A body that is not JSON with one reading, or is larger than [`BODY_LIMIT`]; a tool that `policy` does not allow and that cannot be
-/// removed, or is to be refused.
+/// A body that is not JSON with one reading, or is larger than [`BODY_LIMIT`]; a tool that `policy`
+/// does not allow and that cannot be removed, or is to be refused.
 pub(super) fn review(body: &[u8], api: Api, policy: &Allowlist) -> Result<Reviewed, Denial> {
     if body.len() > BODY_LIMIT {
         return Err(unreadable("its body is larger than 32 MiB", "send less at once"));
@@ -378,7 +379,8 @@ fn is_skipped(name: &str, object: &Object<'_>, key: &str) -> bool {
         | "toolresponse" | "partmetadata" => true,
         "format" => matches!(key, "outputconfig" | "text"),
         "response" => key == "functionresponse",
-        // Arguments of a call that the model made. In these lists the type decides how an item is read.
+        // Arguments of a call that the model made. In these lists the type decides how an item is
+        // read.
         "input" => {
             key == "content" && matches!(kind().as_str(), "tool_use" | "server_tool_use" | "mcp_tool_use")
         }

@@ -61,7 +61,8 @@ const MEMBERS: [(&str, VendorTool); 12] = [
     ("webfetch", VendorTool::WebFetch),
 ];
 
-/// Who runs a tool in the form of Messages, Responses or Chat Completions. What is unknown counts as the vendor's.
+/// Who runs a tool in the form of Messages, Responses or Chat Completions. What is unknown counts
+/// as the vendor's.
 pub(super) fn runner(tool: &Object<'_>) -> Runner {
     // Gateways that speak for several vendors could take such a member whatever the type.
     let member = tool.entries().iter().find_map(|entry| vendor_member(&entry.name));
@@ -83,7 +84,8 @@ pub(super) fn runner(tool: &Object<'_>) -> Runner {
     }
 }
 
-/// What a member of a tool in Gemini's form makes the vendor do; the declarations of functions are the client's.
+/// What a member of a tool in Gemini's form makes the vendor do; the declarations of functions are
+/// the client's.
 pub(super) fn member(name: &str) -> Runner {
     match (name, vendor_member(name)) {
         ("functiondeclarations" | "computeruse", _) => Runner::Client,

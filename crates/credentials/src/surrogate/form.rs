@@ -2,7 +2,8 @@
 
 use rand::{CryptoRng, RngExt};
 
-/// Beginnings by which clients and servers recognize a token. Where one begins with another, the longer comes first.
+/// Beginnings by which clients and servers recognize a token. Where one begins with another, the
+/// longer comes first.
 const PREFIXES: [&str; 17] = [
     "github_pat_",
     "ghp_",
@@ -32,11 +33,13 @@ const SESSION_TOKEN_LENGTH: usize = 512;
 /// What kind of secret it is, which decides about the length of its surrogate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A token or password: as long as the real one, or longer where that would be too easy to guess.
+    /// A token or password: as long as the real one, or longer where that would be too easy to
+    /// guess.
     Token,
     /// An access key id or secret access key: clients check the length, so it stays.
     Key,
-    /// A session token: real ones vary in length, which reveals what they are for; surrogates do not.
+    /// A session token: real ones vary in length, which reveals what they are for; surrogates do
+    /// not.
     SessionToken,
 }
 
@@ -74,7 +77,8 @@ fn split_prefix(value: &str) -> (&str, &str) {
     value.split_at(length)
 }
 
-/// The class of every letter and digit, if all letters are hexadecimal digits of one case. Digits alone are just digits.
+/// The class of every letter and digit, if all letters are hexadecimal digits of one case. Digits
+/// alone are just digits.
 fn hexadecimal(rest: &str) -> Option<Class> {
     let all = |range: std::ops::RangeInclusive<char>| {
         let mut letters = rest.chars().filter(char::is_ascii_alphabetic).peekable();
@@ -102,7 +106,8 @@ enum Class {
 }
 
 impl Class {
-    /// What a character is replaced by; none for ASCII's own that are no letter or digit, which stay.
+    /// What a character is replaced by; none for ASCII's own that are no letter or digit, which
+    /// stay.
     fn of(character: char) -> Option<Self> {
         match character {
             _ if !character.is_ascii() => Some(Self::Any),

@@ -7,12 +7,15 @@ use rand::CryptoRng;
 use super::form::{Form, random};
 use crate::{SecretError, SecretValue};
 
-/// How often to draw before a value counts as too short to have a surrogate. With sixteen random characters the first draw does.
+/// How often to draw before a value counts as too short to have a surrogate. With sixteen random
+/// characters the first draw does.
 const ATTEMPTS: usize = 1000;
-/// Letters and digits after a start that is given: as many as the signature of a token with an elliptic curve has.
+/// Letters and digits after a start that is given: as many as the signature of a token with an
+/// elliptic curve has.
 const RANDOM_LENGTH: usize = 86;
 
-/// Makes the surrogates of one task. None is equal to another, nor to any of the task's real values, nor holds its own.
+/// Makes the surrogates of one task. None is equal to another, nor to any of the task's real
+/// values, nor holds its own.
 pub(crate) struct Mint<'a, R> {
     real: HashSet<&'a str>,
     minted: HashSet<String>,

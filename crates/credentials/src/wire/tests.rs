@@ -181,7 +181,8 @@ fn malformed_entry_is_refused() {
     assert!(serde_json::from_str::<ReplacementMap>(twice).is_err());
 }
 
-/// Every document that `whole` becomes when one part of it, at whatever depth, is `marker` in one guise or another.
+/// Every document that `whole` becomes when one part of it, at whatever depth, is `marker` in one
+/// guise or another.
 fn spoiled(whole: &Value, marker: &str) -> Vec<Value> {
     let guises = [
         json!(marker),

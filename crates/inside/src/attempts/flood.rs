@@ -1,4 +1,5 @@
-//! Very many connections to the proxy: each with a name of its own, or each slower than the one before it could bear.
+//! Very many connections to the proxy: each with a name of its own, or each slower than the one
+//! before it could bear.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -11,8 +12,8 @@ const SIDE_BY_SIDE: u32 = 16;
 /// How long a peer may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Begins `count` handshakes of TLS with `host`, each for a name of its own below it, and returns how many were answered with a certificate's
-/// handshake.
+/// Begins `count` handshakes of TLS with `host`, each for a name of its own below it, and returns
+/// how many were answered with a certificate's handshake.
 pub(super) fn names(host: &str, count: u32) -> io::Result<String> {
     let address = resolve(host, 443)?;
     let (next, answered) = (AtomicU32::new(0), AtomicU32::new(0));
@@ -34,8 +35,9 @@ pub(super) fn names(host: &str, count: u32) -> io::Result<String> {
     Ok(answered.into_inner().to_string())
 }
 
-/// Opens `count` connections to `host` and sends a byte a second over each, of a hello on port 443 and of a request's head elsewhere, until all
-/// of them are closed or `seconds` are over. Returns how many the peer closed.
+/// Opens `count` connections to `host` and sends a byte a second over each, of a hello on port 443
+/// and of a request's head elsewhere, until all of them are closed or `seconds` are over. Returns
+/// how many the peer closed.
 pub(super) fn slow(host: &str, port: u16, count: u32, seconds: u64) -> io::Result<String> {
     let address = resolve(host, port)?;
     let mut open =
@@ -56,7 +58,8 @@ pub(super) fn slow(host: &str, port: u16, count: u32, seconds: u64) -> io::Resul
     Ok((count as usize - open.len()).to_string())
 }
 
-/// Sends a byte and looks whether the peer has closed the connection, which it may do with an answer.
+/// Sends a byte and looks whether the peer has closed the connection, which it may do with an
+/// answer.
 fn is_open(mut stream: &TcpStream, byte: u8) -> bool {
     let mut answer = [0; 1024];
     let taken = stream

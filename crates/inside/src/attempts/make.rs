@@ -1,5 +1,5 @@
-//! Which words make which attempt. Each prints one JSON object: `{"outcome": "reached" | "refused" | "blocked", "detail": …}`; the
-//! test that started it decides what is right.
+//! Which words make which attempt. Each prints one JSON object: `{"outcome": "reached" |
+//! "refused" | "blocked", "detail": …}`; the test that started it decides what is right.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,5 @@
-//! Attacks that the end-to-end tests make from inside a container, and never in a program that is shipped.
+//! Attacks that the end-to-end tests make from inside a container, and never in a program that is
+//! shipped.
 
 mod flood;
 mod make;

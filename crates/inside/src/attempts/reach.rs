@@ -10,7 +10,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 const NO_SUCH_DEVICE: i32 = 19;
 const DEADLINE: Duration = Duration::from_secs(3);
 
-/// Connects, through the interface `device` where one is named. A link-local address is tried on every interface.
+/// Connects, through the interface `device` where one is named. A link-local address is tried on
+/// every interface.
 pub(super) fn tcp(address: IpAddr, port: u16, device: Option<&str>) -> io::Result<String> {
     let target = SocketAddr::new(address, port);
     match (address, device) {

@@ -23,7 +23,8 @@ impl Control {
     }
 }
 
-/// Sends a frame to the sandbox. Blocks while the sandbox does not read: the output of commands then waits too.
+/// Sends a frame to the sandbox. Blocks while the sandbox does not read: the output of commands
+/// then waits too.
 pub(super) fn send(frame: &Frame) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(&frame.encode())?;

@@ -1,4 +1,5 @@
-//! Reading and writing files with the rights of a command: links are resolved as they are for a command.
+//! Reading and writing files with the rights of a command: links are resolved as they are for a
+//! command.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};

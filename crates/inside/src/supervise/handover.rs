@@ -1,6 +1,8 @@
-//! How PID 1 hands a command to its subreaper: its request, and its input pipe, over a socket that is the subreaper's stdin.
+//! How PID 1 hands a command to its subreaper: its request, and its input pipe, over a socket that
+//! is the subreaper's stdin.
 //!
-//! A subreaper need not read: another command of the same user may have stopped it. So PID 1 writes what the socket takes, and never blocks.
+//! A subreaper need not read: another command of the same user may have stopped it. So PID 1 writes
+//! what the socket takes, and never blocks.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};

@@ -1,4 +1,5 @@
-//! PID 1: one loop over the channel to the sandbox and the pipes of all commands. It never blocks on a command.
+//! PID 1: one loop over the channel to the sandbox and the pipes of all commands. It never blocks
+//! on a command.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -174,7 +175,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Kills a command with every process it started, and reports the rest of its output and its end.
+    /// Kills a command with every process it started, and reports the rest of its output and its
+    /// end.
     fn finish(&mut self, command: u32, exceeded: Option<ExceededLimit>) -> io::Result<()> {
         // It ended before it was to be killed.
         let Some(mut running) = self.commands.remove(&command) else {

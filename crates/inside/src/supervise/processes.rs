@@ -40,7 +40,8 @@ pub(super) fn kill_strays(subreapers: &BTreeSet<i32>) -> io::Result<()> {
             break;
         }
         if round >= ROUNDS && subreapers.is_empty() {
-            // "Process group 1" is how the kernel spells every process but the caller and PID 1, in one step that no fork outruns.
+            // "Process group 1" is how the kernel spells every process but the caller and PID 1, in
+            // one step that no fork outruns.
             let _ = kill_process_group(Pid::INIT, Signal::KILL);
         } else {
             for pid in strays.iter().copied().filter_map(Pid::from_raw) {
@@ -49,11 +50,13 @@ pub(super) fn kill_strays(subreapers: &BTreeSet<i32>) -> io::Result<()> {
             }
         }
         for &pid in &strays {
-            // Those that are our own children and have died. Never a subreaper: its number stays taken until we are done with it.
+            // Those that are our own children and have died. Never a subreaper: its number stays
+            // taken until we are done with it.
             let _ = waitpid(Pid::from_raw(pid), WaitOptions::NOHANG);
         }
         if round > 0 {
-            // tidy: sleep: processes need a moment to die, and the kernel does not notify us when another's child has
+            // tidy: sleep: processes need a moment to die, and the kernel does not notify us when
+            // another's child has
             std::thread::sleep(Duration::from_micros(500));
         }
     }
@@ -98,7 +101,8 @@ pub(super) fn list() -> io::Result<Vec<Process>> {
     Ok(processes)
 }
 
-/// What a line of `/proc/PID/stat` says. The name in it is the process's own choice, parentheses and line ends included.
+/// What a line of `/proc/PID/stat` says. The name in it is the process's own choice, parentheses
+/// and line ends included.
 fn process(pid: i32, stat: &[u8]) -> Option<Process> {
     let end_of_name = stat.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;

@@ -16,7 +16,8 @@ use super::handover::{self, Handover};
 pub(super) const SUBREAPER: &str = "subreaper";
 /// Most bytes of a subreaper's report.
 const LONGEST_REPORT: usize = 64 * 1024;
-/// Chunks that are read of what was written before the end. A pipe holds no more, but another command may hold its other end.
+/// Chunks that are read of what was written before the end. A pipe holds no more, but another
+/// command may hold its other end.
 const LAST_CHUNKS: usize = 64;
 
 /// A command that was started.
@@ -165,7 +166,8 @@ impl Running {
         self.stdin.as_ref().filter(|_| !self.waiting.is_empty())
     }
 
-    /// Writes what the pipe takes now. Returns how many bytes are done with: a command that closed its stdin is done with all.
+    /// Writes what the pipe takes now. Returns how many bytes are done with: a command that closed
+    /// its stdin is done with all.
     pub(super) fn write(&mut self) -> usize {
         let (Some(stdin), (bytes, _)) = (&mut self.stdin, self.waiting.as_slices()) else {
             return 0;

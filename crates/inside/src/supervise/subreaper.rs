@@ -1,4 +1,5 @@
-//! A subreaper: starts one command, and is the parent of all orphans of that command until it has ended.
+//! A subreaper: starts one command, and is the parent of all orphans of that command until it has
+//! ended.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -92,7 +93,8 @@ fn not_started(program: String, error: &io::Error) -> End {
     }
 }
 
-/// The exit code of `main`. What falls to us meanwhile is reaped: it counts against the container's limit of processes.
+/// The exit code of `main`. What falls to us meanwhile is reaped: it counts against the container's
+/// limit of processes.
 fn wait_for(main: Pid) -> i32 {
     loop {
         match wait(WaitOptions::empty()) {

@@ -1,8 +1,9 @@
 //! Whether commands keep to limits of their own.
 //!
-//! Nothing that PID 1 may use makes the kernel do this: control groups are read-only here, and limits on processes are for one process
-//! each, or for all of a user, whichever command they are of. So PID 1 looks, and kills what is over its limit. No process leaves its command, so none
-//! can leave what is counted.
+//! Nothing that PID 1 may use makes the kernel do this: control groups are read-only here, and
+//! limits on processes are for one process each, or for all of a user, whichever command they are
+//! of. So PID 1 looks, and kills what is over its limit. No process leaves its command, so none can
+//! leave what is counted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +19,8 @@ use super::processes::{self, Process};
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Many processes take long to look at: of its time, PID 1 spends one part in so many on it.
 const SHARE: u32 = 10;
-/// A process that was started by `vfork` uses its parent's memory until it starts its program, a moment later.
+/// A process that was started by `vfork` uses its parent's memory until it starts its program, a
+/// moment later.
 const YOUNG: Duration = Duration::from_secs(1);
 
 /// When commands are looked at.
@@ -35,7 +37,8 @@ impl Watch {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// Those of `commands` that exceed a limit, where it is time to look: numbers, each with its subreaper and its limits.
+    /// Those of `commands` that exceed a limit, where it is time to look: numbers, each with its
+    /// subreaper and its limits.
     pub(super) fn look(
         &mut self,
         commands: impl Iterator<Item = (u32, i32, CommandLimits)>,
@@ -63,7 +66,8 @@ fn exceeded(processes: &[Process], subreaper: i32, limits: CommandLimits) -> Opt
         return Some(ExceededLimit::Pids);
     }
     let limit = limits.memory?;
-    // The first is quick and counts what several processes share for each of them; the second is exact.
+    // The first is quick and counts what several processes share for each of them; the second is
+    // exact.
     let is_over = |memory: fn(i32) -> Option<u64>| own_memory(own(), memory) > limit;
     (is_over(resident) && is_over(|pid| proportional(pid).or_else(|| resident(pid))))
         .then_some(ExceededLimit::Memory)
@@ -87,7 +91,8 @@ fn resident(pid: i32) -> Option<u64> {
     sum(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, &["RssAnon", "RssShmem", "VmSwap"])
 }
 
-/// The same, of what it shares with others only its part. `None` also where it keeps this from us, as a program may.
+/// The same, of what it shares with others only its part. `None` also where it keeps this from us,
+/// as a program may.
 fn proportional(pid: i32) -> Option<u64> {
     sum(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?, &["Pss_Anon", "Pss_Shmem", "SwapPss"])
 }

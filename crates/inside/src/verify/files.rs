@@ -27,7 +27,8 @@ pub(super) fn usr_readonly() -> Observation {
     read_only("/usr")
 }
 
-/// A user without rights may not write there anyway: only the error of a read-only file system shows that it is one.
+/// A user without rights may not write there anyway: only the error of a read-only file system
+/// shows that it is one.
 fn read_only(folder: &str) -> Observation {
     let path = Path::new(folder).join("sandbox-verify-write");
     let attempt = if Path::new(folder).is_dir() {
@@ -177,7 +178,8 @@ fn kept(path: &Path, mounts: &[Mount]) -> Observation {
     Observation::refused(&path.display().to_string(), attempt, &refused)
 }
 
-/// A mark of every form of private key in text. Assembled here, so that this program does not contain it.
+/// A mark of every form of private key in text. Assembled here, so that this program does not
+/// contain it.
 pub(super) fn private_keys_absent() -> Observation {
     let mark = ["PRIVATE", "KEY-----"].join(" ");
     let mounts = match mounts() {

@@ -1,4 +1,5 @@
-//! What the kernel lets the container call. Each attempt is one whose refusal comes before its effect, or which is taken back.
+//! What the kernel lets the container call. Each attempt is one whose refusal comes before its
+//! effect, or which is taken back.
 
 use std::fs;
 
@@ -20,7 +21,8 @@ const REFUSED: &[Errno] = &[Errno::EPERM, Errno::EACCES];
 /// Filters say of some calls that the kernel does not have them.
 const FILTERED: &[Errno] = &[Errno::EPERM, Errno::EACCES, Errno::ENOSYS];
 
-/// A filter may be there and let everything through: this call needs no right at all, and every filter refuses it.
+/// A filter may be there and let everything through: this call needs no right at all, and every
+/// filter refuses it.
 pub(super) fn seccomp_filter() -> Observation {
     let mode = match status("Seccomp") {
         Ok(mode) => mode,
@@ -61,7 +63,8 @@ pub(super) fn raw_sockets_refused() -> Observation {
     ])
 }
 
-/// Families by their numbers, since a kernel need not have them: one that has not refuses as well as a filter does.
+/// Families by their numbers, since a kernel need not have them: one that has not refuses as well
+/// as a filter does.
 pub(super) fn foreign_sockets_refused() -> Observation {
     const NETLINK: i32 = 16;
     const ABSENT: &[Errno] = &[

@@ -69,7 +69,8 @@ pub(super) fn processes_bounded(order: &Order) -> Observation {
     }
 }
 
-/// A refusal long before the limit has another cause: of a filter, or of a limit on all of a user's processes.
+/// A refusal long before the limit has another cause: of a filter, or of a limit on all of a user's
+/// processes.
 fn is_near(threads: usize, limit: u32) -> bool {
     let threads = u32::try_from(threads).unwrap_or(u32::MAX);
     threads.saturating_add(OTHERS) >= limit - limit / 4
@@ -90,7 +91,8 @@ pub(super) fn memory_bounded(order: &Order) -> Observation {
     }
 }
 
-/// The machine kills too when its own memory is at an end: only a container that cannot have more is killed by its own limit.
+/// The machine kills too when its own memory is at an end: only a container that cannot have more
+/// is killed by its own limit.
 fn by_whose_limit(in_force: Option<u64>, limit: u64, taken: &str) -> Observation {
     match in_force {
         Some(in_force) if in_force <= limit => {
@@ -103,7 +105,8 @@ fn by_whose_limit(in_force: Option<u64>, limit: u64, taken: &str) -> Observation
     }
 }
 
-/// The container's limit of memory, where control groups can be seen: of version 2, else of version 1.
+/// The container's limit of memory, where control groups can be seen: of version 2, else of version
+/// 1.
 fn limit_in_force() -> Option<u64> {
     let text = fs::read_to_string("/sys/fs/cgroup/memory.max")
         .or_else(|_| fs::read_to_string("/sys/fs/cgroup/memory/memory.limit_in_bytes"));

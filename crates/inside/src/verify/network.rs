@@ -1,4 +1,5 @@
-//! What the container can reach. Nothing leaves a sandbox that holds: the kernel refuses before a packet is made.
+//! What the container can reach. Nothing leaves a sandbox that holds: the kernel refuses before a
+//! packet is made.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -12,11 +13,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::observation::{Observation, errno, kernel};
 
-/// Reserved for documentation: no host has this address, so that none is contacted when a sandbox does not hold.
+/// Reserved for documentation: no host has this address, so that none is contacted when a sandbox
+/// does not hold.
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 const DEADLINE: Duration = Duration::from_secs(5);
-/// What the kernel says where it has no way to an address. That it has begun is not a refusal: something left.
+/// What the kernel says where it has no way to an address. That it has begun is not a refusal:
+/// something left.
 const NO_WAY: &[Errno] = &[Errno::ENETUNREACH, Errno::EPERM, Errno::EACCES];
 
 pub(super) fn interfaces_bounded(order: &Order) -> Observation {
@@ -72,7 +75,8 @@ fn tcp(address: Ipv4Addr, port: u16) -> nix::Result<()> {
     kernel(TcpStream::connect_timeout(&SocketAddr::new(address.into(), port), DEADLINE).map(drop))
 }
 
-/// A router, too, eventually reports that there is no route: what the kernel does not refuse at once has left.
+/// A router, too, eventually reports that there is no route: what the kernel does not refuse at
+/// once has left.
 fn tcp_at_once(address: Ipv4Addr, port: u16) -> nix::Result<()> {
     let begun = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).and_then(|socket| {
         socket.set_nonblocking(true)?;
@@ -101,7 +105,8 @@ pub(super) fn udp_out_refused() -> Observation {
     )
 }
 
-/// With a socket for echo requests, which needs no right where the host permits it, and with a raw one.
+/// With a socket for echo requests, which needs no right where the host permits it, and with a raw
+/// one.
 pub(super) fn ping_out_refused() -> Observation {
     let request = [8, 0, 0xf7, 0xfe, 0, 1, 0, 0];
     Observation::all([Type::DGRAM, Type::RAW].map(|kind| {
@@ -145,7 +150,8 @@ fn proxy() -> Option<Ipv4Addr> {
     }
 }
 
-/// All of a network of 16 addresses but the proxy's and the own, each on two ports: whoever refuses a connection is there.
+/// All of a network of 16 addresses but the proxy's and the own, each on two ports: whoever refuses
+/// a connection is there.
 pub(super) fn neighbours_absent() -> Observation {
     let Some(proxy) = proxy() else {
         return Observation::broken("there is not one name server, so the proxy is not known");

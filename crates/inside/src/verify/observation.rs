@@ -31,7 +31,8 @@ impl Observation {
         if faults.is_empty() { Self::held(good) } else { Self::broken(faults.join("; ")) }
     }
 
-    /// An attempt that must end in one of `expected`: another error is not the refusal that was promised.
+    /// An attempt that must end in one of `expected`: another error is not the refusal that was
+    /// promised.
     pub(super) fn refused<T>(what: &str, attempt: nix::Result<T>, expected: &[Errno]) -> Self {
         match attempt.map(drop) {
             Ok(()) => Self::broken(format!("{what}: succeeded")),

@@ -110,8 +110,8 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Root makes a set-user-id program and has a stranger run it. Who cannot make one, or cannot become a stranger, has to take the
-/// kernel's word, and counts what the image has.
+/// Root makes a set-user-id program and has a stranger run it. Who cannot make one, or cannot
+/// become a stranger, has to take the kernel's word, and counts what the image has.
 pub(super) fn setuid_blocked() -> Observation {
     let ran = if Uid::effective().is_root() {
         run_as_stranger(Path::new("/tmp"))

@@ -78,7 +78,8 @@ fn has_engines_name(path: &Path) -> bool {
     ["podman", "docker", "containerd", "crio"].iter().any(|engine| name.contains(engine))
 }
 
-/// The sockets at `place` and below it, the nearest first, as long as entries are `left`. No link is followed.
+/// The sockets at `place` and below it, the nearest first, as long as entries are `left`. No link
+/// is followed.
 fn sockets_below(place: &Path, left: &mut usize) -> Vec<PathBuf> {
     let mut sockets = Vec::new();
     if is_socket(place) {
@@ -125,7 +126,8 @@ fn ask(path: &Path) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Podman and Docker report the version of their API; containerd, CRI-O and `BuildKit` begin with the settings of HTTP/2.
+/// Podman and Docker report the version of their API; containerd, CRI-O and `BuildKit` begin with
+/// the settings of HTTP/2.
 fn is_engines(answer: &[u8]) -> bool {
     const SETTINGS: u8 = 4;
     let head = String::from_utf8_lossy(answer).to_ascii_lowercase();

@@ -172,7 +172,8 @@ async fn of_many_one_refreshes_and_the_others_use_what_it_got() {
         assert_eq!(fresh.unwrap().access().expose(), "at-1-0123456789abcdef");
     }
     assert_eq!(host.asked(), 1);
-    // The control: a vendor is asked by whoever does not wait for its turn, and the second revokes all.
+    // The control: a vendor is asked by whoever does not wait for its turn, and the second revokes
+    // all.
     let tokens = host.login().read().unwrap();
     let request = || host.login().request(&tokens, tokens.refresh_token().unwrap());
     assert!(host.vendor.ask(request()).await.is_ok());

@@ -32,7 +32,8 @@ impl LimitCounter {
         self.grown.notify_one();
     }
 
-    /// Records what is counted, a second after the first of it, until it is dropped. It sleeps while nothing is counted.
+    /// Records what is counted, a second after the first of it, until it is dropped. It sleeps
+    /// while nothing is counted.
     pub(crate) async fn report(&self, recorder: &Recorder) -> Infallible {
         loop {
             self.grown.notified().await;

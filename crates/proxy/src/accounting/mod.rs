@@ -1,4 +1,5 @@
-//! What a task uses up: the budget of its policy, the tokens that its answers report, and how often it ran into a limit.
+//! What a task uses up: the budget of its policy, the tokens that its answers report, and how often
+//! it ran into a limit.
 
 mod budget;
 mod limits;

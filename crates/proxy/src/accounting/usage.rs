@@ -1,7 +1,8 @@
 //! Finds in a response what a model's vendor reports that it took.
 //!
-//! All vendors report it in an object `usage` (Google: `usageMetadata`), in a document as in the events of a stream, and later numbers of a
-//! stream are totals. The highest ones count: no other object of that name can lower them.
+//! All vendors report it in an object `usage` (Google: `usageMetadata`), in a document as in the
+//! events of a stream, and later numbers of a stream are totals. The highest ones count: no other
+//! object of that name can lower them.
 
 use memchr::memmem;
 use sandbox_proxy_protocol::Tokens;
@@ -49,7 +50,8 @@ impl UsageReader {
         self.highest
     }
 
-    /// Reads more of the response; what it reports beyond what it reported before, if it reports more.
+    /// Reads more of the response; what it reports beyond what it reported before, if it reports
+    /// more.
     pub(crate) fn read(&mut self, data: &[u8]) -> Option<Tokens> {
         let before = self.highest;
         self.pending.extend_from_slice(data);

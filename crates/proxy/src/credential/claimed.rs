@@ -12,11 +12,13 @@ use crate::signing::{self, Carrier, Claim, Request, Resigned, Signed};
 
 /// What a request's AWS signature is.
 pub(super) enum Claimed<'a> {
-    /// It has none, or one that is passed on: no key signs for its host, or all that do allow foreign ones.
+    /// It has none, or one that is passed on: no key signs for its host, or all that do allow
+    /// foreign ones.
     Unsigned,
     /// It was made with the surrogate of this key.
     Ours(Claim, &'a Key),
-    /// It was made with another key; without a claim there is nothing of it but a session token in the query.
+    /// It was made with another key; without a claim there is nothing of it but a session token in
+    /// the query.
     Foreign(Option<Claim>),
 }
 
@@ -33,7 +35,8 @@ impl Claimed<'_> {
     }
 }
 
-/// Looks for a signature. Over plain HTTP nothing is signed: there the container's own signature is as foreign as any.
+/// Looks for a signature. Over plain HTTP nothing is signed: there the container's own signature is
+/// as foreign as any.
 pub(super) fn claim<'a>(
     headers: &HeaderMap,
     target: &str,
@@ -59,7 +62,8 @@ fn of<'a>(claim: &Claim, scope: &Scope<'a>) -> Option<&'a Key> {
     key.filter(|_| scope.scheme == Scheme::Https)
 }
 
-/// The request with a signature of the real key. The upstream gets the host in its canonical form, which is what is signed.
+/// The request with a signature of the real key. The upstream gets the host in its canonical form,
+/// which is what is signed.
 pub(super) fn sign(
     claim: &Claim,
     key: &Key,

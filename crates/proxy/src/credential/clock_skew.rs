@@ -1,4 +1,5 @@
-//! Warns the operator when a container's clock is off: signed requests then fail for no visible reason.
+//! Warns the operator when a container's clock is off: signed requests then fail for no visible
+//! reason.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -23,8 +24,8 @@ impl ClockSkew {
         Self { said: Mutex::new(LruCache::new(SAID)) }
     }
 
-    /// What to say about a request for `host` that was signed at `signed`, by a clock that should show `now`. A signature that may be
-    /// used later (`lasting`) is not wrong because it is old.
+    /// What to say about a request for `host` that was signed at `signed`, by a clock that should
+    /// show `now`. A signature that may be used later (`lasting`) is not wrong because it is old.
     pub(super) fn look(
         &self,
         host: &HostName,

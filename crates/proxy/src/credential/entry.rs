@@ -6,7 +6,8 @@ use sandbox_credentials::wire::MaskedReplacement;
 use sandbox_credentials::{Injection, SecretValue};
 use sandbox_proxy_protocol::Scheme;
 
-/// Values of before that answers are still searched for: what was renewed more often ago is not valid any more.
+/// Values of before that answers are still searched for: what was renewed more often ago is not
+/// valid any more.
 pub(super) const FORMER: usize = 4;
 
 /// A surrogate, the real value, and where that goes.

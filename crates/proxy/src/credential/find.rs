@@ -1,7 +1,8 @@
 //! Finds whole credentials in the value of one header, and writes the value with real ones.
 //!
-//! A value is read only in forms that all servers read alike, and a credential in it must equal the surrogate from end to end: what
-//! surrounds a surrogate could be a credential of the attacker's own, and the surrogate only its alibi.
+//! A value is read only in forms that all servers read alike, and a credential in it must equal the
+//! surrogate from end to end: what surrounds a surrogate could be a credential of the attacker's
+//! own, and the surrogate only its alibi.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -19,8 +20,8 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 const UNPADDED: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_encode_padding(false));
 
-/// The most bytes that may stand beside a credential of ours in a `Basic` pair. The pair is looked for in the answer, in every form:
-/// that costs many times its length.
+/// The most bytes that may stand beside a credential of ours in a `Basic` pair. The pair is looked
+/// for in the answer, in every form: that costs many times its length.
 const MOST_BESIDE: usize = 1024;
 
 /// How the value of a header may be divided into credentials.
@@ -41,7 +42,8 @@ pub(super) struct Found {
     pub(super) masked: u32,
     /// How many parts of the value were left out.
     pub(super) dropped: u32,
-    /// Encoded credentials: as they are sent, and as the container has them. Only where an answer must not bring them back.
+    /// Encoded credentials: as they are sent, and as the container has them. Only where an answer
+    /// must not bring them back.
     pub(super) sent: Vec<(SecretValue, String)>,
 }
 
@@ -84,7 +86,8 @@ fn held_as<'a>(entries: &[&'a Entry], credential: &[u8]) -> Option<&'a Entry> {
     entries.iter().copied().find(|entry| entry.is_held_as(credential))
 }
 
-/// `Bearer TOKEN`: the scheme, where the token begins, and the token, which is all that follows the spaces.
+/// `Bearer TOKEN`: the scheme, where the token begins, and the token, which is all that follows the
+/// spaces.
 fn scheme_and_token(text: &[u8]) -> Option<(&[u8], usize, &[u8])> {
     let end = text.iter().position(|byte| *byte == b' ')?;
     let (scheme, rest) = text.split_at(end);
@@ -141,8 +144,8 @@ fn basic(token: &[u8], entries: &[&Entry]) -> Option<Pair> {
     Some(Pair { token: real_token, masked, sent })
 }
 
-/// Cookies, each a credential of its own. Beside one that was replaced no other of its name stays: which one a server takes is not
-/// known here.
+/// Cookies, each a credential of its own. Beside one that was replaced no other of its name stays:
+/// which one a server takes is not known here.
 fn cookies(value: &[u8], entries: &[&Entry]) -> Option<Found> {
     let cookies: Vec<&[u8]> = value.split(|byte| *byte == b';').collect();
     let replaced: Vec<Option<Vec<u8>>> = cookies.iter().map(|cookie| real_cookie(cookie, entries)).collect();

@@ -11,7 +11,8 @@ use super::find::find;
 use super::scope::Scope;
 use crate::headers::is_same;
 
-/// The most bytes of encoded credentials in one request, but for the first of them: the search of the answer costs many times that.
+/// The most bytes of encoded credentials in one request, but for the first of them: the search of
+/// the answer costs many times that.
 const MOST_SENT: usize = 2048;
 
 /// Headers with real values in them.
@@ -27,8 +28,9 @@ pub(super) struct Replaced {
     pub(super) sent: Vec<(SecretValue, String)>,
 }
 
-/// Replaces what the headers carry. Of a header in which something was replaced only that line stays: the first, if there are several.
-/// Encoded credentials beyond [`MOST_SENT`] count as foreign.
+/// Replaces what the headers carry. Of a header in which something was replaced only that line
+/// stays: the first, if there are several. Encoded credentials beyond [`MOST_SENT`] count as
+/// foreign.
 pub(super) fn replace(headers: HeaderMap, scope: &Scope<'_>) -> Result<Replaced, CredentialError> {
     let mut replaced =
         Replaced { headers: HeaderMap::new(), names: Vec::new(), masked: 0, dropped: 0, sent: Vec::new() };

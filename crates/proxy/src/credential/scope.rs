@@ -55,8 +55,8 @@ impl<'a> Scope<'a> {
         Division::List(loose)
     }
 
-    /// Whether the header goes unless something in it was replaced: one entry that names it, or one key, that allows nothing foreign is
-    /// enough.
+    /// Whether the header goes unless something in it was replaced: one entry that names it, or one
+    /// key, that allows nothing foreign is enough.
     pub(super) fn strips(&self, name: &HeaderName) -> bool {
         let mut strict = self.masked.iter().filter(|entry| !entry.allows_foreign());
         let named = !is_never(name) && strict.any(|entry| entry.names(name.as_str()));

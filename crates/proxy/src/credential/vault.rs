@@ -30,8 +30,8 @@ const NEEDLE_SETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 pub(crate) struct Vault {
     masked: Vec<Entry>,
     keys: Vec<Key>,
-    /// What answers are searched for, by the entries in scope. Held for a lookup, or for the making of one set; not
-    /// while a request's own are made, whose size the task chooses.
+    /// What answers are searched for, by the entries in scope. Held for a lookup, or for the making
+    /// of one set; not while a request's own are made, whose size the task chooses.
     needles: Mutex<LruCache<Vec<usize>, Arc<Needles>>>,
     clock_skew: ClockSkew,
 }
@@ -42,8 +42,8 @@ impl Vault {
         Self::of(replacements.iter())
     }
 
-    /// The vault of `replacements`, which take the place of its own. It still looks for what was real before: that may be valid for a
-    /// while.
+    /// The vault of `replacements`, which take the place of its own. It still looks for what was
+    /// real before: that may be valid for a while.
     pub(crate) fn renewed(&self, replacements: &ReplacementMap) -> Self {
         let mut vault = Self::new(replacements);
         for entry in &mut vault.masked {
@@ -71,7 +71,8 @@ impl Vault {
         vault
     }
 
-    /// What becomes of the request `wire`. Where no credential has its host in scope, it stays as it is.
+    /// What becomes of the request `wire`. Where no credential has its host in scope, it stays as
+    /// it is.
     ///
     /// # Errors
     ///
@@ -111,7 +112,8 @@ impl Vault {
             plan.target = (target != wire.target).then_some(target);
             plan.dropped += 1;
         }
-        // Before the request is signed again, so that the signature covers the headers that are sent.
+        // Before the request is signed again, so that the signature covers the headers that are
+        // sent.
         let ours = [replaced.names, claimed.headers()].concat();
         let (mut headers, stripped) = strip(headers, scope, &ours);
         plan.dropped += stripped;
@@ -164,8 +166,8 @@ impl fmt::Debug for Vault {
     }
 }
 
-/// The headers without those that an entry names and in which nothing was replaced, and how many lines went. `ours` are the headers
-/// in which something was, or will be.
+/// The headers without those that an entry names and in which nothing was replaced, and how many
+/// lines went. `ours` are the headers in which something was, or will be.
 fn strip(headers: HeaderMap, scope: &Scope<'_>, ours: &[HeaderName]) -> (HeaderMap, u32) {
     let foreign = |name: &HeaderName| !ours.contains(name) && scope.strips(name);
     if !headers.keys().any(foreign) {

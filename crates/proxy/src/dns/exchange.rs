@@ -1,7 +1,8 @@
-//! One question to the name server and its answer: over UDP, over TCP where the answer does not fit.
+//! One question to the name server and its answer: over UDP, over TCP where the answer does not
+//! fit.
 //!
-//! Every query has a socket of its own, connected and with a port of the kernel's choice, and a random id: a forger has to guess
-//! both. No deadline here: the caller's covers all of it.
+//! Every query has a socket of its own, connected and with a port of the kernel's choice, and a
+//! random id: a forger has to guess both. No deadline here: the caller's covers all of it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

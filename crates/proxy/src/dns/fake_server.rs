@@ -1,4 +1,5 @@
-//! A name server for tests, on loopback, over UDP and TCP: it answers what a test says, sense or nonsense.
+//! A name server for tests, on loopback, over UDP and TCP: it answers what a test says, sense or
+//! nonsense.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;

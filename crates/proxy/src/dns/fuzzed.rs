@@ -14,12 +14,13 @@ const HOPS: usize = 8;
 /// Addresses of one answer at most.
 const ADDRESSES: usize = 16;
 
-/// The first byte chooses who reads the others: the responder, or the resolver as the whole answer to its question, or as what follows
-/// the question in the answer.
+/// The first byte chooses who reads the others: the responder, or the resolver as the whole answer
+/// to its question, or as what follows the question in the answer.
 ///
 /// # Panics
 ///
-/// When a reply is longer than it may be, or is itself answered; when an answer gives what was not asked for.
+/// When a reply is longer than it may be, or is itself answered; when an answer gives what was not
+/// asked for.
 pub fn dns_packet(data: &[u8]) {
     let mut input = Input::new(data);
     let choice = input.byte();

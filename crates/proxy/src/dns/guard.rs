@@ -1,6 +1,7 @@
 //! Which addresses the proxy connects to: public ones, and what the operator opened.
 //!
-//! The gate decides by name; this is what keeps an allowed name from leading into the host's own network.
+//! The gate decides by name; this is what keeps an allowed name from leading into the host's own
+//! network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -35,7 +36,8 @@ const REFUSED_V6: [Ipv6Net; 3] = [
     v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), // documentation
 ];
 
-/// IPv6 that leads to any IPv4 address through a gateway that we know nothing of: no exception opens it.
+/// IPv6 that leads to any IPv4 address through a gateway that we know nothing of: no exception
+/// opens it.
 const GATEWAYS_V6: [Ipv6Net; 3] = [
     v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96), // NAT64
     v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48), // NAT64, local use
@@ -56,8 +58,8 @@ pub(crate) struct AddressGuard {
 }
 
 impl AddressGuard {
-    /// A guard that permits public addresses and those in `allow`, but never one in `own`: a proxy that connects to itself would do
-    /// so until its connections are used up.
+    /// A guard that permits public addresses and those in `allow`, but never one in `own`: a proxy
+    /// that connects to itself would do so until its connections are used up.
     pub(crate) fn new(allow: Vec<IpNet>, own: Vec<IpAddr>) -> Self {
         Self { allow, own: own.into_iter().map(meant).collect() }
     }
@@ -121,7 +123,8 @@ mod tests {
 
     #[test]
     fn the_edges_of_every_refused_network() {
-        // The address before, the first, the last, the one behind; `-` where the neighbour is refused for another reason.
+        // The address before, the first, the last, the one behind; `-` where the neighbour is
+        // refused for another reason.
         let cases = [
             ("-", "0.0.0.0", "0.255.255.255", "1.0.0.0"),
             ("9.255.255.255", "10.0.0.0", "10.255.255.255", "11.0.0.0"),

@@ -1,4 +1,5 @@
-//! The DNS wire format, as far as a responder and a stub resolver need it. No read goes past the message, no loop runs for ever.
+//! The DNS wire format, as far as a responder and a stub resolver need it. No read goes past the
+//! message, no loop runs for ever.
 
 use std::fmt;
 
@@ -86,7 +87,8 @@ impl Name {
         self.0 == [0]
     }
 
-    /// Whether both are the same name, whatever the case of their letters. (A length is at most 63, no letter.)
+    /// Whether both are the same name, whatever the case of their letters. (A length is at most 63,
+    /// no letter.)
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
     }
@@ -107,8 +109,9 @@ impl Name {
     }
 }
 
-/// Labels joined by dots, without the last dot; the root is `.`. A dot or backslash inside a label has a backslash before it,
-/// bytes that are no UTF-8 become replacement characters; nothing else is escaped.
+/// Labels joined by dots, without the last dot; the root is `.`. A dot or backslash inside a label
+/// has a backslash before it, bytes that are no UTF-8 become replacement characters; nothing else
+/// is escaped.
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_root() {
@@ -143,7 +146,8 @@ pub(super) struct ResourceRecord<'a> {
     pub(super) data_at: usize,
 }
 
-/// Reads a message from its beginning. Every method is `None` where the message is cut short or broken.
+/// Reads a message from its beginning. Every method is `None` where the message is cut short or
+/// broken.
 #[derive(Debug, Clone)]
 pub(super) struct Reader<'a> {
     message: &'a [u8],
@@ -193,7 +197,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A name that may end in a pointer. Each pointer must point before the labels that it ends, so that none can loop.
+    /// A name that may end in a pointer. Each pointer must point before the labels that it ends, so
+    /// that none can loop.
     pub(super) fn name(&mut self) -> Option<Name> {
         let mut wire = Vec::new();
         let mut bound = self.position;
@@ -376,7 +381,8 @@ mod tests {
 
     #[test]
     fn pointers_go_backwards_only() {
-        // At 0: "com"; at 5: "a" + pointer to 0; at 9: pointer to itself; at 11: pointer forward; at 13: pointer to 15 and back.
+        // At 0: "com"; at 5: "a" + pointer to 0; at 9: pointer to itself; at 11: pointer forward;
+        // at 13: pointer to 15 and back.
         let message = b"\x03com\0\x01a\xc0\x00\xc0\x09\xc0\x0d\xc0\x0f\xc0\x0d";
         let cases = [(0, Some("com")), (5, Some("a.com")), (9, None), (11, None), (13, None), (15, None)];
         for (position, text) in cases {

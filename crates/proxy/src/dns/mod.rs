@@ -1,7 +1,9 @@
-//! DNS: the answers to the task, and the lookups that the proxy makes when the gate has permitted a request.
+//! DNS: the answers to the task, and the lookups that the proxy makes when the gate has permitted a
+//! request.
 //!
-//! The two never meet: [`DnsSockets`] answers the task by a pure function and forwards nothing; [`Resolver`] asks the configured
-//! name server for the hosts of permitted requests, and [`AddressGuard`] judges what it finds.
+//! The two never meet: [`DnsSockets`] answers the task by a pure function and forwards nothing;
+//! [`Resolver`] asks the configured name server for the hosts of permitted requests, and
+//! [`AddressGuard`] judges what it finds.
 
 mod exchange;
 #[cfg(test)]

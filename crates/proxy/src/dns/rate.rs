@@ -13,7 +13,8 @@ const BURST: Duration = Duration::from_secs(1);
 pub(super) struct Rate {
     /// The time that one query costs; `None` where none is admitted.
     cost: Option<Duration>,
-    /// Held for a few instructions, never over an await. Invariant: the credit is at most [`BURST`].
+    /// Held for a few instructions, never over an await. Invariant: the credit is at most
+    /// [`BURST`].
     bucket: Mutex<Bucket>,
 }
 

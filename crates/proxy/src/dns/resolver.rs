@@ -1,7 +1,7 @@
 //! The proxy's own stub resolver: a cache, and one lookup at a time for each name.
 //!
-//! It is the only way a name leaves the proxy, and it is used only after the gate has permitted a request. The operating system's
-//! resolver is never asked: a static binary has none.
+//! It is the only way a name leaves the proxy, and it is used only after the gate has permitted a
+//! request. The operating system's resolver is never asked: a static binary has none.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,7 +18,8 @@ use super::message::Name;
 
 /// Names kept at most; the least recently used goes first.
 const CACHED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
-/// No answer is kept for less, whatever its server says: a page of one host asks for its name a hundred times.
+/// No answer is kept for less, whatever its server says: a page of one host asks for its name a
+/// hundred times.
 const TTL_MIN: Duration = Duration::from_secs(1);
 /// No answer is kept for longer.
 const TTL_MAX: Duration = Duration::from_mins(5);
@@ -34,7 +35,8 @@ pub(crate) struct Resolver {
 #[derive(Debug)]
 struct Shared {
     server: SocketAddr,
-    /// Held for a few instructions, never over an await. Invariant: a name is in `in_flight` exactly while a lookup of it runs.
+    /// Held for a few instructions, never over an await. Invariant: a name is in `in_flight`
+    /// exactly while a lookup of it runs.
     state: Mutex<State>,
 }
 
@@ -57,7 +59,8 @@ impl Resolver {
         Self { shared: Arc::new(Shared { server, state: Mutex::new(state) }) }
     }
 
-    /// The addresses of `host`, IPv4 first; never empty. A canonical IPv4 address is its own. Takes 4 s at most.
+    /// The addresses of `host`, IPv4 first; never empty. A canonical IPv4 address is its own. Takes
+    /// 4 s at most.
     pub(crate) async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, ResolveError> {
         if let Ok(literal) = host.parse::<Ipv4Addr>() {
             return Ok(vec![literal.into()]);
@@ -79,8 +82,8 @@ enum Entered {
 }
 
 impl Shared {
-    /// From the cache, or from the lookup that runs, or from a new one. The lookup is a task of its own: it goes on for the others
-    /// when the caller that began it goes away.
+    /// From the cache, or from the lookup that runs, or from a new one. The lookup is a task of its
+    /// own: it goes on for the others when the caller that began it goes away.
     fn enter(self: &Arc<Self>, name: Name) -> Entered {
         let mut state = self.lock();
         if let Some(cached) = state.cache.get(&name) {

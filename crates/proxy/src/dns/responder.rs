@@ -1,7 +1,8 @@
-//! The answers to a task's DNS questions: the proxy's own address, for every name, and nothing of any other type.
+//! The answers to a task's DNS questions: the proxy's own address, for every name, and nothing of
+//! any other type.
 //!
-//! A pure function of the query. No name leaves the proxy this way. Types that are not answered get NODATA, because some clients
-//! take any error for "the name server is broken" and wait.
+//! A pure function of the query. No name leaves the proxy this way. Types that are not answered get
+//! NODATA, because some clients take any error for "the name server is broken" and wait.
 
 use std::net::Ipv4Addr;
 
@@ -23,8 +24,8 @@ pub(super) struct Reply {
     pub(super) event: Event,
 }
 
-/// The reply to `query`, for a proxy at `address`; `None` for what must not be answered at all: messages that are too short to
-/// have a header, and responses.
+/// The reply to `query`, for a proxy at `address`; `None` for what must not be answered at all:
+/// messages that are too short to have a header, and responses.
 pub(super) fn reply(query: &[u8], address: Ipv4Addr) -> Option<Reply> {
     let mut reader = Reader::new(query);
     let header = reader.header()?;
@@ -76,7 +77,8 @@ fn judge(header: Header, question: Option<&Question>, address: Ipv4Addr) -> DnsA
     }
 }
 
-/// Whether the additional section, behind everything that `reader` still has to pass, holds an OPT record.
+/// Whether the additional section, behind everything that `reader` still has to pass, holds an OPT
+/// record.
 fn has_opt(header: Header, mut reader: Reader<'_>) -> bool {
     let before = u32::from(header.answers) + u32::from(header.authorities);
     let total = before + u32::from(header.additionals);

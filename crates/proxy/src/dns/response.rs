@@ -1,4 +1,5 @@
-//! What a name server's message says about the one thing that it was asked. A pure function; the message is hostile.
+//! What a name server's message says about the one thing that it was asked. A pure function; the
+//! message is hostile.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -82,8 +83,9 @@ impl Query {
         message
     }
 
-    /// Reads `message` as the answer to this query, following at most `hops` aliases. Only records of the asked name and of the
-    /// names that it is an alias for count; whatever else the message claims is passed over.
+    /// Reads `message` as the answer to this query, following at most `hops` aliases. Only records
+    /// of the asked name and of the names that it is an alias for count; whatever else the message
+    /// claims is passed over.
     pub(super) fn read(&self, message: &[u8], hops: usize) -> Result<Response, Unusable> {
         let mut reader = Reader::new(message);
         let header = self.echo(&mut reader).ok_or(Unusable::Foreign)?;
@@ -177,7 +179,8 @@ mod tests {
             v6: bool,
             counts in 0_u16..4,
             records in proptest::collection::vec(
-                // Owners, types and data that reach far into the reader: pointers to everywhere, aliases, addresses.
+                // Owners, types and data that reach far into the reader: pointers to everywhere,
+                // aliases, addresses.
                 (0_u8..48, prop_oneof![Just(1_u8), Just(5), Just(28)], proptest::collection::vec(any::<u8>(), 0..18)),
                 0..4,
             ),

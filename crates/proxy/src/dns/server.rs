@@ -24,7 +24,8 @@ const UDP_BYTES: usize = 4096;
 const TCP_CONNECTIONS: usize = 64;
 /// For each message over TCP, in and out, and for the silence before it.
 const TCP_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause after the operating system failed to receive or accept, so that a lasting failure does not spin.
+/// The pause after the operating system failed to receive or accept, so that a lasting failure does
+/// not spin.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The bound sockets.
@@ -40,8 +41,8 @@ impl DnsSockets {
         Ok(Self { udp: UdpSocket::bind(address).await?, tcp: TcpListener::bind(address).await? })
     }
 
-    /// Answers queries, `per_second` at most, until `shutdown`. Every answer is a record first: what cannot be recorded is not
-    /// answered.
+    /// Answers queries, `per_second` at most, until `shutdown`. Every answer is a record first:
+    /// what cannot be recorded is not answered.
     pub(crate) async fn serve(
         self,
         address: Ipv4Addr,
@@ -99,7 +100,8 @@ async fn serve_udp(responder: &Responder, socket: &UdpSocket) -> Infallible {
         match socket.recv_from(&mut buffer).await {
             Ok((length, client)) => {
                 if let Some(answer) = buffer.get(..length).and_then(|query| responder.answer(query)) {
-                    // Never waits: an answer that does not fit into the socket's buffer is lost, as UDP may.
+                    // Never waits: an answer that does not fit into the socket's buffer is lost, as
+                    // UDP may.
                     let _ = socket.try_send_to(&answer, client);
                 }
             }
@@ -139,7 +141,8 @@ async fn serve_tcp(responder: &Arc<Responder>, listener: &TcpListener) -> Infall
     }
 }
 
-/// One query after the other, until the client ends, is silent for too long, or asks something that gets no answer.
+/// One query after the other, until the client ends, is silent for too long, or asks something that
+/// gets no answer.
 async fn serve_connection(responder: &Responder, mut stream: TcpStream) -> io::Result<()> {
     loop {
         let query = timeout(TCP_TIMEOUT, read_message(&mut stream)).await??;

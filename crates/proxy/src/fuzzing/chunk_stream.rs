@@ -11,11 +11,13 @@ use crate::signing::{ChunkError, ChunkSigner, MAX_CHUNK, Request, Resigned, clai
 /// What may be held besides the data of one chunk: a line before it, or the trailers.
 const MOST_LINES: usize = 8 * 1024 + 256;
 
-/// The first byte chooses algorithm and trailers, the next ones how the body is cut; the rest is the body.
+/// The first byte chooses algorithm and trailers, the next ones how the body is cut; the rest is
+/// the body.
 ///
 /// # Panics
 ///
-/// When the cuts change what comes out, when it has another length or other data than what went in, or when too much is held back.
+/// When the cuts change what comes out, when it has another length or other data than what went in,
+/// or when too much is held back.
 pub fn chunk_stream(data: &[u8]) {
     let mut input = Input::new(data);
     let kind = input.byte();

@@ -1,4 +1,5 @@
-//! Real values in the forms in which an upstream may send them back, and texts in which a fuzzer puts them.
+//! Real values in the forms in which an upstream may send them back, and texts in which a fuzzer
+//! puts them.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,8 +10,8 @@ use sandbox_credentials::SecretValue;
 
 use crate::scrub::Needles;
 
-/// Each value, and what the container has, which is one thing in one run and another in the other. Of different lengths, with all that
-/// is escaped anywhere, and over several lines.
+/// Each value, and what the container has, which is one thing in one run and another in the other.
+/// Of different lengths, with all that is escaped anywhere, and over several lines.
 const PAIRS: [(&str, [&str; 2]); 3] = [
     ("ghp_R8sPdn4zmLx2Vq7JtWc9KbYf", ["ghp_5031246879503124687950", "!@!@!@!@!@!@!@!@!@!@!@!@!@"]),
     (
@@ -28,7 +29,8 @@ const STRICT: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.')
 /// A text longer than this is not made longer by repetition.
 const MOST: usize = 48 * 1024;
 
-/// The needles of all values, without and with what a request sent, with the surrogates of one run and of the other.
+/// The needles of all values, without and with what a request sent, with the surrogates of one run
+/// and of the other.
 static NEEDLES: LazyLock<[[Arc<Needles>; 2]; 2]> = LazyLock::new(|| {
     [0, 1].map(|run: usize| {
         let pair = |(real, surrogates): (&str, [&str; 2])| {
@@ -41,8 +43,9 @@ static NEEDLES: LazyLock<[[Arc<Needles>; 2]; 2]> = LazyLock::new(|| {
     })
 });
 
-/// Which surrogates stand for the values. What an upstream sends before a value may, with the beginning of *one* surrogate, be a whole value:
-/// a value comes through where it does whatever the surrogates are.
+/// Which surrogates stand for the values. What an upstream sends before a value may, with the
+/// beginning of *one* surrogate, be a whole value: a value comes through where it does whatever the
+/// surrogates are.
 #[derive(Clone, Copy)]
 pub(super) enum Surrogates {
     Likely,
@@ -72,7 +75,8 @@ pub(super) fn holds_value(text: &[u8]) -> bool {
     FORMS.iter().any(|form| text.contains(form))
 }
 
-/// The text without most of what is repeated, which would take long to search; no form repeats a byte so often.
+/// The text without most of what is repeated, which would take long to search; no form repeats a
+/// byte so often.
 fn squeezed(text: &[u8]) -> Vec<u8> {
     let mut squeezed = Vec::new();
     let mut repeated = 0;
@@ -85,8 +89,8 @@ fn squeezed(text: &[u8]) -> Vec<u8> {
     squeezed
 }
 
-/// Makes a text of a script: 0xFF and a number plants a form, 0xFE the beginning of one, 0xFD repeats a byte many times; every other
-/// byte matches itself.
+/// Makes a text of a script: 0xFF and a number plants a form, 0xFE the beginning of one, 0xFD
+/// repeats a byte many times; every other byte matches itself.
 pub(super) fn text(script: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     let mut bytes = script.iter().copied();

@@ -1,4 +1,5 @@
-//! Real values that no fuzzer guesses, the vault that holds them, and where each may be found afterwards.
+//! Real values that no fuzzer guesses, the vault that holds them, and where each may be found
+//! afterwards.
 
 use std::sync::LazyLock;
 

@@ -16,7 +16,8 @@ const SECRET: &str = "qZ8kWv3rXy6pLm9t";
 ///
 /// # Panics
 ///
-/// When an error or a `Debug` output quotes the secret, or when a map that was read is not the same after writing it.
+/// When an error or a `Debug` output quotes the secret, or when a map that was read is not the same
+/// after writing it.
 pub fn replacement_map(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else {
         assert!(serde_json::from_slice::<ReplacementMap>(data).is_err());

@@ -35,11 +35,13 @@ impl Answer {
     }
 }
 
-/// The first two bytes choose how the answer is sent, the next ones how it is cut; the rest is a script for its text.
+/// The first two bytes choose how the answer is sent, the next ones how it is cut; the rest is a
+/// script for its text.
 ///
 /// # Panics
 ///
-/// When a value comes through, when the cuts change what comes out, or when one step gives too much.
+/// When a value comes through, when the cuts change what comes out, or when one step gives too
+/// much.
 pub fn response_scrubber(data: &[u8]) {
     let mut input = Input::new(data);
     let answer = answer(&mut input);

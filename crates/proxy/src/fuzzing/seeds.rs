@@ -7,7 +7,8 @@ use super::{
     presigned_query, replacement_map, request_head, response_scrubber,
 };
 
-/// How often each seed is changed: a few bytes make a request, and a proxy that is not optimized takes its time for one.
+/// How often each seed is changed: a few bytes make a request, and a proxy that is not optimized
+/// takes its time for one.
 const CHANGED: u32 = 20;
 
 type Target = (&'static str, fn(&[u8]));

@@ -1,4 +1,5 @@
-//! The commits of a pack, as far as they are needed: what they look like, for deltas, and what their parents are.
+//! The commits of a pack, as far as they are needed: what they look like, for deltas, and what
+//! their parents are.
 //!
 //! Both are bounded. What there is no room for is as if it were not in the pack.
 

@@ -76,7 +76,8 @@ mod tests {
             (b"\x0a\x04\x91\x06\x04", Some(b"6789")),
             (b"\x0a\x06\x91\x08\x02\x01x\x90\x03", Some(b"89x012")),
             (b"\x0a\x00", Some(b"")),
-            // Another base, another length, nothing copied, beyond the end, cut short, nothing at all.
+            // Another base, another length, nothing copied, beyond the end, cut short, nothing at
+            // all.
             (b"\x0b\x03\x03abc", None),
             (b"\x0a\x04\x03abc", None),
             (b"\x0a\x02\x03abc", None),

@@ -27,7 +27,8 @@ pub(super) struct ObjectHead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoHead;
 
-/// The head at the beginning of `bytes`, which are at `place` in the pack; none if its end has not come yet.
+/// The head at the beginning of `bytes`, which are at `place` in the pack; none if its end has not
+/// come yet.
 pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<ObjectHead>, NoHead> {
     let mut rest = bytes.iter().copied();
     let Some(first) = rest.next() else { return Ok(None) };

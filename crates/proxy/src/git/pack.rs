@@ -72,8 +72,9 @@ impl Pack {
         matches!(self.state, State::End)
     }
 
-    /// Reads on, until `effort` bytes were inflated: how many bytes of `data` belong to the head or to objects. Fewer than there are means
-    /// that the last object ends there, or that the effort is used up.
+    /// Reads on, until `effort` bytes were inflated: how many bytes of `data` belong to the head or
+    /// to objects. Fewer than there are means that the last object ends there, or that the effort
+    /// is used up.
     pub(super) fn read(&mut self, data: &[u8], effort: &mut usize) -> Result<usize, Malformed> {
         let mut rest = data;
         while !self.is_read() && *effort > 0 {

@@ -1,4 +1,5 @@
-//! Whether a push is what it may be: known when all of its pack was read, and before its checksum is sent.
+//! Whether a push is what it may be: known when all of its pack was read, and before its checksum
+//! is sent.
 
 use allowlist::{Pushes, Reason};
 use bytes::Bytes;
@@ -35,7 +36,8 @@ impl Proof {
         Some(Self { before: pushes.pack_at, pushes, format, pack, checksum })
     }
 
-    /// Reads of `data`, the next bytes of the body, what can be sent, or holds back what cannot. Not more than `effort` bytes are inflated.
+    /// Reads of `data`, the next bytes of the body, what can be sent, or holds back what cannot.
+    /// Not more than `effort` bytes are inflated.
     pub(crate) fn read(&mut self, data: &mut Bytes, effort: &mut usize) -> Result<Bytes, Blocked> {
         if self.before > 0 {
             let before = data.split_to(self.before.min(data.len()));

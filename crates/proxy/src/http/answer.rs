@@ -27,7 +27,8 @@ use crate::scrub::{BodyScrub, Needles, UnknownEncoding, plan_body};
 use crate::upload::{Fault, Upload, UploadFault};
 use crate::upstream::{Failure, Lease, UpstreamError};
 
-/// How long the beginning of an answer waits for the end of a push. It must end: the server may wait for its answer to be read.
+/// How long the beginning of an answer waits for the end of a push. It must end: the server may
+/// wait for its answer to be read.
 const HELD: Duration = Duration::from_mins(1);
 
 /// Whom an answer is for, and how it gets there.
@@ -56,7 +57,8 @@ impl Answered<'_> {
             Ok((answer, lease)) if is_plain(answer.status()) => {
                 // A server may begin to answer a push before its end.
                 if let Some(proven) = self.proven.take().filter(|_| answer.status().is_success()) {
-                    // Nothing is ever sent: an error is the end. Without one in time the answer is cut where the push is.
+                    // Nothing is ever sent: an error is the end. Without one in time the answer is
+                    // cut where the push is.
                     let _ = timeout(HELD, proven).await;
                     if self.fault.get().is_some() {
                         let error = UpstreamError::of_text(Failure::Reset, "the push was broken off");
@@ -85,7 +87,8 @@ impl Answered<'_> {
         exchange: Exchange,
     ) -> Response<Download> {
         let client = self.client;
-        // Before the upstream is asked: a tunnel that is open cannot be refused for want of a record.
+        // Before the upstream is asked: a tunnel that is open cannot be refused for want of a
+        // record.
         let Ok(slot) = client.shared.context.recorder.reserve().await else {
             return refuse(&too_busy("requests cannot be recorded"), exchange);
         };
@@ -125,8 +128,8 @@ impl Answered<'_> {
         self.switch(&answer, exchange)
     }
 
-    /// The answer as the client gets it, without what is in `needles`. An informational or switching status can no longer be one here:
-    /// that is for the caller to see.
+    /// The answer as the client gets it, without what is in `needles`. An informational or
+    /// switching status can no longer be one here: that is for the caller to see.
     fn respond(
         &self,
         answer: Response<Incoming>,
@@ -154,7 +157,8 @@ impl Answered<'_> {
         Response::from_parts(parts, body)
     }
 
-    /// Has the answer read for the tokens that it reports, where it may report some; `headers` are those of the body that is passed on.
+    /// Has the answer read for the tokens that it reports, where it may report some; `headers` are
+    /// those of the body that is passed on.
     ///
     /// # Errors
     ///

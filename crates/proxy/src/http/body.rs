@@ -1,4 +1,5 @@
-//! An answer's body on its way through, frame by frame: never more of it in memory than the windows of its connections.
+//! An answer's body on its way through, frame by frame: never more of it in memory than the windows
+//! of its connections.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use crate::scrub::{BodyScrub, Needles, Scrubbed};
 use crate::upload::{BodyError, PolledFrame, fit};
 use crate::upstream::Lease;
 
-/// An answer's body on its way to the client. It carries the exchange, so that the record is written when the body ends.
+/// An answer's body on its way to the client. It carries the exchange, so that the record is
+/// written when the body ends.
 pub(crate) struct Download(Source);
 
 enum Source {
@@ -80,7 +82,8 @@ impl Upstream {
         Poll::Ready(frame)
     }
 
-    /// Counts a frame, and lets it pass with those trailers that may travel, and without real values in them.
+    /// Counts a frame, and lets it pass with those trailers that may travel, and without real
+    /// values in them.
     fn pass(&mut self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
         let data = frame.data_ref().map_or(&[][..], |data| data);
         if let Err(exceeded) = self.exchange.received(data) {

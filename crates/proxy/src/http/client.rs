@@ -24,7 +24,8 @@ pub(crate) struct Client {
     /// The port that it came to.
     pub(super) port: u16,
     pub(super) framing: Arc<Framing>,
-    /// Heads that the service has seen. Over HTTP/1 the same count as the reader's, since requests are served in order.
+    /// Heads that the service has seen. Over HTTP/1 the same count as the reader's, since requests
+    /// are served in order.
     heads: AtomicU64,
     activity: Arc<Activity>,
     /// What the connection is to become, once the 101 is written.

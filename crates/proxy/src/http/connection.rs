@@ -20,16 +20,19 @@ use crate::policy::QuarantineWatch;
 
 /// How long a connection that is asked to close may take to do so.
 const CLOSING: Duration = Duration::from_secs(5);
-/// What a client may send on one HTTP/2 connection before the upstream has taken it. The client is near, so a small window costs
-/// nothing; but one that is smaller than what clients write at once makes them wait for delayed acknowledgements.
+/// What a client may send on one HTTP/2 connection before the upstream has taken it. The client is
+/// near, so a small window costs nothing; but one that is smaller than what clients write at once
+/// makes them wait for delayed acknowledgements.
 const WINDOW: u32 = 256 * 1024;
 /// Bytes of answers that wait for the client on one HTTP/2 stream.
 const SEND_BUFFER: usize = 32 * 1024;
-/// Requests at once on one HTTP/2 connection: on one that came while few were open, and on any other. A stream costs memory before
-/// anything is known of it, so that all connections together must not have too many.
+/// Requests at once on one HTTP/2 connection: on one that came while few were open, and on any
+/// other. A stream costs memory before anything is known of it, so that all connections together
+/// must not have too many.
 const WIDE_STREAMS: u32 = 128;
 const NARROW_STREAMS: u32 = 8;
-/// How often a quiet HTTP/2 connection is asked whether it still lives, and how long it may take to say so.
+/// How often a quiet HTTP/2 connection is asked whether it still lives, and how long it may take to
+/// say so.
 const PING: Duration = Duration::from_mins(1);
 const PONG: Duration = Duration::from_secs(20);
 /// How far a head may go beyond the limit before it is refused unseen.
@@ -48,8 +51,9 @@ pub(crate) enum ConnectionEnd {
     Broken(hyper::Error),
 }
 
-/// Serves one connection to its end: in HTTP/2 if `http2`, else in HTTP/1. It closes when it is idle for too long, when `stop` turns
-/// true and its requests are answered, and at once when the task is put into quarantine.
+/// Serves one connection to its end: in HTTP/2 if `http2`, else in HTTP/1. It closes when it is
+/// idle for too long, when `stop` turns true and its requests are answered, and at once when the
+/// task is put into quarantine.
 pub(crate) async fn serve<S>(
     client: Arc<Client>,
     stream: S,
@@ -102,7 +106,8 @@ where
     let framed = Framed::new(stream, heads, Arc::clone(&client.framing));
     let service = service_fn({
         let client = Arc::clone(client);
-        // Boxed: a stream whose answer waits for its client must not keep the room that finding the answer took.
+        // Boxed: a stream whose answer waits for its client must not keep the room that finding the
+        // answer took.
         move |request| {
             let note = client.next_head();
             Box::pin(service::answer(Arc::clone(&client), request, note))
@@ -141,7 +146,8 @@ where
     let streams = if wide.is_some() { WIDE_STREAMS } else { NARROW_STREAMS };
     let service = service_fn({
         let client = Arc::clone(client);
-        // Boxed: a stream whose answer waits for its client must not keep the room that finding the answer took.
+        // Boxed: a stream whose answer waits for its client must not keep the room that finding the
+        // answer took.
         move |request| {
             client.next_head();
             Box::pin(service::answer(Arc::clone(&client), request, None))
@@ -153,7 +159,8 @@ where
         .initial_connection_window_size(WINDOW)
         .max_concurrent_streams(streams)
         .max_send_buf_size(SEND_BUFFER)
-        // Beyond this the answer is 431 without a record; up to it the service counts for itself, and records.
+        // Beyond this the answer is 431 without a record; up to it the service counts for itself,
+        // and records.
         .max_header_list_size(
             u32::try_from(limits.head_bytes.saturating_add(COUNTED_BEYOND)).unwrap_or(u32::MAX),
         )
@@ -216,7 +223,8 @@ impl Unseen for Arc<Client> {
     }
 }
 
-/// hyper or h2 refused a head that nothing else saw, with `status` or by a reset: the record must not be missing.
+/// hyper or h2 refused a head that nothing else saw, with `status` or by a reset: the record must
+/// not be missing.
 fn record_unread(client: &Client, status: Option<u16>) {
     let host = client.server_name.as_ref().map(ToString::to_string);
     let record = RequestRecord {

@@ -1,4 +1,5 @@
-//! What a permitted request may cost: a request and tokens of the budget, and its lines in the host's log.
+//! What a permitted request may cost: a request and tokens of the budget, and its lines in the
+//! host's log.
 
 use sandbox_proxy_protocol::BlockReason;
 
@@ -27,7 +28,8 @@ pub(super) fn charge(
              `input_tokens` and `output_tokens` out of `budget` in .sandbox/network-allowlist.yaml",
         ));
     }
-    // The log is written until it is full, so what is refused for another reason must take none of it.
+    // The log is written until it is full, so what is refused for another reason must take none of
+    // it.
     if !exchange.fits(&client.shared.log, tunnel) {
         return Err(Blocked::new(
             BlockReason::Limit,

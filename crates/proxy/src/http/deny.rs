@@ -1,6 +1,7 @@
 //! What a client sees when it gets no answer from the upstream: words that an agent can act on.
 //!
-//! Nothing about the host machine, other tasks or rules that did not match is in them: a denial's message is made for the client.
+//! Nothing about the host machine, other tasks or rules that did not match is in them: a denial's
+//! message is made for the client.
 
 use allowlist::Reason;
 use bytes::Bytes;
@@ -17,7 +18,8 @@ const FAILED: HeaderName = HeaderName::from_static("x-sandbox-error");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// The type of the answer to a push, which git's client reads whatever it says.
 const PUSH_RESULT: &str = "application/x-git-receive-pack-result";
-/// How the message of a refusal begins that only the operator can change: an agent that takes it for a fault of the network tries again.
+/// How the message of a refusal begins that only the operator can change: an agent that takes it
+/// for a fault of the network tries again.
 const POLICY_NOTICE: &str = "blocked by sandbox policy; do not retry, ask the operator to allow it: ";
 
 /// Whom an answer is for: all of it is the client's own.
@@ -69,7 +71,8 @@ pub(super) fn failed(audience: Audience<'_>, error: &UpstreamError) -> Response<
     answer(audience, StatusCode::BAD_GATEWAY, &body)
 }
 
-/// Why a permitted request is not sent, or its answer not passed on, in the words for the client and for the log.
+/// Why a permitted request is not sent, or its answer not passed on, in the words for the client
+/// and for the log.
 #[derive(Debug)]
 pub(super) struct Unsent {
     pub(super) status: StatusCode,

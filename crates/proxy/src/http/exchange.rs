@@ -1,6 +1,7 @@
 //! One request from its head to its end, and the record of it.
 //!
-//! Invariant: every exchange leaves exactly one record, whoever ends it: the record is written when the exchange is dropped.
+//! Invariant: every exchange leaves exactly one record, whoever ends it: the record is written when
+//! the exchange is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -22,7 +23,8 @@ use crate::record::{LogBudget, Recorder, Slot, milliseconds};
 use crate::scrub::{Needles, scrub_headers, scrub_reason};
 use crate::upload::{UploadCounter, UploadFault};
 
-/// How long a permitted request may last before it is on record that it goes on: what its owner does not live to see the end of.
+/// How long a permitted request may last before it is on record that it goes on: what its owner
+/// does not live to see the end of.
 const MOMENT: Duration = Duration::from_secs(1);
 /// Characters of a host's name at most.
 const NAME: usize = 253;
@@ -42,7 +44,8 @@ impl Asked {
         audience(&self.record, self.html)
     }
 
-    /// The span of the request, in that of its `connection`: never its query, its headers or its body.
+    /// The span of the request, in that of its `connection`: never its query, its headers or its
+    /// body.
     pub(super) fn span(&self, connection: &Span) -> Span {
         let RequestRecord { method, host, .. } = &self.record;
         tracing::info_span!(parent: connection, "request", method = shortened(method), host = shortened(host))
@@ -75,7 +78,8 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Begins an exchange whose record goes to `slot`; without a permit where there was none to be had.
+    /// Begins an exchange whose record goes to `slot`; without a permit where there was none to be
+    /// had.
     pub(super) fn begin(
         asked: Asked,
         slot: Slot,
@@ -216,7 +220,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Counts the bytes of the request's body that go to the upstream, and breaks it off with `fault` where they exceed the budget.
+    /// Counts the bytes of the request's body that go to the upstream, and breaks it off with
+    /// `fault` where they exceed the budget.
     pub(super) fn upload_counter(&self, fault: &UploadFault) -> UploadCounter {
         UploadCounter::new(Arc::clone(&self.uploaded), self.spending(), Arc::clone(fault))
     }

@@ -12,7 +12,8 @@ use super::outgoing::Outgoing;
 use crate::upload::Upload;
 use crate::upstream::{Failure, Lease, Pool, UpstreamError};
 
-/// How often a request is tried over connections that turn out to be closed; the last try has a connection of its own.
+/// How often a request is tried over connections that turn out to be closed; the last try has a
+/// connection of its own.
 const TRIES: usize = 3;
 
 /// Forwards a request; the answer's head as it goes to the client, its body still on its way.

@@ -1,8 +1,9 @@
 //! A client's HTTP/1 bytes on their way to hyper, with every message boundary checked first.
 //!
-//! hyper hides the raw bytes of a head, and is more lenient than two readers in a row may be. So this reader finds the boundaries
-//! itself, in constant memory, and holds each head back until it is complete and good. In the place of a bad head hyper gets a
-//! harmless one, which the service answers with the refusal ([`Note::Refused`]); nothing of the connection is read after that.
+//! hyper hides the raw bytes of a head, and is more lenient than two readers in a row may be. So
+//! this reader finds the boundaries itself, in constant memory, and holds each head back until it
+//! is complete and good. In the place of a bad head hyper gets a harmless one, which the service
+//! answers with the refusal ([`Note::Refused`]); nothing of the connection is read after that.
 //! Invariant: hyper never sees a byte of a message whose end could be somewhere else.
 
 use std::collections::VecDeque;
@@ -24,7 +25,8 @@ use super::head::{self, Body, HeadFault, RefusedHead};
 const READ: usize = 8 * 1024;
 /// How much a client may send before its upgrade is answered.
 const HELD: usize = 16 * 1024;
-/// How much that waits behind a refused head is thrown away, so that the refusal is not lost in a reset.
+/// How much that waits behind a refused head is thrown away, so that the refusal is not lost in a
+/// reset.
 const DISCARDED: usize = 1024 * 1024;
 
 /// Bounds on a request head.
@@ -50,7 +52,8 @@ pub(super) enum Note {
 /// What the reader and the service of one connection share.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
-    /// Notes on heads of the connection, which are counted from 1. There are no more than heads that hyper has read ahead.
+    /// Notes on heads of the connection, which are counted from 1. There are no more than heads
+    /// that hyper has read ahead.
     notes: Mutex<VecDeque<(u64, Note)>>,
     /// A body on this connection is malformed.
     body_fault: AtomicBool,
@@ -148,7 +151,8 @@ enum State {
 }
 
 impl State {
-    /// Follows a body or a tunnel through `bytes`: how many of them, from the front, belong to it. Behind a body a head is next.
+    /// Follows a body or a tunnel through `bytes`: how many of them, from the front, belong to it.
+    /// Behind a body a head is next.
     fn follow(&mut self, bytes: &[u8], framing: &Framing) -> usize {
         let (own, next) = match self {
             Self::Length(left) => {
@@ -319,7 +323,8 @@ impl<S: AsyncRead + Unpin> Framed<S> {
         self.state = State::Refused;
     }
 
-    /// Throws away what has already arrived behind a refused head: closing a socket with unread bytes would reset it.
+    /// Throws away what has already arrived behind a refused head: closing a socket with unread
+    /// bytes would reset it.
     fn discard(&mut self, cx: &mut Context<'_>) {
         let mut scratch = [0; READ];
         for _ in 0..DISCARDED / READ {

@@ -33,7 +33,8 @@ pub fn request_head(data: &[u8]) {
     assert_eq!(through(pieces(bytes, &sizes)), whole, "cuts change what passes");
     let (passed, end) = whole;
     if end != End::Refused {
-        // Empty lines before a head are dropped, and some characters of a query are percent-encoded.
+        // Empty lines before a head are dropped, and some characters of a query are
+        // percent-encoded.
         let squeezed = |bytes: &[u8]| -> String {
             let text: String = bytes.iter().copied().map(char::from).collect();
             let text = text.replace("%22", "\"").replace("%3C", "<").replace("%3E", ">");

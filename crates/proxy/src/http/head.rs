@@ -1,7 +1,8 @@
 //! The head of an HTTP/1 request, read once more and more strictly than hyper reads it.
 //!
-//! hyper lets `Transfer-Encoding` win over `Content-Length`, takes bare line feeds and merges equal lengths. Each of these is a way
-//! for two readers to disagree where a message ends, so each is refused here, before hyper sees a byte of it.
+//! hyper lets `Transfer-Encoding` win over `Content-Length`, takes bare line feeds and merges equal
+//! lengths. Each of these is a way for two readers to disagree where a message ends, so each is
+//! refused here, before hyper sees a byte of it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -99,7 +100,8 @@ pub(super) fn read(bytes: &[u8], max_headers: usize) -> Result<Head, HeadFault> 
     fields.finish(line)
 }
 
-/// `target` as hyper takes it: `"`, `<` and `>` in a query are percent-encoded. Clients send them as they are, and so must we.
+/// `target` as hyper takes it: `"`, `<` and `>` in a query are percent-encoded. Clients send them
+/// as they are, and so must we.
 pub(super) fn stand_in(target: &[u8]) -> Cow<'_, [u8]> {
     let (path, query) = split_target(target);
     if !query.iter().any(|byte| b"\"<>".contains(byte)) {
@@ -152,7 +154,8 @@ fn request_line(line: &[u8]) -> Result<RequestLine, HeadFault> {
     let (path, query) = split_target(target);
     let in_query = |byte: &u8| byte.is_ascii_graphic() || !byte.is_ascii();
     let stand_in = stand_in(target);
-    // A `#` never travels: hyper would cut the target there, and forward another one than the rules saw.
+    // A `#` never travels: hyper would cut the target there, and forward another one than the rules
+    // saw.
     if !path.iter().all(u8::is_ascii_graphic)
         || !query.iter().all(in_query)
         || target.contains(&b'#')
@@ -353,7 +356,8 @@ mod tests {
         assert_eq!(request_line(b"GET /?\xff HTTP/1.1"), Err(HeadFault::Target));
     }
 
-    /// What the rules accept, the request line carries: so a verdict without a network is that of the whole gate.
+    /// What the rules accept, the request line carries: so a verdict without a network is that of
+    /// the whole gate.
     #[test]
     fn the_rules_accept_no_target_that_cannot_travel() {
         for byte in 0..=255 {

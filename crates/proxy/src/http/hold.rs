@@ -1,4 +1,5 @@
-//! A request that lacks a rule is held until the operator has answered, or the policy permits it. Nothing of its body is read meanwhile.
+//! A request that lacks a rule is held until the operator has answered, or the policy permits it.
+//! Nothing of its body is read meanwhile.
 
 use sandbox_proxy_protocol::Verdict;
 

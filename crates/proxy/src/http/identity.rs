@@ -1,7 +1,7 @@
 //! Who is being asked: one host, or none.
 //!
-//! SNI, `:authority`, `Host` and an absolute target each name a host. Only when all that are there name the same one is there a
-//! request that can be judged.
+//! SNI, `:authority`, `Host` and an absolute target each name a host. Only when all that are there
+//! name the same one is there a request that can be judged.
 
 use std::borrow::Cow;
 
@@ -17,8 +17,8 @@ use crate::policy::Blocked;
 ///
 /// # Errors
 ///
-/// Reason `identity` where a name is missing, doubled or malformed, `identity_mismatch` where two differ, and those of
-/// [`Request::from_wire`].
+/// Reason `identity` where a name is missing, doubled or malformed, `identity_mismatch` where two
+/// differ, and those of [`Request::from_wire`].
 pub(super) fn identify(
     parts: &Parts,
     scheme: Scheme,
@@ -38,8 +38,8 @@ pub(super) fn identify(
     Ok(Request::from_wire(scheme, wire.as_bytes(), method, &target)?)
 }
 
-/// Path and query as they came; a path that an absolute target leaves out is `/`, as clients send it. `raw_target` is the target of the
-/// request line where hyper got another.
+/// Path and query as they came; a path that an absolute target leaves out is `/`, as clients send
+/// it. `raw_target` is the target of the request line where hyper got another.
 pub(super) fn origin_form<'a>(parts: &'a Parts, raw_target: Option<&'a [u8]>) -> Cow<'a, [u8]> {
     if let Some(raw) = raw_target {
         return AbsoluteUrl::split(raw).map_or(Cow::Borrowed(raw), |url| url.target());
@@ -51,7 +51,8 @@ pub(super) fn origin_form<'a>(parts: &'a Parts, raw_target: Option<&'a [u8]>) ->
     Cow::Borrowed(target.as_bytes())
 }
 
-/// The authority, with a port only if that is not `expected`: the policy knows the ports of schemes alone.
+/// The authority, with a port only if that is not `expected`: the policy knows the ports of schemes
+/// alone.
 fn wire_form(authority: &Authority, expected: u16) -> String {
     match authority.port() {
         Some(port) if port != expected => format!("{}:{port}", authority.host()),

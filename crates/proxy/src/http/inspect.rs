@@ -1,4 +1,5 @@
-//! Requests whose body decides: they are read until the policy has decided, and only then is there a permit.
+//! Requests whose body decides: they are read until the policy has decided, and only then is there
+//! a permit.
 
 use allowlist::VendorTool;
 use http::header::CONTENT_ENCODING;

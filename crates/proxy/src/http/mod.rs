@@ -1,7 +1,9 @@
-//! HTTP on the client's side: reading what is asked, refusing what must not be, and passing on what may.
+//! HTTP on the client's side: reading what is asked, refusing what must not be, and passing on what
+//! may.
 //!
-//! [`serve`] runs one connection. Each request goes through framing, identity and the gate, in this order; what comes out of
-//! the gate gets its credentials in `outbound`, and only that reaches `forward` or `upgrade`.
+//! [`serve`] runs one connection. Each request goes through framing, identity and the gate, in this
+//! order; what comes out of the gate gets its credentials in `outbound`, and only that reaches
+//! `forward` or `upgrade`.
 
 mod activity;
 mod answer;

@@ -1,6 +1,8 @@
-//! From a permitted request to what is sent: credentials are put in, and the body is made fit for its signature.
+//! From a permitted request to what is sent: credentials are put in, and the body is made fit for
+//! its signature.
 //!
-//! Nothing of the body is read before the head's plan is complete: a client that waits for a go-ahead gets the refusal instead.
+//! Nothing of the body is read before the head's plan is complete: a client that waits for a
+//! go-ahead gets the refusal instead.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -57,7 +59,8 @@ enum BodyChange {
     Prove(Box<git::Proof>, OwnedSemaphorePermit),
 }
 
-/// The headers that travel of the request that `permit` is for, before its credentials are put in; `websocket` where it becomes one.
+/// The headers that travel of the request that `permit` is for, before its credentials are put in;
+/// `websocket` where it becomes one.
 ///
 /// # Errors
 ///
@@ -111,7 +114,8 @@ pub(super) async fn prepare(
 ) -> Result<Prepared, Unprepared> {
     let RequestBody { content: body, pushes } = body;
     let drained = DrainedBody::for_request(&parts.headers);
-    // Before anything of the body is asked for: a client that waits for a go-ahead gets the refusal instead.
+    // Before anything of the body is asked for: a client that waits for a go-ahead gets the refusal
+    // instead.
     let planned = match plan(client, permit, &parts, headers) {
         Ok(mut plan) => {
             let replaced = body.replaced_length().is_some();
@@ -155,8 +159,9 @@ pub(super) async fn prepare(
     Ok(Prepared { outgoing, upload, needles: plan.scrub, fault, proven })
 }
 
-/// What has to be done with the body, as soon as there is room for it. What is signed must be what was judged: a body with `pushes` to prove
-/// is not signed at all, and one that was `replaced` not chunk by chunk.
+/// What has to be done with the body, as soon as there is room for it. What is signed must be what
+/// was judged: a body with `pushes` to prove is not signed at all, and one that was `replaced` not
+/// chunk by chunk.
 async fn body_change(
     client: &Client,
     plan: &mut Plan,

@@ -32,8 +32,9 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// The request that `permit` is for, with `headers`, and with the query of `signed` if its signature is there. `None` if the target
-    /// is none for hyper, which cannot be since hyper read it, or if `signed` has another path than was permitted.
+    /// The request that `permit` is for, with `headers`, and with the query of `signed` if its
+    /// signature is there. `None` if the target is none for hyper, which cannot be since hyper read
+    /// it, or if `signed` has another path than was permitted.
     pub(super) fn new(
         permit: &Permit,
         parts: Parts,

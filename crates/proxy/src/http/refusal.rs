@@ -15,9 +15,9 @@ pub(super) fn too_busy(what: &str) -> Blocked {
     Blocked::new(BlockReason::Limit, format!("{what}: try again later"))
 }
 
-/// Refuses a request that there is no room for, so that nothing of it stays: its record is written at once, and over HTTP/2, where
-/// there may be thousands more of them, the headers alone say why. Where the queue has no place, nothing was done that would need a
-/// record.
+/// Refuses a request that there is no room for, so that nothing of it stays: its record is written
+/// at once, and over HTTP/2, where there may be thousands more of them, the headers alone say why.
+/// Where the queue has no place, nothing was done that would need a record.
 pub(super) fn turn_away(client: &Client, asked: Asked, http2: bool, what: &str) -> Response<Download> {
     let denial = too_busy(what);
     let page = deny::blocked(asked.audience(), &denial);

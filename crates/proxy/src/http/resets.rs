@@ -1,9 +1,10 @@
 //! HTTP/2 requests that h2 resets by itself, before anybody is asked about them.
 //!
-//! h2 hands on no request that it cannot read: doubled pseudo headers, upper-case names, `"` in a query. It reports this to the client only, so
-//! the frames are watched: a stream that is reset before it is answered, and for which the service was never called, is a request that is
-//! refused. What it asked for is not known. The client is asked to try HTTP/1.1, where the query travels as it is and every refusal has its
-//! reason; of clients known to us curl does.
+//! h2 hands on no request that it cannot read: doubled pseudo headers, upper-case names, `"` in a
+//! query. It reports this to the client only, so the frames are watched: a stream that is reset
+//! before it is answered, and for which the service was never called, is a request that is refused.
+//! What it asked for is not known. The client is asked to try HTTP/1.1, where the query travels as
+//! it is and every refusal has its reason; of clients known to us curl does.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -228,8 +229,8 @@ mod tests {
         [&[0, 0, length, kind, 4, 0, 0, 0, stream], payload].concat()
     }
 
-    /// Of streams 1 and 3 the service sees the first; then `wrote` is written, in pieces of `size`: what is sent, and how often
-    /// something was refused unseen.
+    /// Of streams 1 and 3 the service sees the first; then `wrote` is written, in pieces of `size`:
+    /// what is sent, and how often something was refused unseen.
     async fn sent(wrote: &[u8], size: usize) -> (Vec<u8>, u64) {
         let (near, mut far) = tokio::io::duplex(7);
         let counts = Arc::new(Counts::default());

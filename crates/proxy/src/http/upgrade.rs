@@ -1,7 +1,8 @@
 //! WebSocket: bytes both ways, once the upstream has agreed to it.
 //!
-//! Invariant: bytes pass unread only after we asked for the upgrade and the upstream itself answered 101. An upstream that answers
-//! anything else gets no byte of the client that was not read as HTTP.
+//! Invariant: bytes pass unread only after we asked for the upgrade and the upstream itself
+//! answered 101. An upstream that answers anything else gets no byte of the client that was not
+//! read as HTTP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

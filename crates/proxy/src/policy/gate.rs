@@ -1,6 +1,7 @@
 //! The gate: the only place that asks the policy, and the only maker of permits.
 //!
-//! Invariant: whoever holds a [`Permit`] holds the very request that was permitted, so nothing else can be forwarded with it.
+//! Invariant: whoever holds a [`Permit`] holds the very request that was permitted, so nothing else
+//! can be forwarded with it.
 
 use std::sync::Arc;
 
@@ -55,7 +56,8 @@ pub(crate) enum Admission {
     Unruled(Box<Unruled>),
 }
 
-/// A request that is denied for want of a rule, and for nothing else: nothing makes a permit of it but an answer, or another policy.
+/// A request that is denied for want of a rule, and for nothing else: nothing makes a permit of it
+/// but an answer, or another policy.
 #[derive(Debug)]
 pub(crate) struct Unruled {
     request: Request,
@@ -100,13 +102,14 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// The policy's denial; during a quarantine, or while the records are not read, a denial that says so.
+    /// The policy's denial; during a quarantine, or while the records are not read, a denial that
+    /// says so.
     pub(crate) fn admit(&self, request: Request) -> Result<Admission, Blocked> {
         self.judge(request, LivePolicy::is_down, self.asks)
     }
 
-    /// The same for a request to a service of the host, which is no public host: no shield that is down opens it, and
-    /// no one is asked.
+    /// The same for a request to a service of the host, which is no public host: no shield that is
+    /// down opens it, and no one is asked.
     ///
     /// # Errors
     ///
@@ -158,8 +161,8 @@ impl Gate {
         }
     }
 
-    /// Looks at the body of a request as far as it has come, `ended` if that is all of it. The policy that counts is the one in force now,
-    /// not when the body began.
+    /// Looks at the body of a request as far as it has come, `ended` if that is all of it. The
+    /// policy that counts is the one in force now, not when the body began.
     ///
     /// # Errors
     ///
@@ -205,7 +208,8 @@ impl Gate {
         self.policy.borrow().closed()
     }
 
-    /// A watch for a quarantine, or an owner that falls silent, from now on: later requests are refused by [`Gate::admit`].
+    /// A watch for a quarantine, or an owner that falls silent, from now on: later requests are
+    /// refused by [`Gate::admit`].
     pub(crate) fn watch(&self) -> QuarantineWatch {
         let policy = self.policy.clone();
         let seen = policy.borrow().cuts;
@@ -213,8 +217,8 @@ impl Gate {
     }
 }
 
-/// Sees a quarantine begin, or an owner fall silent. One watch covers the whole life of a connection, so that none begins unseen
-/// between two phases of it.
+/// Sees a quarantine begin, or an owner fall silent. One watch covers the whole life of a
+/// connection, so that none begins unseen between two phases of it.
 #[derive(Debug)]
 pub(crate) struct QuarantineWatch {
     policy: watch::Receiver<LivePolicy>,
@@ -223,7 +227,8 @@ pub(crate) struct QuarantineWatch {
 }
 
 impl QuarantineWatch {
-    /// Ends when the connection is to be cut, at once if that was since the watch was made and before the call.
+    /// Ends when the connection is to be cut, at once if that was since the watch was made and
+    /// before the call.
     pub(crate) async fn begun(&mut self) {
         let seen = self.seen;
         // An error means that the policy can no longer change.
@@ -234,7 +239,8 @@ impl QuarantineWatch {
 }
 
 impl Unruled {
-    /// What is asked for, unless something else than the lack of a rule refuses it, or its body would decide.
+    /// What is asked for, unless something else than the lack of a rule refuses it, or its body
+    /// would decide.
     fn of(request: Request, denial: Blocked, allowlist: &Allowlist) -> Result<Self, Blocked> {
         // An address says nothing of who answers there.
         let Ok(Some(rule)) = allowlist.missing_rule(&request, false) else {

@@ -1,4 +1,5 @@
-//! The policy and the credentials in force: what the control channel changes and every request reads.
+//! The policy and the credentials in force: what the control channel changes and every request
+//! reads.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,8 +13,8 @@ use tokio::time::Instant;
 use super::blocked::Blocked;
 use crate::credential::Vault;
 
-/// The policy that the gate applies now. It travels in a [`tokio::sync::watch`] channel, so that a change is in force for the next
-/// request and a connection can wait until it is to be cut.
+/// The policy that the gate applies now. It travels in a [`tokio::sync::watch`] channel, so that a
+/// change is in force for the next request and a connection can wait until it is to be cut.
 #[derive(Debug, Clone)]
 pub(crate) struct LivePolicy {
     /// What the task may reach.
@@ -22,7 +23,8 @@ pub(crate) struct LivePolicy {
     pub(crate) vault: Arc<Vault>,
     /// Every request is refused, whatever the allowlist says. Nothing ever clears it.
     pub(crate) quarantined: bool,
-    /// The owner says nothing, so the records may not be read: every request is refused until it speaks again.
+    /// The owner says nothing, so the records may not be read: every request is refused until it
+    /// speaks again.
     pub(crate) unattended: bool,
     /// How often connections were to be cut.
     pub(crate) cuts: u64,
@@ -86,7 +88,8 @@ impl LivePolicy {
         self.cuts += 1;
     }
 
-    /// Opens every public host for so long, whatever time was left; in a quarantine it does nothing.
+    /// Opens every public host for so long, whatever time was left; in a quarantine it does
+    /// nothing.
     pub(crate) fn lower(&mut self, for_ms: u64) {
         if self.quarantined {
             return;
@@ -103,7 +106,8 @@ impl LivePolicy {
         self.down = None;
     }
 
-    /// Whether any public host may be asked now. The time is over when it is over, whether or not anything was woken at its end.
+    /// Whether any public host may be asked now. The time is over when it is over, whether or not
+    /// anything was woken at its end.
     pub(crate) fn is_down(&self) -> bool {
         self.down.is_some_and(|down| Instant::now() < down.end)
     }

@@ -1,5 +1,5 @@
-//! What a task may do now: the policy in force, the gate that asks it about each request, the words of a refusal, and the questions
-//! that the operator is asked where a rule is missing.
+//! What a task may do now: the policy in force, the gate that asks it about each request, the words
+//! of a refusal, and the questions that the operator is asked where a rule is missing.
 //!
 //! Invariant: nothing outside makes a [`Permit`].
 

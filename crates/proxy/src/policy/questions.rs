@@ -1,6 +1,7 @@
 //! Questions to the operator: which requests wait for an answer, and which are refused without one.
 //!
-//! Invariant: what a task asks for costs the operator a bounded number of questions, whatever it does.
+//! Invariant: what a task asks for costs the operator a bounded number of questions, whatever it
+//! does.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,8 @@ const SHARERS: usize = 4;
 /// Refusals that are remembered; after these nothing is asked any more.
 const REMEMBERED: usize = 1024;
 
-/// Questions about a host that end with no, or without an answer in time; after these, none is asked about it any more.
+/// Questions about a host that end with no, or without an answer in time; after these, none is
+/// asked about it any more.
 const REFUSALS: u32 = 5;
 
 /// Why a request is refused without a question.
@@ -88,7 +90,8 @@ pub(crate) struct Waiting<'a> {
     questions: &'a Questions,
     subject: Subject,
     question: u64,
-    /// The question is about this request; others that share it may differ in their queries and bodies.
+    /// The question is about this request; others that share it may differ in their queries and
+    /// bodies.
     leads: bool,
     until: Instant,
     verdict: watch::Receiver<Option<Verdict>>,
@@ -111,7 +114,8 @@ impl Questions {
         self.time.is_some()
     }
 
-    /// Asks whether `request` may pass, or waits with those that asked the same. `is_recordable` takes the room that a question needs in the log.
+    /// Asks whether `request` may pass, or waits with those that asked the same. `is_recordable`
+    /// takes the room that a question needs in the log.
     ///
     /// # Errors
     ///
@@ -139,7 +143,8 @@ impl Questions {
         let Some(until) = self.time.and_then(|time| now.checked_add(time)) else {
             return Err(Unasked::TooMany);
         };
-        // Bounded here, so that a flood of equal requests cannot hold memory either, though it asks nothing.
+        // Bounded here, so that a flood of equal requests cannot hold memory either, though it asks
+        // nothing.
         if state.waiting >= self.most.saturating_mul(SHARERS) || state.hosts.len() >= REMEMBERED {
             return Err(Unasked::TooMany);
         }
@@ -179,8 +184,8 @@ impl Questions {
         Ok(Waiting { questions: self, subject, question, leads: true, until, verdict })
     }
 
-    /// The operator has answered; a question that is over stays so. `set` puts the policy in force that goes with the answer: whom it permits
-    /// has been answered by then.
+    /// The operator has answered; a question that is over stays so. `set` puts the policy in force
+    /// that goes with the answer: whom it permits has been answered by then.
     pub(crate) fn answer(&self, question: u64, verdict: Verdict, by: String, set: impl FnOnce()) {
         let mut state = self.state();
         set();
@@ -232,7 +237,8 @@ impl Waiting<'_> {
         self.leads
     }
 
-    /// The answer, which is no when the time is over; `None` where the question was withdrawn, which says nothing of this request.
+    /// The answer, which is no when the time is over; `None` where the question was withdrawn,
+    /// which says nothing of this request.
     pub(crate) async fn verdict(&mut self) -> Option<Verdict> {
         let in_time = tokio::select! {
             // An answer that came in time counts.

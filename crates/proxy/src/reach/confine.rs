@@ -48,7 +48,8 @@ pub enum Unconfined {
     },
 }
 
-/// From now on nothing leaves the network namespace of this process but what goes to `reach`, to public addresses, and to itself.
+/// From now on nothing leaves the network namespace of this process but what goes to `reach`, to
+/// public addresses, and to itself.
 ///
 /// # Errors
 ///

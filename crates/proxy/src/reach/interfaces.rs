@@ -18,8 +18,8 @@ pub(crate) struct Connected {
     pub(crate) network: Ipv4Net,
 }
 
-/// Every address of every interface, loopback ones left out: nothing of the proxy's listens there, the guard refuses them anyway,
-/// and an operator who opens one means it.
+/// Every address of every interface, loopback ones left out: nothing of the proxy's listens there,
+/// the guard refuses them anyway, and an operator who opens one means it.
 pub(crate) fn own_addresses() -> io::Result<Vec<IpAddr>> {
     let addresses = getifaddrs()?.filter_map(|interface| interface.address.as_ref().and_then(ip));
     Ok(addresses.filter(|address| !address.is_loopback()).collect())

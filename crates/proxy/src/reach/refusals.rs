@@ -1,7 +1,8 @@
 //! What the kernel refuses the task, because nothing is served there: a record of it, and no more.
 //!
-//! The kernel itself answers, at once: a TCP connection with a reset, a datagram with an ICMP message. Rules of the filter report these answers
-//! before they leave, each kind once a second at most. So nothing has to know which ports are served.
+//! The kernel itself answers, at once: a TCP connection with a reset, a datagram with an ICMP
+//! message. Rules of the filter report these answers before they leave, each kind once a second at
+//! most. So nothing has to know which ports are served.
 
 use std::convert::Infallible;
 use std::io;
@@ -43,7 +44,8 @@ async fn follow(reports: &Reports, recorder: &Recorder) -> io::Result<Infallible
     let socket = UnixDatagram::from_std(reports.as_fd().try_clone_to_owned()?.into())?;
     loop {
         socket.readable().await?;
-        // Another error than that there is none: some are lost, which is no loss to those that follow.
+        // Another error than that there is none: some are lost, which is no loss to those that
+        // follow.
         if let Ok(packets) = socket.try_io(Interest::READABLE, || reports.read()) {
             record(&packets, recorder);
         }

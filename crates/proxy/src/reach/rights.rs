@@ -14,9 +14,10 @@ const NONE: CapabilitySets = CapabilitySets {
     inheritable: CapabilitySet::empty(),
 };
 
-/// Takes every capability from this thread, which must be the only one: those that it has, those that a program could get which it
-/// executes, and the bound of both. gVisor gives a user other than root none, and so no right to lower the bound: that is no loss to who
-/// gains nothing by executing a program.
+/// Takes every capability from this thread, which must be the only one: those that it has, those
+/// that a program could get which it executes, and the bound of both. gVisor gives a user other
+/// than root none, and so no right to lower the bound: that is no loss to who gains nothing by
+/// executing a program.
 ///
 /// # Errors
 ///

@@ -12,7 +12,8 @@ use crate::dns::REFUSED_V4;
 /// An answer of ICMP with the longest header of the packet that it quotes, and that one's ports.
 const REPORTED: u32 = 20 + 8 + 60 + 8;
 
-/// The rules for a proxy with these networks; what none decides does not leave. `None`: the proxy's address is on none of them.
+/// The rules for a proxy with these networks; what none decides does not leave. `None`: the proxy's
+/// address is on none of them.
 pub(super) fn of(reach: &Reach, networks: &[Connected]) -> Option<Vec<Rule>> {
     let link = networks.iter().find(|network| network.address == reach.listen)?;
     let through_link = Condition::Through(link.interface);
@@ -48,7 +49,8 @@ pub(super) fn of(reach: &Reach, networks: &[Connected]) -> Option<Vec<Rule>> {
     Some(rules)
 }
 
-/// Rules that report to `group` what the kernel refuses the task because nothing is served there. They come before the others.
+/// Rules that report to `group` what the kernel refuses the task because nothing is served there.
+/// They come before the others.
 pub(super) fn refusals(reach: &Reach, networks: &[Connected], group: u16) -> Option<Vec<Rule>> {
     let link = networks.iter().find(|network| network.address == reach.listen)?;
     let answers = |protocol, header: &[(u32, [u8; 4], [u8; 4])]| {

@@ -8,9 +8,10 @@ use super::messages;
 /// The codings that can be undone here.
 const KNOWN: [&str; 6] = ["gzip", "x-gzip", "deflate", "br", "zstd", "identity"];
 
-/// Leaves only such codings in `Accept-Encoding` as can be undone here, with their weights and in their order. `*` becomes `identity`,
-/// and so does a list of which nothing is left. Messages of gRPC and Connect are asked for as they are. A request without these headers,
-/// or with nothing else in them, is not changed, so that a signature over them stays true.
+/// Leaves only such codings in `Accept-Encoding` as can be undone here, with their weights and in
+/// their order. `*` becomes `identity`, and so does a list of which nothing is left. Messages of
+/// gRPC and Connect are asked for as they are. A request without these headers, or with nothing
+/// else in them, is not changed, so that a signature over them stays true.
 pub(crate) fn limit_encodings(headers: &mut HeaderMap) {
     messages::ask_for_plain(headers);
     let lines: Vec<&[u8]> = headers.get_all(ACCEPT_ENCODING).iter().map(HeaderValue::as_bytes).collect();

@@ -1,8 +1,9 @@
 //! A value within base64 text.
 //!
-//! Three bytes become four characters, so a value looks different at each of three places, and its first and last character may be
-//! mixed with a neighbour's bits. What is looked for is the stretch that the value alone decides; where the value ends the text, also
-//! its last character and the padding.
+//! Three bytes become four characters, so a value looks different at each of three places, and its
+//! first and last character may be mixed with a neighbour's bits. What is looked for is the stretch
+//! that the value alone decides; where the value ends the text, also its last character and the
+//! padding.
 
 use base64::Engine;
 use base64::engine::GeneralPurpose;
@@ -14,8 +15,9 @@ use super::text_forms::{Hex, percent};
 const ALPHABETS: [(&GeneralPurpose, &GeneralPurpose); 2] =
     [(&STANDARD, &STANDARD_NO_PAD), (&URL_SAFE, &URL_SAFE_NO_PAD)];
 
-/// Stretches of base64 text that hold `real`, and what takes their place: the same stretch of `surrogate`, or asterisks where the
-/// lengths of the values make that impossible. The same pair may occur more than once.
+/// Stretches of base64 text that hold `real`, and what takes their place: the same stretch of
+/// `surrogate`, or asterisks where the lengths of the values make that impossible. The same pair
+/// may occur more than once.
 pub(super) fn base64_forms(real: &str, surrogate: &str) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for (padded, bare) in ALPHABETS {

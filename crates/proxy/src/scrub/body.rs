@@ -22,10 +22,11 @@ const STEPS_PER_POLL: u32 = 64;
 
 type BodyError = Box<dyn Error + Send + Sync>;
 
-/// A body on its way to the container: decoded where it was encoded, and without real values, also in its trailers.
+/// A body on its way to the container: decoded where it was encoded, and without real values, also
+/// in its trailers.
 ///
-/// A frame of text without a value is passed on as it is; decoded frames have at most 32 KiB. When the data cannot be decoded, the body
-/// fails there.
+/// A frame of text without a value is passed on as it is; decoded frames have at most 32 KiB. When
+/// the data cannot be decoded, the body fails there.
 pub(crate) struct Scrubbed<B> {
     inner: B,
     searched: Option<Box<Searched>>,
@@ -70,7 +71,8 @@ enum Next {
 }
 
 impl<B> Scrubbed<B> {
-    /// Treats `inner` as was planned, and adds the number of values that are replaced to `replaced`.
+    /// Treats `inner` as was planned, and adds the number of values that are replaced to
+    /// `replaced`.
     pub(crate) fn new(inner: B, plan: BodyScrub, replaced: Arc<AtomicU32>) -> Self {
         let searched = match plan {
             BodyScrub::Pass => None,

@@ -7,8 +7,9 @@ use hyper::ext::ReasonPhrase;
 use super::needles::Needles;
 use crate::fields::only;
 
-/// The fields without real values, and how many values were replaced. Order, repetitions and marks stay as they are; a field with a
-/// value in its name goes. `Content-Length` is left alone: it is only a number, and the body would no longer fit.
+/// The fields without real values, and how many values were replaced. Order, repetitions and marks
+/// stay as they are; a field with a value in its name goes. `Content-Length` is left alone: it is
+/// only a number, and the body would no longer fit.
 pub(crate) fn scrub_headers(needles: &Needles, headers: HeaderMap) -> (HeaderMap, u32) {
     let (mut headers, mut replaced) = without_named(needles, headers);
     for (name, value) in &mut headers {
@@ -36,7 +37,8 @@ fn without_named(needles: &Needles, headers: HeaderMap) -> (HeaderMap, u32) {
     (kept, dropped)
 }
 
-/// Replaces real values in the words beside the status of an HTTP/1 answer, which hyper keeps among `extensions`; how many there were.
+/// Replaces real values in the words beside the status of an HTTP/1 answer, which hyper keeps among
+/// `extensions`; how many there were.
 pub(crate) fn scrub_reason(needles: &Needles, extensions: &mut Extensions) -> u32 {
     let reason = extensions.get::<ReasonPhrase>();
     let Some((cleaned, replaced)) = reason.and_then(|reason| needles.clean_whole(reason.as_bytes())) else {

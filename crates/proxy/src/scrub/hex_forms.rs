@@ -1,13 +1,15 @@
 //! A value whose bytes are written as hexadecimal numbers, in lower or upper case.
 //!
-//! S3 does so when a signature is wrong: its answer holds every byte of the request as it should have been signed, two digits each and
-//! a space between them. A value in the request's query is percent-encoded there first, as AWS demands.
+//! S3 does so when a signature is wrong: its answer holds every byte of the request as it should
+//! have been signed, two digits each and a space between them. A value in the request's query is
+//! percent-encoded there first, as AWS demands.
 
 use std::fmt::Write;
 
 use super::text_forms::{Hex, percent};
 
-/// How much longer than a value this makes it at most: each byte of it may be encoded as three, each of which becomes two digits and a space.
+/// How much longer than a value this makes it at most: each byte of it may be encoded as three,
+/// each of which becomes two digits and a space.
 pub(super) const SPACED_EXPANSION: usize = 9;
 
 /// `real` and `surrogate` as digits without anything between them; the same pair may occur twice.

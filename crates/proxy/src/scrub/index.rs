@@ -1,8 +1,10 @@
 //! Finding many needles in one pass.
 //!
-//! Every needle has at least [`WINDOW`] bytes, and its first [`WINDOW`] bytes stand in for it: a table says for each block of three
-//! bytes how near it comes to the end of such a beginning, that is, how far the window may move when it ends in this block (Wu and
-//! Manber's method). Most text is passed six bytes at a time, and adding needles to a table is cheap enough to do it per request.
+//! Every needle has at least [`WINDOW`] bytes, and its first [`WINDOW`] bytes stand in for it: a
+//! table says for each block of three bytes how near it comes to the end of such a beginning, that
+//! is, how far the window may move when it ends in this block (Wu and Manber's method). Most text
+//! is passed six bytes at a time, and adding needles to a table is cheap enough to do it per
+//! request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,9 +14,11 @@ use zeroize::Zeroizing;
 /// The least length of a needle.
 pub(super) const WINDOW: usize = 8;
 const BLOCK: usize = 3;
-/// How far the window moves at a block that no needle begins with: the number of blocks in a window.
+/// How far the window moves at a block that no needle begins with: the number of blocks in a
+/// window.
 const FAR: u8 = 6;
-/// Small enough for the nearest cache, and large enough that few blocks of ordinary text share a place with one of a needle.
+/// Small enough for the nearest cache, and large enough that few blocks of ordinary text share a
+/// place with one of a needle.
 const TABLE_LOG: u32 = 14;
 
 /// What is looked for, and what takes its place.
@@ -45,7 +49,8 @@ impl Index {
         Self { shifts: vec![FAR; 1 << TABLE_LOG].into_boxed_slice(), buckets: HashMap::new() }
     }
 
-    /// Adds a needle, unless there is one with the same pattern or it is too short; whether it was added.
+    /// Adds a needle, unless there is one with the same pattern or it is too short; whether it was
+    /// added.
     pub(super) fn add(&mut self, needle: Needle) -> bool {
         let Some(beginning) = needle.pattern.get(..WINDOW) else {
             return false;
@@ -66,7 +71,8 @@ impl Index {
         true
     }
 
-    /// The first place in `text` from `from` on, and before `until`, at which a needle begins, with the longest needle that does.
+    /// The first place in `text` from `from` on, and before `until`, at which a needle begins, with
+    /// the longest needle that does.
     pub(super) fn find(&self, text: &[u8], from: usize, until: usize) -> Option<(usize, &Needle)> {
         let mut place = from;
         while place < until {
@@ -99,7 +105,8 @@ fn last_block(window: &[u8]) -> u32 {
     }
 }
 
-/// The place of a block in the table: the upper bits of a product mix all bits (Knuth's multiplicative hashing).
+/// The place of a block in the table: the upper bits of a product mix all bits (Knuth's
+/// multiplicative hashing).
 fn hash(block: u32) -> usize {
     (block.wrapping_mul(0x9E37_79B1) >> (u32::BITS - TABLE_LOG)) as usize
 }

@@ -1,7 +1,9 @@
-//! gRPC and Connect compress each message of a stream for itself, within a body that is not compressed.
+//! gRPC and Connect compress each message of a stream for itself, within a body that is not
+//! compressed.
 //!
-//! Such messages are not decoded here: a client is taken to understand none but plain ones, and an answer with others is refused. A
-//! server says in the head which coding its messages have; without that the client cannot decode them either.
+//! Such messages are not decoded here: a client is taken to understand none but plain ones, and an
+//! answer with others is refused. A server says in the head which coding its messages have; without
+//! that the client cannot decode them either.
 
 use http::{HeaderMap, HeaderValue};
 
@@ -10,7 +12,8 @@ const ACCEPTED: [&str; 2] = ["grpc-accept-encoding", "connect-accept-encoding"];
 /// What messages are encoded with.
 const CODINGS: [&str; 2] = ["grpc-encoding", "connect-content-encoding"];
 
-/// Lets a request ask for plain messages only, if it says anything of them. One that does already is not changed.
+/// Lets a request ask for plain messages only, if it says anything of them. One that does already
+/// is not changed.
 pub(super) fn ask_for_plain(headers: &mut HeaderMap) {
     for name in ACCEPTED {
         if names_coding(headers, name) {

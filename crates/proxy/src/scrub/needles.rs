@@ -16,20 +16,22 @@ use super::wrapped::{Run, Unwrapped, may_be_break};
 
 /// Shorter values than so many bytes are not looked for: they would occur in ordinary text.
 pub(crate) const LEAST_VALUE: usize = WINDOW;
-/// How much longer than a value its forms are at most, but for control characters and for [`SPACED_EXPANSION`].
+/// How much longer than a value its forms are at most, but for control characters and for
+/// [`SPACED_EXPANSION`].
 const EXPANSION: usize = 6;
 /// White space and control characters.
 const LAST_CONTROL: u8 = b' ';
 
-/// The real values that must not reach the container, in every form, and their surrogates. `Debug` shows how many forms there are.
+/// The real values that must not reach the container, in every form, and their surrogates. `Debug`
+/// shows how many forms there are.
 #[derive(Clone)]
 pub(crate) struct Needles {
     index: Index,
     /// The forms that the name of a header can have: in lower case, which is what it is read in.
     names: Arc<Index>,
     count: usize,
-    /// No needle is longer. It follows from the lengths of the values alone, not from what must be escaped in them, and is a power of
-    /// two, so that it does not reveal their exact length.
+    /// No needle is longer. It follows from the lengths of the values alone, not from what must be
+    /// escaped in them, and is a power of two, so that it does not reveal their exact length.
     reach: usize,
     /// One bit for each byte up to [`LAST_CONTROL`]: set where no needle contains it.
     borders: u64,
@@ -79,8 +81,9 @@ impl Needles {
         needles
     }
 
-    /// Looks for these real values also where they are shown byte by byte, which a service does with what it should have been signed.
-    /// Then a space is no longer a border: words are held back, and only lines are not.
+    /// Looks for these real values also where they are shown byte by byte, which a service does
+    /// with what it should have been signed. Then a space is no longer a border: words are held
+    /// back, and only lines are not.
     pub(crate) fn with_bytes(mut self, pairs: impl IntoIterator<Item = (SecretValue, String)>) -> Self {
         for (real, surrogate) in pairs {
             if real.expose().len() >= LEAST_VALUE {
@@ -91,7 +94,8 @@ impl Needles {
         self
     }
 
-    /// The same, and what one request sent (a header's credential, such as the token of `Basic`) in exchange for what it had carried.
+    /// The same, and what one request sent (a header's credential, such as the token of `Basic`) in
+    /// exchange for what it had carried.
     pub(crate) fn with_sent(&self, pairs: impl IntoIterator<Item = (SecretValue, String)>) -> Self {
         let mut needles = self.clone();
         for (sent, received) in pairs {
@@ -136,8 +140,9 @@ impl Needles {
         self.reach = self.reach.max(length.next_power_of_two());
     }
 
-    /// At how many of the first places of `text` it is certain, whatever may follow, whether a needle begins there: up to the last
-    /// byte that no needle contains, at least up to the longest needle's length from the end. `before` is how the text before it ends.
+    /// At how many of the first places of `text` it is certain, whatever may follow, whether a
+    /// needle begins there: up to the last byte that no needle contains, at least up to the longest
+    /// needle's length from the end. `before` is how the text before it ends.
     pub(super) fn certain(&self, text: &[u8], before: Run) -> usize {
         let least = text.len().saturating_sub(self.reach - 1);
         let late = text.get(least..).unwrap_or_default();
@@ -149,8 +154,9 @@ impl Needles {
         border.map_or(least, |(border, _)| least + border + 1)
     }
 
-    /// Replaces each needle that begins at one of the first `certain` places: from the left, and always the longest. A text without
-    /// one is not copied. `before` is how the text before it ends.
+    /// Replaces each needle that begins at one of the first `certain` places: from the left, and
+    /// always the longest. A text without one is not copied. `before` is how the text before it
+    /// ends.
     pub(super) fn clean(&self, text: &Bytes, before: Run, certain: usize, length: Length) -> Cleaned {
         let mut output = BytesMut::new();
         let mut covered = 0;

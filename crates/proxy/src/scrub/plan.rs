@@ -10,7 +10,8 @@ use super::messages;
 use super::needles::{Length, Needles};
 use crate::fields::only;
 
-/// Digests of the compressed bytes, which no longer fit once they are decoded. (An `ETag` stays: the client shows it to the upstream.)
+/// Digests of the compressed bytes, which no longer fit once they are decoded. (An `ETag` stays:
+/// the client shows it to the upstream.)
 const DIGESTS: [&str; 5] = ["content-md5", "content-digest", "digest", "repr-digest", "x-goog-hash"];
 const DIGEST_PREFIX: &str = "x-amz-checksum-";
 
@@ -26,7 +27,8 @@ pub(crate) enum UnknownEncoding {
     /// A stream of gRPC or Connect.
     #[error("failed to decode the answer: its messages are compressed each for itself")]
     Messages,
-    /// A transfer coding besides `chunked`, which is not part of HTTP/2 and which no client asks for through this proxy.
+    /// A transfer coding besides `chunked`, which is not part of HTTP/2 and which no client asks
+    /// for through this proxy.
     #[error("failed to decode the answer: it has a transfer coding other than chunked")]
     Transfer,
     /// A range of compressed data.
@@ -52,9 +54,10 @@ pub(crate) struct Search {
     pub(super) length: Length,
 }
 
-/// Decides how the body of the answer with this head to a request by `method` is read, and corrects the head: a body that is decoded
-/// loses `Content-Encoding`, `Content-Length` and digests. Any other keeps its length, also where a surrogate has another. `recoded`
-/// says that the body is in a transfer coding that is still applied.
+/// Decides how the body of the answer with this head to a request by `method` is read, and corrects
+/// the head: a body that is decoded loses `Content-Encoding`, `Content-Length` and digests. Any
+/// other keeps its length, also where a surrogate has another. `recoded` says that the body is in a
+/// transfer coding that is still applied.
 ///
 /// # Errors
 ///
@@ -117,7 +120,8 @@ fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, UnknownEncoding> {
     Ok(codings)
 }
 
-/// `aws-chunked` is how an object was uploaded to S3: a server that keeps it sends the object as it is.
+/// `aws-chunked` is how an object was uploaded to S3: a server that keeps it sends the object as it
+/// is.
 fn is_no_coding(name: &str) -> bool {
     ["", "identity", "aws-chunked"].iter().any(|none| name.eq_ignore_ascii_case(none))
 }

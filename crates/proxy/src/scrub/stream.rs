@@ -1,10 +1,12 @@
 //! Replacing values in text that comes in chunks.
 //!
-//! Invariant: how much of a chunk is held back is decided by its length, by the places of white space and control characters in it, and
-//! by where long runs of base64 end with a line. Never more than six times the longest value's length (nine times, of a signing key's),
-//! rounded up to a power of two, is held, and nothing up to the last such character that no needle contains. Only a line end directly
-//! behind a long run of base64 is within a needle: it may be a break in the middle of a value. So an event of a stream, which ends in a
-//! line feed behind a bracket or another line feed, is never delayed, and the delay reveals nothing about a value.
+//! Invariant: how much of a chunk is held back is decided by its length, by the places of white
+//! space and control characters in it, and by where long runs of base64 end with a line. Never more
+//! than six times the longest value's length (nine times, of a signing key's), rounded up to a
+//! power of two, is held, and nothing up to the last such character that no needle contains. Only a
+//! line end directly behind a long run of base64 is within a needle: it may be a break in the
+//! middle of a value. So an event of a stream, which ends in a line feed behind a bracket or
+//! another line feed, is never delayed, and the delay reveals nothing about a value.
 
 use std::sync::Arc;
 
@@ -237,7 +239,8 @@ mod tests {
             prop_assert_eq!(run(&needles, &split(&text, &cuts)).concat(), whole);
         }
 
-        /// The text is all that the container sees or chooses; the two values are alike in length and in the classes of their characters.
+        /// The text is all that the container sees or chooses; the two values are alike in length
+        /// and in the classes of their characters.
         #[test]
         fn the_delay_reveals_nothing_about_a_value(
             real in "[a-z]{4}_[A-Za-z0-9]{30}", other in "[a-z]{4}_[A-Za-z0-9]{30}",

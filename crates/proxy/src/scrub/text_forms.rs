@@ -1,7 +1,8 @@
 //! How programs write a value into a URL, a JSON string or a page.
 //!
-//! Encoders differ in which characters they escape. Each line of a table here is one of the sets in use; for a value of letters,
-//! digits, `-` and `_` nearly all of them come to the same text, so that few needles remain.
+//! Encoders differ in which characters they escape. Each line of a table here is one of the sets in
+//! use; for a value of letters, digits, `-` and `_` nearly all of them come to the same text, so
+//! that few needles remain.
 
 use std::fmt::Write;
 
@@ -57,7 +58,8 @@ const HTML_ESCAPED: &[&[(char, &str)]] = &[
 /// A way to write a value.
 type Writing<'a> = &'a dyn Fn(&str) -> String;
 
-/// `real` and `surrogate` written in every way that is looked for, side by side; the same pair may occur often.
+/// `real` and `surrogate` written in every way that is looked for, side by side; the same pair may
+/// occur often.
 pub(super) fn text_forms(real: &str, surrogate: &str) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     each_writing(&mut |write| pairs.push((write(real), write(surrogate))));

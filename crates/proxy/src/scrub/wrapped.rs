@@ -1,13 +1,14 @@
 //! Text that is broken into lines, as base64 is in mail and in the answers of code hosts.
 //!
-//! A line end counts as such a break where at least [`LINE`] characters of base64 stand directly before it and one directly behind it: then
-//! a value may go on in the next line. Line ends are `\n`, `\r\n` and `\r`, and the same as JSON escapes them. Everything here depends on the
-//! text alone, never on what is looked for.
+//! A line end counts as such a break where at least [`LINE`] characters of base64 stand directly
+//! before it and one directly behind it: then a value may go on in the next line. Line ends are
+//! `\n`, `\r\n` and `\r`, and the same as JSON escapes them. Everything here depends on the text
+//! alone, never on what is looked for.
 
 use memchr::memchr3_iter;
 
-/// Characters of a broken line at least. The narrowest lines in use have 60; fewer would make lines of prose and logs wait that end in a
-/// long word or path.
+/// Characters of a broken line at least. The narrowest lines in use have 60; fewer would make lines
+/// of prose and logs wait that end in a long word or path.
 pub(super) const LINE: usize = 40;
 
 /// How many characters of base64 a text ends with, as far as that matters.
@@ -53,8 +54,8 @@ impl Run {
     }
 }
 
-/// Whether the byte at `place` of `text`, a line feed or carriage return, may be a break within a value, whatever follows. `before` is
-/// how the text before it ends.
+/// Whether the byte at `place` of `text`, a line feed or carriage return, may be a break within a
+/// value, whatever follows. `before` is how the text before it ends.
 pub(super) fn may_be_break(text: &[u8], before: Run, place: usize) -> bool {
     let line = text.get(..place).unwrap_or_default();
     let line = match (text.get(place), line) {
@@ -128,7 +129,8 @@ impl Unwrapped {
         }
     }
 
-    /// The breaks strictly between two places of this text: how far behind `from` each is, and where the whole text has it.
+    /// The breaks strictly between two places of this text: how far behind `from` each is, and
+    /// where the whole text has it.
     pub(super) fn breaks(
         &self,
         from: usize,

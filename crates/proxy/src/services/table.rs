@@ -20,11 +20,13 @@ impl Services {
         self.0.iter()
     }
 
-    /// The service that a request for `host` goes to, if it goes to one: the request came to `port`.
+    /// The service that a request for `host` goes to, if it goes to one: the request came to
+    /// `port`.
     ///
     /// # Errors
     ///
-    /// When there is such a service, at another port, or the port serves only services, and this is none of them.
+    /// When there is such a service, at another port, or the port serves only services, and this is
+    /// none of them.
     pub(crate) fn at(&self, host: &HostName, port: u16) -> Result<Option<&Arc<HostService>>, Blocked> {
         let mut named = self.0.iter().filter(|service| service.http && service.name == host.as_str());
         let Some(service) = named.next() else {

@@ -19,7 +19,8 @@ pub(super) enum Authorization<'a> {
 ///
 /// # Errors
 ///
-/// When an AWS signature is there beside something else, twice, in the middle of another scheme, or cannot be read.
+/// When an AWS signature is there beside something else, twice, in the middle of another scheme, or
+/// cannot be read.
 pub(super) fn authorization(headers: &HeaderMap) -> Result<Option<Authorization<'_>>, SignError> {
     let mut found = None;
     let mut lines = 0;
@@ -82,7 +83,8 @@ fn starts_with(value: &[u8], prefix: &[u8]) -> bool {
     value.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// Whether a signature hides further on, where a reader that takes a header for a list would find it.
+/// Whether a signature hides further on, where a reader that takes a header for a list would find
+/// it.
 fn mentions_signature(value: &[u8]) -> bool {
     [b"AWS4-HMAC-".as_slice(), b"AWS4-ECDSA-"]
         .iter()

@@ -1,4 +1,5 @@
-//! The canonical request: the text whose hash is signed. It is built from the request as it will be sent.
+//! The canonical request: the text whose hash is signed. It is built from the request as it will be
+//! sent.
 
 use http::{HeaderMap, HeaderName};
 
@@ -15,7 +16,8 @@ pub(super) fn canonical_path(rule: PathRule, path: &str) -> String {
     }
 }
 
-/// The headers as they are signed, one line for each of `names`, in this order; `host` is the value of that header.
+/// The headers as they are signed, one line for each of `names`, in this order; `host` is the value
+/// of that header.
 ///
 /// # Errors
 ///
@@ -39,7 +41,8 @@ pub(super) fn canonical_headers(
     Ok(text)
 }
 
-/// A header's value as it is signed: without spaces around it, and with runs of spaces in it made one.
+/// A header's value as it is signed: without spaces around it, and with runs of spaces in it made
+/// one.
 pub(super) fn canonical_value(value: &[u8]) -> Vec<u8> {
     let mut text: Vec<u8> = Vec::with_capacity(value.len());
     for &byte in value.trim_ascii() {
@@ -60,7 +63,8 @@ fn joined(name: &HeaderName, headers: &HeaderMap) -> Result<Vec<u8>, SignError> 
     Ok(values.join(b",".as_slice()))
 }
 
-/// The path without dot segments and empty segments. A slash at the end stays, and so does one before a dot segment at the end.
+/// The path without dot segments and empty segments. A slash at the end stays, and so does one
+/// before a dot segment at the end.
 fn normalized(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {

@@ -1,7 +1,7 @@
 //! Bodies that are signed chunk by chunk, signed again on their way.
 //!
-//! Invariant: what comes out is exactly as long as what went in, so the request's `Content-Length` stays true. One chunk is held
-//! back at a time, because its signature precedes its data.
+//! Invariant: what comes out is exactly as long as what went in, so the request's `Content-Length`
+//! stays true. One chunk is held back at a time, because its signature precedes its data.
 
 use std::fmt;
 

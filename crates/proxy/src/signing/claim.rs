@@ -54,7 +54,8 @@ pub(crate) fn claim(headers: &HeaderMap, target: &str) -> Result<Option<Claim>, 
 }
 
 impl Claim {
-    /// The id of the key it was made with; empty for a scheme that is not made again, so that it equals no other.
+    /// The id of the key it was made with; empty for a scheme that is not made again, so that it
+    /// equals no other.
     pub(crate) fn key_id(&self) -> &str {
         self.signature.as_ref().map_or("", |signature| &signature.key_id)
     }
@@ -65,7 +66,8 @@ impl Claim {
         signature.scope.region().or(signature.region_set.as_deref()).filter(|region| !region.is_empty())
     }
 
-    /// When the client says that it was made. A time far from now means that the client's clock is wrong and AWS will refuse it.
+    /// When the client says that it was made. A time far from now means that the client's clock is
+    /// wrong and AWS will refuse it.
     pub(crate) fn time(&self) -> Option<SystemTime> {
         self.signature.as_ref().map(|signature| signature.timestamp.time())
     }

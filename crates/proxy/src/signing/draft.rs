@@ -162,8 +162,9 @@ impl fmt::Debug for Signed {
     }
 }
 
-/// The client's own list, without a session token that is not sent and without what concerned the client's connection only (some SDKs
-/// sign `Transfer-Encoding`). A URL states its list itself, and there it stays as it is.
+/// The client's own list, without a session token that is not sent and without what concerned the
+/// client's connection only (some SDKs sign `Transfer-Encoding`). A URL states its list itself, and
+/// there it stays as it is.
 fn signed_names(
     carrier: Carrier,
     names: &[HeaderName],

@@ -30,7 +30,8 @@ impl SigningKey {
     ///
     /// # Errors
     ///
-    /// [`SignError::UnusableCredential`] where no ECDSA key can be derived, which no secret is known to cause.
+    /// [`SignError::UnusableCredential`] where no ECDSA key can be derived, which no secret is
+    /// known to cause.
     pub(super) fn derive(
         algorithm: Algorithm,
         key: &SigningReplacement,
@@ -73,7 +74,8 @@ fn hmac_sha256(key: &[u8], text: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(tag.as_ref().to_vec())
 }
 
-/// One round of the key derivation of SigV4A (SP 800-108, counter mode); `None` where the next round has to be tried.
+/// One round of the key derivation of SigV4A (SP 800-108, counter mode); `None` where the next
+/// round has to be tried.
 fn ecdsa_key(secret: &[u8], key_id: &str, counter: u8) -> Option<EcdsaKey> {
     let mut input = Zeroizing::new(vec![0, 0, 0, 1]);
     input.extend_from_slice(Algorithm::V4a.name().as_bytes());

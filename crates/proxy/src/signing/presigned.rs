@@ -1,4 +1,5 @@
-//! Presigned URLs: the credential and the signature in the query, everything else byte for byte as it was.
+//! Presigned URLs: the credential and the signature in the query, everything else byte for byte as
+//! it was.
 
 use super::encoding::encoded;
 use super::target::Target;

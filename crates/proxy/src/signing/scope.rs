@@ -16,11 +16,13 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Reads `KEY/DAY/REGION/SERVICE/aws4_request`, of SigV4A without the region; the key id comes first.
+    /// Reads `KEY/DAY/REGION/SERVICE/aws4_request`, of SigV4A without the region; the key id comes
+    /// first.
     ///
     /// # Errors
     ///
-    /// [`SignError::Malformed`] for anything else: what is read here is signed line by line, so no part may hold a line break.
+    /// [`SignError::Malformed`] for anything else: what is read here is signed line by line, so no
+    /// part may hold a line break.
     pub(super) fn of_credential(algorithm: Algorithm, text: &str) -> Result<(String, Self), SignError> {
         const MALFORMED: SignError = SignError::Malformed("the credential has the wrong form");
         let (key_id, scope) = text.split_once('/').ok_or(MALFORMED)?;
@@ -60,7 +62,8 @@ impl Scope {
     }
 }
 
-/// Whether this may name a region, or several: it goes to logs as it is. Services without regions leave it empty.
+/// Whether this may name a region, or several: it goes to logs as it is. Services without regions
+/// leave it empty.
 pub(super) fn is_region(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.*,".contains(&byte))
 }

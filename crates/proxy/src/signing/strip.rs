@@ -21,7 +21,8 @@ const PARAMETERS: [&str; 9] = [
     "signature",
 ];
 
-/// What carries a session token, as a header or a parameter: of a temporary key, and of a session of S3 Express.
+/// What carries a session token, as a header or a parameter: of a temporary key, and of a session
+/// of S3 Express.
 const TOKENS: [&str; 2] = [TOKEN, "x-amz-s3session-token"];
 
 /// Whether there is a session token among the parameters of `target`.
@@ -30,7 +31,8 @@ pub(crate) fn has_token(target: &str) -> bool {
     TOKENS.iter().any(|name| target.has(name))
 }
 
-/// What is left of a request when its signature, and the session token with it, is taken away. Without a claim only the token goes.
+/// What is left of a request when its signature, and the session token with it, is taken away.
+/// Without a claim only the token goes.
 pub(crate) fn without_signature(
     claim: Option<&Claim>,
     headers: &HeaderMap,

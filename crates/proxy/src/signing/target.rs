@@ -45,7 +45,8 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// When there are several, or when it is not visible ASCII: no part of a signature is anything else.
+    /// When there are several, or when it is not visible ASCII: no part of a signature is anything
+    /// else.
     pub(super) fn value(&self, name: &'static str) -> Result<Option<&str>, SignError> {
         let mut found = self.parameters().filter(|parameter| parameter.is(name));
         let Some(parameter) = found.next() else {
@@ -61,7 +62,8 @@ impl Target {
             .ok_or(SignError::Malformed("a parameter is not visible ASCII"))
     }
 
-    /// Gives the parameters with this name another value; `change` makes it from the bytes of the old one and must encode it.
+    /// Gives the parameters with this name another value; `change` makes it from the bytes of the
+    /// old one and must encode it.
     pub(super) fn change(&mut self, name: &str, change: impl Fn(&str) -> String) {
         for parameter in self.query.iter_mut().flatten() {
             if parameter.is(name) {
@@ -83,7 +85,8 @@ impl Target {
         }
     }
 
-    /// The query as it is signed: decoded and encoded again, in order of name and value, without the parameters named in `except`.
+    /// The query as it is signed: decoded and encoded again, in order of name and value, without
+    /// the parameters named in `except`.
     pub(super) fn canonical_query(&self, except: &[&str]) -> String {
         let mut pairs: Vec<(String, String)> = self
             .parameters()

@@ -11,7 +11,8 @@ use crate::fields::only;
 /// The header and the parameter that carry it.
 pub(super) const TOKEN: &str = "x-amz-security-token";
 
-/// Puts the real token where the client put its own. Has the real key none, the client's is a stranger's and goes.
+/// Puts the real token where the client put its own. Has the real key none, the client's is a
+/// stranger's and goes.
 ///
 /// # Errors
 ///

@@ -34,7 +34,8 @@ impl Trailers {
         self.length += line.len();
         let content = line.trim_ascii_end();
         if content.is_empty() {
-            // Clients do not agree on whether there is a line between the last chunk, the trailers and the signature.
+            // Clients do not agree on whether there is a line between the last chunk, the trailers
+            // and the signature.
             return Ok(line.to_vec());
         }
         if self.signed {

@@ -59,7 +59,8 @@ pub(crate) fn server_config(issuer: LeafIssuer) -> Result<Arc<ServerConfig>, rus
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(ExactName(issuer)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // Resumption would save a client a signature and cost us memory for each session; tickets are off by default.
+    // Resumption would save a client a signature and cost us memory for each session; tickets are
+    // off by default.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
@@ -112,7 +113,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Handshake<S> {
             });
         }
         let unnamed = match tls {
-            // A server name that is no DNS name is refused while the hello is read, before there is a name to report.
+            // A server name that is no DNS name is refused while the hello is read, before there is
+            // a name to report.
             rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidServerName) => true,
             rustls::Error::General(_) => asked.as_deref().and_then(readable_name).is_none(),
             _ => false,
@@ -130,7 +132,8 @@ impl Refusal {
         Self { server_name, alert, reason: Some(Reason::NoSni.into()), distrust: false }
     }
 
-    /// A client that ended an established connection with `alert`; `None` unless that says it does not trust us.
+    /// A client that ended an established connection with `alert`; `None` unless that says it does
+    /// not trust us.
     pub(crate) fn late(server_name: &HostName, alert: rustls::AlertDescription) -> Option<Self> {
         let server_name = Some(server_name.as_str().to_owned());
         is_distrust(alert).then(|| Self { server_name, alert: name(alert), reason: None, distrust: true })

@@ -32,8 +32,8 @@ pub(super) fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// The alert by which a peer ended a connection, if that is what `error` comes from: a client that does not trust our authority
-/// may say so only after our side of the handshake is over.
+/// The alert by which a peer ended a connection, if that is what `error` comes from: a client that
+/// does not trust our authority may say so only after our side of the handshake is over.
 pub(crate) fn received_alert(error: &(dyn StdError + 'static)) -> Option<AlertDescription> {
     let mut cause = Some(error);
     while let Some(current) = cause {

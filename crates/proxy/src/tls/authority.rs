@@ -1,6 +1,7 @@
 //! The intermediate authority of one task, as it comes in the start document.
 //!
-//! A leaf must name its issuer byte for byte and carry the issuer's key identifier, so both are read from the certificate.
+//! A leaf must name its issuer byte for byte and carry the issuer's key identifier, so both are
+//! read from the certificate.
 
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, DnValue, Issuer, KeyIdMethod, KeyPair, PublicKeyData,

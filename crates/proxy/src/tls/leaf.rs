@@ -1,4 +1,5 @@
-//! Leaf certificates: one for each exact host, minted when first asked for, kept while there is room.
+//! Leaf certificates: one for each exact host, minted when first asked for, kept while there is
+//! room.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -35,7 +36,8 @@ pub(crate) struct LeafIssuer {
 
 struct Inner {
     authority: Authority,
-    /// One key for all leaves: making keys is the slow part, and a separate one for each would protect nothing, all living here.
+    /// One key for all leaves: making keys is the slow part, and a separate one for each would
+    /// protect nothing, all living here.
     key: KeyPair,
     signer: Arc<dyn SigningKey>,
     /// Held only to look up or to insert, never while minting.

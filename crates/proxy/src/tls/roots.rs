@@ -25,11 +25,13 @@ pub enum RootsError {
     Versions(#[source] rustls::Error),
 }
 
-/// How upstreams are spoken to: verified against the web's roots and those of `extra_roots_pem`, HTTP/2 where it is offered.
+/// How upstreams are spoken to: verified against the web's roots and those of `extra_roots_pem`,
+/// HTTP/2 where it is offered.
 ///
 /// # Errors
 ///
-/// When a certificate of `extra_roots_pem` cannot be read or used: a root that is silently missing would look like an attack later.
+/// When a certificate of `extra_roots_pem` cannot be read or used: a root that is silently missing
+/// would look like an attack later.
 pub(crate) fn upstream_config(extra_roots_pem: &str) -> Result<Arc<ClientConfig>, RootsError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let web = roots.len();

@@ -1,4 +1,5 @@
-//! A request's body on its way to the upstream, frame by frame: as it comes, from a buffer, or signed again.
+//! A request's body on its way to the upstream, frame by frame: as it comes, from a buffer, or
+//! signed again.
 
 use std::convert::Infallible;
 use std::io;
@@ -78,7 +79,8 @@ impl Upload {
         self.rewritten(Rewrite::Sign { signer, signed: BytesMut::new() }, None, room)
     }
 
-    /// The body whose end waits for `proof`, which takes `room`. The receiver ends when it is known whether there is a fault.
+    /// The body whose end waits for `proof`, which takes `room`. The receiver ends when it is known
+    /// whether there is a fault.
     pub(crate) fn proving(
         self,
         proof: Box<Proof>,

@@ -1,4 +1,5 @@
-//! Bodies that are read to their end: those whose hash a signature needs, and those of refused requests.
+//! Bodies that are read to their end: those whose hash a signature needs, and those of refused
+//! requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,8 @@ pub(super) const STALL: Duration = Duration::from_mins(5);
 /// How long a body may wait for room: so long may others take to be sent.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// How much of a refused body is read, and for how long, so that the client reads the refusal instead of a reset.
+/// How much of a refused body is read, and for how long, so that the client reads the refusal
+/// instead of a reset.
 const DRAINED: usize = 1024 * 1024;
 const DRAIN: Duration = Duration::from_secs(5);
 /// The same of a push: git reads the answer when it has sent its pack.
@@ -60,8 +62,8 @@ pub(crate) async fn room(bytes: u32, room: &Arc<Semaphore>) -> Result<OwnedSemap
     }
 }
 
-/// Reads `body` to its end. A body that says how large it is is refused before anything of it was read; `drained` says whether the
-/// client sends it nevertheless.
+/// Reads `body` to its end. A body that says how large it is is refused before anything of it was
+/// read; `drained` says whether the client sends it nevertheless.
 pub(crate) async fn buffer(
     mut body: Incoming,
     all_room: &Arc<Semaphore>,
@@ -146,7 +148,8 @@ impl Buffered {
 /// How much is still read of a body whose request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DrainedBody {
-    /// The client is sending it: it is read for a while, so that the client comes to read the refusal.
+    /// The client is sending it: it is read for a while, so that the client comes to read the
+    /// refusal.
     Short,
     /// git is sending a pack.
     Pack,

@@ -1,4 +1,5 @@
-//! Bodies that decide over their requests: as much of them is read as the decision needs, and nothing is sent before.
+//! Bodies that decide over their requests: as much of them is read as the decision needs, and
+//! nothing is sent before.
 
 use std::sync::Arc;
 
@@ -53,8 +54,9 @@ pub(crate) struct Decided<T> {
     pub(crate) pushes: Option<Pushes>,
 }
 
-/// Reads `body` until `look` has decided, which gets all that has come and whether that is all, and reads no more than `limit` bytes and a
-/// frame. `drained` says whether the client sends the body without a go-ahead.
+/// Reads `body` until `look` has decided, which gets all that has come and whether that is all, and
+/// reads no more than `limit` bytes and a frame. `drained` says whether the client sends the body
+/// without a go-ahead.
 pub(crate) async fn inspect<T, E>(
     mut body: Incoming,
     limit: usize,

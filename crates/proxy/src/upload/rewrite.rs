@@ -1,4 +1,5 @@
-//! Bodies whose data is changed, or held back, on its way: the frames around it are the same for every such body.
+//! Bodies whose data is changed, or held back, on its way: the frames around it are the same for
+//! every such body.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -41,7 +42,8 @@ const EFFORT: usize = 1024 * 1024;
 pub(super) enum Rewrite {
     /// Its chunks are signed again as they pass: at most one chunk of it waits here.
     Sign { signer: Box<ChunkSigner>, signed: BytesMut },
-    /// The last bytes of a push wait for the proof that it loses no commit. All others pass as they come.
+    /// The last bytes of a push wait for the proof that it loses no commit. All others pass as they
+    /// come.
     Prove {
         proof: Box<Proof>,
         /// What has come and was not read.
@@ -66,7 +68,8 @@ impl Rewrite {
         }
     }
 
-    /// What else can be sent of the data that was taken, nothing where it is held back; `None` if more must come first.
+    /// What else can be sent of the data that was taken, nothing where it is held back; `None` if
+    /// more must come first.
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
         let Self::Prove { proof, data, tired } = self else { return Poll::Ready(None) };
         if std::mem::take(tired) {
@@ -172,7 +175,8 @@ impl Rewritten {
     fn fail(&mut self, fault: Fault) -> PolledFrame {
         self.state = State::Done;
         let error = fault.error();
-        // The first fault is the one to report, and it is there before anyone hears that there may be one.
+        // The first fault is the one to report, and it is there before anyone hears that there may
+        // be one.
         let _ = self.fault.set(fault);
         self.decided = None;
         Poll::Ready(Some(Err(error)))

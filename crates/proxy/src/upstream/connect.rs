@@ -1,7 +1,8 @@
-//! One new connection: the name resolved once, the addresses checked, and exactly those connected to.
+//! One new connection: the name resolved once, the addresses checked, and exactly those connected
+//! to.
 //!
-//! Invariant: no address is connected to that the guard did not permit, and no name is looked up twice for one connection, so an
-//! answer that changes in between changes nothing.
+//! Invariant: no address is connected to that the guard did not permit, and no name is looked up
+//! twice for one connection, so an answer that changes in between changes nothing.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -37,7 +38,8 @@ pub(crate) struct Destination {
     pub(crate) host: Arc<str>,
     /// Whether TLS is spoken.
     pub(crate) tls: bool,
-    /// The relay's socket, for a service of the host; it is spoken to without TLS, and no name is resolved.
+    /// The relay's socket, for a service of the host; it is spoken to without TLS, and no name is
+    /// resolved.
     pub(crate) service: Option<Arc<Path>>,
 }
 

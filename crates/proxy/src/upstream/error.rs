@@ -1,7 +1,7 @@
 //! How an upstream fails.
 //!
-//! Invariant: no text of a failure holds an upstream's own words. They could be anything that it was ever sent, a credential too, and what
-//! is here goes to the network log as it is.
+//! Invariant: no text of a failure holds an upstream's own words. They could be anything that it
+//! was ever sent, a credential too, and what is here goes to the network log as it is.
 
 use std::error::Error;
 
@@ -52,8 +52,8 @@ impl Failure {
     }
 }
 
-/// What precedes words of the upstream's in the texts of other crates: in h2's, why it ends a connection; in rustls', whom its
-/// certificate is for.
+/// What precedes words of the upstream's in the texts of other crates: in h2's, why it ends a
+/// connection; in rustls', whom its certificate is for.
 const BEFORE_ITS_WORDS: [&str; 2] = [" (b\"", "; certificate is"];
 
 /// A failure in the words of the log.

@@ -1,7 +1,8 @@
 //! Bounds how many interim answers (1xx) an HTTP/2 upstream may send.
 //!
-//! h2 keeps each of them until it is asked for, hyper never does, and no window covers heads: without a bound an upstream could
-//! fill the memory. HTTP/1 needs none of this, since hyper drops interim answers as it reads them.
+//! h2 keeps each of them until it is asked for, hyper never does, and no window covers heads:
+//! without a bound an upstream could fill the memory. HTTP/1 needs none of this, since hyper drops
+//! interim answers as it reads them.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,7 +15,8 @@ use crate::frames::{DATA, END_STREAM, FrameHead, Frames, HEADERS, RST_STREAM};
 
 /// Heads of one stream at most: interim answers, the answer itself, trailers.
 const HEADS: u8 = 32;
-/// Streams that are followed at most. Beyond it all are forgotten: none of those that we gave up is seen to end.
+/// Streams that are followed at most. Beyond it all are forgotten: none of those that we gave up is
+/// seen to end.
 const STREAMS: usize = 1024;
 /// A connection to an upstream that fails when the upstream sends too many heads.
 pub(super) struct Guarded<S> {

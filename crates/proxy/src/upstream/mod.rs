@@ -1,4 +1,5 @@
-//! The way to upstreams: resolve, guard, connect, verify, and keep connections for the next request.
+//! The way to upstreams: resolve, guard, connect, verify, and keep connections for the next
+//! request.
 
 mod connect;
 mod error;

@@ -1,7 +1,8 @@
 //! Connections that stay open for the next request, bounded over all hosts together.
 //!
-//! An HTTP/1 connection is in the pool only while it is idle; an HTTP/2 connection stays in it and is shared. Invariant: never more
-//! than `capacity` connections are idle, and none for longer than [`IDLE`].
+//! An HTTP/1 connection is in the pool only while it is idle; an HTTP/2 connection stays in it and
+//! is shared. Invariant: never more than `capacity` connections are idle, and none for longer than
+//! [`IDLE`].
 
 use std::collections::HashMap;
 use std::mem;
@@ -26,8 +27,9 @@ use crate::upload::Upload;
 const IDLE: Duration = Duration::from_secs(30);
 /// How long an HTTP/1 connection may take to be ready again after an answer.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How long a client may take to read what came over a shared connection before new requests avoid that connection: unread data fills the
-/// connection's flow-control window, which then blocks every answer on it.
+/// How long a client may take to read what came over a shared connection before new requests avoid
+/// that connection: unread data fills the connection's flow-control window, which then blocks every
+/// answer on it.
 const SLOW: Duration = Duration::from_millis(100);
 /// Requests on one HTTP/2 connection at most; the upstream may set less.
 const SHARED: usize = 100;
@@ -79,7 +81,8 @@ struct Share {
 /// Whether the client of one request reads its answer.
 #[derive(Debug, Default)]
 struct Reader {
-    /// Since when it has had a part of the answer without asking for more; `None` while it waits for the upstream.
+    /// Since when it has had a part of the answer without asking for more; `None` while it waits
+    /// for the upstream.
     delivered: Mutex<Option<Instant>>,
 }
 
@@ -111,7 +114,8 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// A connection for one request. Dropping it unfinished gives up the connection, or with HTTP/2 the stream.
+/// A connection for one request. Dropping it unfinished gives up the connection, or with HTTP/2 the
+/// stream.
 pub(crate) struct Lease {
     pool: Weak<Pool>,
     destination: Destination,
@@ -160,7 +164,8 @@ impl Pool {
         Ok(self.adopt(destination, sender))
     }
 
-    /// A new HTTP/1.1 connection that is never shared nor kept, for an upgrade, or for a request that begins with `line`.
+    /// A new HTTP/1.1 connection that is never shared nor kept, for an upgrade, or for a request
+    /// that begins with `line`.
     pub(crate) async fn lease_http1(
         self: &Arc<Self>,
         destination: &Destination,
@@ -309,7 +314,8 @@ impl Connections {
         Some(Share { id, reader })
     }
 
-    /// Takes out what exceeds `capacity`, the longest idle first. The caller drops it after the lock is free.
+    /// Takes out what exceeds `capacity`, the longest idle first. The caller drops it after the
+    /// lock is free.
     fn evict(&mut self, capacity: usize) -> (Vec<Idle>, Vec<Shared>) {
         let mut evicted = (Vec::new(), Vec::new());
         while self.idle.len() + self.shared.iter().filter(|shared| !shared.is_used()).count() > capacity {
@@ -335,7 +341,8 @@ impl Connections {
 }
 
 impl Lease {
-    /// Whether the connection served another request before, so that it may have been closed meanwhile.
+    /// Whether the connection served another request before, so that it may have been closed
+    /// meanwhile.
     pub(crate) fn is_reused(&self) -> bool {
         self.reused
     }

@@ -1,7 +1,8 @@
 //! A request line that hyper cannot hold.
 //!
-//! `http::Uri` takes no `"`, `<` or `>`, which clients send in queries. Such a request has a connection of its own, on which the line that
-//! hyper writes is exchanged for the one that the client sent.
+//! `http::Uri` takes no `"`, `<` or `>`, which clients send in queries. Such a request has a
+//! connection of its own, on which the line that hyper writes is exchanged for the one that the
+//! client sent.
 
 use std::io;
 use std::pin::Pin;

@@ -20,17 +20,20 @@ use crate::upload::Upload;
 const BUFFER: usize = 64 * 1024;
 /// Headers of a response at most.
 const HEADERS: usize = 256;
-/// What an upstream may send on one HTTP/2 stream, and on a whole connection, before the client has read it: on a wide connection
-/// enough for a fast upstream far away.
+/// What an upstream may send on one HTTP/2 stream, and on a whole connection, before the client has
+/// read it: on a wide connection enough for a fast upstream far away.
 const WIDE_STREAM: u32 = 2 * 1024 * 1024;
 const WIDE_CONNECTION: u32 = 4 * 1024 * 1024;
-/// The same on all others: there may be as many of them as requests, and their windows must not fill the memory.
+/// The same on all others: there may be as many of them as requests, and their windows must not
+/// fill the memory.
 const NARROW: u32 = 64 * 1024 - 1;
-/// How often a connection with streams in progress is asked whether it still lives, and how long it may take to say so.
+/// How often a connection with streams in progress is asked whether it still lives, and how long it
+/// may take to say so.
 const PING: Duration = Duration::from_mins(1);
 const PONG: Duration = Duration::from_secs(20);
 
-/// Sends requests over a connection. The connection itself runs as a task of its own until the last sender is dropped.
+/// Sends requests over a connection. The connection itself runs as a task of its own until the last
+/// sender is dropped.
 #[derive(Debug)]
 pub(crate) enum Sender {
     /// One request at a time.
@@ -60,7 +63,8 @@ impl Shareable {
 }
 
 impl Sender {
-    /// Speaks HTTP/1.1 over `stream`, leniently where upstreams are known to be sloppy and nothing is ambiguous.
+    /// Speaks HTTP/1.1 over `stream`, leniently where upstreams are known to be sloppy and nothing
+    /// is ambiguous.
     pub(super) async fn http1<S>(stream: S) -> Result<Self, UpstreamError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

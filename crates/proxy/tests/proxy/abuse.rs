@@ -1,4 +1,5 @@
-//! Clients that take all they can get and give nothing back: the program stays far below the memory of its container.
+//! Clients that take all they can get and give nothing back: the program stays far below the memory
+//! of its container.
 
 use std::time::Duration;
 
@@ -61,7 +62,8 @@ async fn deny(
     client.clone().send_request(Request::from_parts(parts, body)).await
 }
 
-/// The answers that come until none comes any more: whoever reads none of their bodies does not get all.
+/// The answers that come until none comes any more: whoever reads none of their bodies does not get
+/// all.
 async fn answered<F>(mut asked: FuturesUnordered<F>) -> Vec<Response<Incoming>>
 where
     F: Future<Output = hyper::Result<Response<Incoming>>>,
@@ -116,7 +118,8 @@ async fn uploads_without_a_reader() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
     let clients = crowd(&proxy, |_| "a.example".to_owned()).await;
-    // The upstream reads nothing of these; of the others, which the gate refuses, the proxy itself reads some.
+    // The upstream reads nothing of these; of the others, which the gate refuses, the proxy itself
+    // reads some.
     let paths = ["https://a.example/wait", "https://b.example/"];
     let uploads = clients.iter().flat_map(|client| {
         paths.into_iter().cycle().take(16).map(|path| {

@@ -1,5 +1,5 @@
-//! What arrives is what was sent, and what was judged: targets that hyper cannot hold, headers that name another path, answers in codings
-//! that the proxy does not undo.
+//! What arrives is what was sent, and what was judged: targets that hyper cannot hold, headers that
+//! name another path, answers in codings that the proxy does not undo.
 
 use allowlist::HostPattern;
 use sandbox_credentials::{HeaderPattern, Injection, MaskedSecret, SecretValue, prepare_secrets};
@@ -121,7 +121,8 @@ async fn unreadable_http2_request_is_reset_and_recorded() {
     proxy.stop().await;
 }
 
-/// h2 cuts off a fragment before anybody sees it, so it cannot be refused as over HTTP/1. What is left is what is judged, sent and recorded.
+/// h2 cuts off a fragment before anybody sees it, so it cannot be refused as over HTTP/1. What is
+/// left is what is judged, sent and recorded.
 #[tokio::test]
 async fn over_http2_a_fragment_is_not_judged_sent_or_recorded() {
     let (mut setup, upstream) = Setup::fresh(&["a.example"], &["h2"]).await;

@@ -1,4 +1,5 @@
-//! Masked secrets over real connections: what the upstream gets, and what the record says. Each attack beside its control.
+//! Masked secrets over real connections: what the upstream gets, and what the record says. Each
+//! attack beside its control.
 
 use http::{HeaderMap, HeaderValue, Request, Version};
 use http_body::Frame;
@@ -16,7 +17,8 @@ const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 const API_KEY: &str = "sk-ant-api03-TheRealKeyOfThisTest";
 const PLAIN: &str = "glpat-TheRealTokenForPlainHttp";
 
-/// A token for `a.example` in `authorization` and `cookie`, a key in `x-api-key`, and a token in `x-plain` that may go in plain text.
+/// A token for `a.example` in `authorization` and `cookie`, a key in `x-api-key`, and a token in
+/// `x-plain` that may go in plain text.
 struct World {
     proxy: Proxy,
     upstream: Upstream,
@@ -264,7 +266,8 @@ async fn credential_in_a_trailer_does_not_travel() {
     ];
     for (host, expected) in [
         ("a.example", "trailers\nx-sum: 1\n".to_owned()),
-        // There the entry's header is a header as any other; what is known everywhere to be a credential is not.
+        // There the entry's header is a header as any other; what is known everywhere to be a
+        // credential is not.
         ("b.example", format!("trailers\nx-plain: {surrogate}\nx-sum: 1\n")),
     ] {
         let request = Request::post(format!("https://{host}/length")).body(with_trailers(&trailers)).unwrap();

@@ -1,4 +1,5 @@
-//! Peers that send without end what costs them nothing: the program's memory stays as it is, and others are served.
+//! Peers that send without end what costs them nothing: the program's memory stays as it is, and
+//! others are served.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

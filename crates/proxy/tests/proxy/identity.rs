@@ -17,7 +17,8 @@ async fn start() -> (Proxy, Upstream) {
 #[tokio::test]
 async fn plain_requests_name_one_host() {
     let (proxy, _upstream) = start().await;
-    // One of each outcome, and what hyper reads before us: the tables are in `http/identity.rs` and `http/head.rs`.
+    // One of each outcome, and what hyper reads before us: the tables are in `http/identity.rs` and
+    // `http/head.rs`.
     let cases = [
         ("GET / HTTP/1.1\r\nHost: A.EXAMPLE.:80", 200, ""),
         ("GET http://a.example:80/ HTTP/1.1\r\nHost: a.example", 200, ""),

@@ -43,7 +43,7 @@ async fn large_bodies_and_many_streams_stay_below_the_bound() {
     }))
     .await;
     // Another one is not held up by them, once it shows that they are slow.
-    // tidy: sleep: nothing says that their upstream may send no more; too short a wait lets the test pass, and never fail.
+    // tidy: sleep: nothing reports that their upstream may send no more; too short a wait passes.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut other = None;
     for seconds in [1, 2, 4, 8, 16, 32, 64] {
@@ -62,13 +62,16 @@ async fn large_bodies_and_many_streams_stay_below_the_bound() {
     proxy.stop().await;
 }
 
-/// Of one stream of zstd with the largest window, 8 MiB: what decoders may take together is 64 MiB, and must not be more than that.
+/// Of one stream of zstd with the largest window, 8 MiB: what decoders may take together is 64 MiB,
+/// and must not be more than that.
 const RESERVED: u64 = 17 * 1024;
-/// More than twice the window, so that it was moved. The last bytes may be held back: they could begin a secret.
+/// More than twice the window, so that it was moved. The last bytes may be held back: they could
+/// begin a secret.
 const DECODED: usize = 20 << 20;
 const READ: usize = 17 << 20;
 
-/// Answers with a frame of zstd that has the largest window, and does not end: blocks of one byte repeated, each of 128 KiB.
+/// Answers with a frame of zstd that has the largest window, and does not end: blocks of one byte
+/// repeated, each of 128 KiB.
 async fn windows(pki: &Pki) -> std::net::Ipv4Addr {
     let acceptor = TlsAcceptor::from(pki.server(&["a.example"], &["http/1.1"]));
     speaking(HTTPS, move |stream| {

@@ -1,4 +1,5 @@
-//! The order of header names: what travels keeps its place among the others, whatever was removed or recomputed around it.
+//! The order of header names: what travels keeps its place among the others, whatever was removed
+//! or recomputed around it.
 
 use allowlist::HostPattern;
 use http::Request;
@@ -65,7 +66,8 @@ async fn removed_http1_headers_leave_the_order_of_the_others() {
     proxy.stop().await;
 }
 
-/// A stranger's signature and session token, a foreign key and a second credential go; the real value is where its surrogate was.
+/// A stranger's signature and session token, a foreign key and a second credential go; the real
+/// value is where its surrogate was.
 #[tokio::test]
 async fn changed_credentials_leave_the_order_of_other_headers() {
     let scope = || vec![HostPattern::new("a.example").unwrap()];

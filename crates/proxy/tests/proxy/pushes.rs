@@ -36,7 +36,8 @@ fn commit(parent: &str, message: &str) -> (String, String) {
     (text, id.as_ref().iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}")))
 }
 
-/// A push that updates a ref from `old` to two commits on top of `base`, and a file of `size` bytes that hardly deflate.
+/// A push that updates a ref from `old` to two commits on top of `base`, and a file of `size` bytes
+/// that hardly deflate.
 fn update(old: &str, base: &str, size: usize) -> Vec<u8> {
     let (first, first_id) = commit(base, "first");
     let (second, second_id) = commit(&first_id, "second");

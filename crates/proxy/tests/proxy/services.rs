@@ -1,4 +1,5 @@
-//! Services of the host: reached by name and port over the sandbox's sockets, and nothing else of it.
+//! Services of the host: reached by name and port over the sandbox's sockets, and nothing else of
+//! it.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! AWS signatures over real connections: what the upstream gets instead of the container's, and what becomes of other keys.
+//! AWS signatures over real connections: what the upstream gets instead of the container's, and
+//! what becomes of other keys.
 
 use std::fmt::Write;
 

@@ -38,7 +38,8 @@ async fn the_first_event_comes_while_the_stream_is_open() {
                 let request = Request::get("/events").header("host", "a.example").body(empty()).unwrap();
                 proxy.http1("a.example").await.send_request(request).await.unwrap()
             };
-            // The upstream holds the second event back until the test releases it, so this one came by itself.
+            // The upstream holds the second event back until the test releases it, so this one came
+            // by itself.
             assert_eq!(next_text(&mut response).await, "data: first\n\n");
             upstream.go_on();
             assert_eq!(next_text(&mut response).await, "data: second\n\n");

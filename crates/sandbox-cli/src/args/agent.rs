@@ -37,13 +37,15 @@ pub(crate) struct AgentArgs {
     /// Resume a session (default: the most recent)
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
     pub(crate) resume: Option<String>,
-    /// Model, as the agent calls it, such as opus [default: the session's last one; sonnet for Claude Code]
+    /// Model, as the agent calls it, such as opus [default: the session's last one; sonnet for
+    /// Claude Code]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Session folder [default: a folder for this project in the state directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) session_dir: Option<PathBuf>,
-    /// The agent's program on this machine, to mount read-only [default: that of PATH in the default image, else the image's]
+    /// The agent's program on this machine, to mount read-only [default: that of PATH in the
+    /// default image, else the image's]
     #[arg(long, value_name = "PATH", alias = "claude-bin", value_parser = OsStringValueParser::new().try_map(program))]
     pub(crate) agent_bin: Option<PathBuf>,
     /// Maximum number of turns (Claude Code)
@@ -73,7 +75,8 @@ pub(crate) struct AgentArgs {
     /// Do not describe the sandbox's limits to the agent, in its system prompt or before the prompt
     #[arg(long)]
     pub(crate) no_briefing: bool,
-    /// Prompt; `-`, or none where stdin is a file or pipe: read it from stdin; none on a terminal: the agent's own screen
+    /// Prompt; `-`, or none where stdin is a file or pipe: read it from stdin; none on a terminal:
+    /// the agent's own screen
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
     /// Extra arguments for the agent; paths are those of the container
@@ -118,7 +121,8 @@ pub(crate) enum AgentInput {
     /// The prompt, where it is no argument
     #[default]
     Text,
-    /// Messages in Claude Code's format, one a line, sent into the running turn; the first is the prompt where it is no argument
+    /// Messages in Claude Code's format, one a line, sent into the running turn; the first is the
+    /// prompt where it is no argument
     StreamJson,
 }
 

@@ -21,7 +21,8 @@ pub(crate) enum AllowlistCommand {
     Why(WhyArgs),
     /// Add the rules that a run would have needed
     Learn(LearnArgs),
-    /// Add rules for reading from where the image's pip, npm, cargo, go, maven and apt fetch packages
+    /// Add rules for reading from where the image's pip, npm, cargo, go, maven and apt fetch
+    /// packages
     Packages(PackagesArgs),
     /// Show which requests of past runs another allowlist would judge in another way
     Simulate(SimulateArgs),

@@ -35,13 +35,15 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct GlobalArgs {
-    /// Podman's socket [default: the configuration, `CONTAINER_HOST`, `DOCKER_HOST`, podman's usual sockets]
+    /// Podman's socket [default: the configuration, `CONTAINER_HOST`, `DOCKER_HOST`, podman's usual
+    /// sockets]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     pub(crate) engine: Option<EngineAddress>,
     /// Configuration file [default: .sandbox/sandbox.yaml]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Trust the project's files as they are, for this command; with a digest, only if `sandbox trust --show` prints the same
+    /// Trust the project's files as they are, for this command; with a digest, only if `sandbox
+    /// trust --show` prints the same
     #[arg(
         long,
         global = true,
@@ -56,7 +58,8 @@ pub(crate) struct GlobalArgs {
     /// This process owns a run that others attach to
     #[arg(long, global = true, hide = true)]
     pub(crate) owner: bool,
-    /// Pass all that programs write to this terminal: they could set the clipboard, and make it type
+    /// Pass all that programs write to this terminal: they could set the clipboard, and make it
+    /// type
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) raw_terminal: bool,
     /// No progress on stderr
@@ -75,7 +78,8 @@ pub(crate) enum Command {
     Shell(ShellArgs),
     /// Run an agent in the sandbox: Claude Code, Codex or another
     Agent(AgentArgs),
-    /// Run an untrusted command under a stricter profile: UID 1000, no network, tight limits; or one in a run that is going on
+    /// Run an untrusted command under a stricter profile: UID 1000, no network, tight limits; or
+    /// one in a run that is going on
     Exec(ExecArgs),
     /// Build the project's image unless it exists, and print its tag
     Build {
@@ -197,7 +201,8 @@ pub(crate) struct PsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
-    /// Also remove all images and all state: logs, sessions, copies with their changes, keys, decisions about trust
+    /// Also remove all images and all state: logs, sessions, copies with their changes, keys,
+    /// decisions about trust
     #[arg(long)]
     pub(crate) all: bool,
     /// With --all: do not ask

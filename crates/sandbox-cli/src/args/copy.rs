@@ -20,7 +20,8 @@ pub(crate) struct DiffArgs {
 #[command(after_help = "\
 All or nothing: when anything fails, the work tree is as it was; what a crash interrupts, the next command finishes or undoes.")]
 pub(crate) struct ApplyArgs {
-    /// Also apply what is held back: what programs of this machine run on their own, and links that lead out of the work tree
+    /// Also apply what is held back: what programs of this machine run on their own, and links that
+    /// lead out of the work tree
     #[arg(long)]
     pub(crate) include_protected: bool,
     /// Also apply where this machine changed the same file: the task's version wins

@@ -58,7 +58,8 @@ pub(crate) struct ExecArgs {
     /// Allow the current folder to be a home folder or a system folder such as /usr/src
     #[arg(long)]
     pub(crate) allow_system_mounts: bool,
-    /// Allow writing what programs of this machine run on their own: git's hooks, .envrc, .claude and the like
+    /// Allow writing what programs of this machine run on their own: git's hooks, .envrc, .claude
+    /// and the like
     #[arg(long)]
     pub(crate) unprotected: bool,
     /// Network access
@@ -85,7 +86,8 @@ pub(crate) enum WorkspaceAccess {
     None,
     /// Read only
     Ro,
-    /// Read and write, as far as user 1000 may. What programs of this machine run on their own is protected
+    /// Read and write, as far as user 1000 may. What programs of this machine run on their own is
+    /// protected
     #[default]
     Rw,
 }

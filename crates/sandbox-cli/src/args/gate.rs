@@ -34,7 +34,8 @@ pub(crate) struct GateListArgs {
 pub(crate) struct GateSyncArgs {
     /// Repositories to update [default: all with an upstream]
     pub(crate) names: Vec<String>,
-    /// Also apply what the upstream rewrote or deleted; what was there is kept below refs/sandbox/backup/
+    /// Also apply what the upstream rewrote or deleted; what was there is kept below
+    /// refs/sandbox/backup/
     #[arg(long)]
     pub(crate) force: bool,
     /// Output format

@@ -30,8 +30,8 @@ pub(crate) enum PolicyCommand {
     },
     /// Lower a run's shield for a time: it reaches any public host
     ///
-    /// Private and reserved addresses stay out of reach, credentials stay masked, and every request is logged: `[shield: down]` marks those
-    /// that no rule allows.
+    /// Private and reserved addresses stay out of reach, credentials stay masked, and every request
+    /// is logged: `[shield: down]` marks those that no rule allows.
     Down {
         /// How long: a number and s, m or h; at most 24h
         #[arg(long = "for", value_name = "TIME", value_parser = time)]

@@ -28,13 +28,15 @@ pub(crate) struct SshScopeArgs {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct SshUnlockArgs {
-    /// Take the passphrase from the key `sandbox-ssh` of the kernel's keyring: `keyctl padd user sandbox-ssh @u`
+    /// Take the passphrase from the key `sandbox-ssh` of the kernel's keyring: `keyctl padd user
+    /// sandbox-ssh @u`
     #[arg(long)]
     pub(crate) keyring: bool,
     /// Take the passphrase from this variable
     #[arg(long, value_name = "NAME")]
     pub(crate) passphrase_env: Option<String>,
-    /// Take the passphrase from the first line that this command prints, run without a shell; last, as in --passphrase-command pass show ssh
+    /// Take the passphrase from the first line that this command prints, run without a shell; last,
+    /// as in --passphrase-command pass show ssh
     #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true)]
     pub(crate) passphrase_command: Vec<String>,
 }

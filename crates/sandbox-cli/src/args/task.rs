@@ -39,7 +39,8 @@ pub(crate) struct PolicyArgs {
     /// Allowlist file [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
-    /// Also allow this: HOST, HOST/PATH or a URL, with methods before it as in 'GET HOST/PATH'; * is any text
+    /// Also allow this: HOST, HOST/PATH or a URL, with methods before it as in 'GET HOST/PATH'; *
+    /// is any text
     #[arg(long, value_name = "RULE", value_parser = rule)]
     pub(crate) allow: Vec<Rule>,
     /// Also allow what this preset does; `sandbox allowlist presets` lists them
@@ -66,16 +67,19 @@ pub(crate) struct TaskArgs {
     pub(crate) image: ImageArgs,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// Let it reach any public host, and record what it does: `sandbox allowlist learn` makes rules of it
+    /// Let it reach any public host, and record what it does: `sandbox allowlist learn` makes rules
+    /// of it
     ///
-    /// Private and reserved addresses stay out of reach, and credentials keep their scopes. In the network log, `[shield: down]` marks what no
-    /// rule allows. After 24 hours the allowlist alone decides.
+    /// Private and reserved addresses stay out of reach, and credentials keep their scopes. In the
+    /// network log, `[shield: down]` marks what no rule allows. After 24 hours the allowlist alone
+    /// decides.
     #[arg(long)]
     pub(crate) audit: bool,
     /// Ask about requests that no rule allows: once, always or no
     ///
-    /// They wait for 60 seconds, then they are refused. The terminal is asked; with -t, -d and `shell`, `sandbox watch` shows the questions. On a
-    /// terminal the command gets no input: pipe it. `always` adds the rule to the allowlist file, as `sandbox allowlist allow` does.
+    /// They wait for 60 seconds, then they are refused. The terminal is asked; with -t, -d and
+    /// `shell`, `sandbox watch` shows the questions. On a terminal the command gets no input: pipe
+    /// it. `always` adds the rule to the allowlist file, as `sandbox allowlist allow` does.
     #[arg(long, conflicts_with = "audit")]
     pub(crate) ask: bool,
     #[command(flatten)]
@@ -89,7 +93,8 @@ pub(crate) struct TaskArgs {
     /// What the task works on [default: auto for `agent`, direct for `run`]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) workspace: Option<WorkspaceMode>,
-    /// Allow writing what programs of this machine run on their own: git's hooks, .envrc, .claude and the like
+    /// Allow writing what programs of this machine run on their own: git's hooks, .envrc, .claude
+    /// and the like
     #[arg(long)]
     pub(crate) unprotected: bool,
     /// Also write the network log to this file, and FILE.jsonl for programs
@@ -121,7 +126,8 @@ pub(crate) struct OnceArgs {
     /// Processes and threads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pids: Option<u32>,
-    /// Folder in the container to begin in; what is relative begins at the current folder's place [default: that place]
+    /// Folder in the container to begin in; what is relative begins at the current folder's place
+    /// [default: that place]
     #[arg(short = 'w', long, value_name = "DIR")]
     pub(crate) workdir: Option<String>,
 }

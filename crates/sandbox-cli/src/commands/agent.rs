@@ -153,7 +153,8 @@ pub(super) fn agent_of(flag: Option<&str>, project: &Project) -> Result<Agent, F
     }
 }
 
-/// `--resume` takes an id or nothing, so a prompt that follows it is taken for the id; only what looks like one is.
+/// `--resume` takes an id or nothing, so a prompt that follows it is taken for the id; only what
+/// looks like one is.
 fn resume_and_prompt(resume: Option<String>, prompt: Option<String>) -> (Resume, Option<String>) {
     match (resume, prompt) {
         (None, prompt) => (Resume::None, prompt),
@@ -163,7 +164,8 @@ fn resume_and_prompt(resume: Option<String>, prompt: Option<String>) -> (Resume,
     }
 }
 
-/// Whether there is no prompt, and a terminal to type on: the agent's own screen is shown. Who owns such a run was started for that.
+/// Whether there is no prompt, and a terminal to type on: the agent's own screen is shown. Who owns
+/// such a run was started for that.
 pub(super) fn is_typed(args: &AgentArgs) -> bool {
     let resumed = args.resume.as_deref().unwrap_or_default();
     let has_prompt = args.prompt.is_some() || !(resumed.is_empty() || is_session_id(resumed));

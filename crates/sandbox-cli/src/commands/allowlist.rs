@@ -1,4 +1,5 @@
-//! `allowlist …`: the policy, asked and changed without a network; all but `packages` without an engine.
+//! `allowlist …`: the policy, asked and changed without a network; all but `packages` without an
+//! engine.
 
 mod check;
 mod edit;

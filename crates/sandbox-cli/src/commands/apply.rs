@@ -51,7 +51,8 @@ fn report(applied: &Applied, printer: Printer) {
     report_staying(&applied.git, printer);
 }
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
+/// What `--output json` prints; it changes its version when a field changes its meaning or goes
+/// away.
 #[derive(Debug, Serialize)]
 struct ApplyReport<'a> {
     version: u32,

@@ -71,7 +71,8 @@ pub(crate) async fn attach(
     Ok(status(&end, &id, printer))
 }
 
-/// Starts a process that owns the run of this command line, and attaches to it unless it is to go on in the background.
+/// Starts a process that owns the run of this command line, and attaches to it unless it is to go
+/// on in the background.
 pub(crate) async fn in_front(
     args: BackgroundArgs,
     asks: bool,
@@ -168,7 +169,8 @@ async fn ended(logs: &Path, named: &str, printer: Printer) -> Result<Option<Exit
     Ok(code.map(ExitStatus::Command))
 }
 
-/// Is our side of a run until one of the two has enough. `stop` says what a signal means: an end, or none.
+/// Is our side of a run until one of the two has enough. `stop` says what a signal means: an end,
+/// or none.
 async fn attached(
     Connection { report, stream }: Connection,
     mut keys: DetachKeys,

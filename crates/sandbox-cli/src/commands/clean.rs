@@ -17,7 +17,8 @@ use crate::git_report::report_recovered;
 use crate::printer::Printer;
 use crate::workspace_copy::CopySummary;
 
-/// Removes what has no owner any more and says what that was; with `all`, also all images and state, with `force`, also `image`.
+/// Removes what has no owner any more and says what that was; with `all`, also all images and
+/// state, with `force`, also `image`.
 pub(crate) async fn clean(
     config: SandboxConfig,
     image: Option<ImageSource>,

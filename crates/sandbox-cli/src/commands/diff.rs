@@ -84,7 +84,8 @@ fn patch(copy: &WorkspaceCopy, change: &Change, largest: u64) -> Result<Option<S
     Ok(Some(sanitize(unified.trim_end_matches('\n'))))
 }
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
+/// What `--output json` prints; it changes its version when a field changes its meaning or goes
+/// away.
 #[derive(Debug, Serialize)]
 struct DiffReport<'a> {
     version: u32,

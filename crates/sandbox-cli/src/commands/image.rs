@@ -26,7 +26,8 @@ use crate::trace::LOG_MODE;
 /// The archive in a folder of `image save`.
 const ARCHIVE: &str = "images.tar";
 
-/// Runs the subcommand; `config` is asked only when an engine is needed. `trusted` is the word of `--trust` for an archive.
+/// Runs the subcommand; `config` is asked only when an engine is needed. `trusted` is the word of
+/// `--trust` for an archive.
 pub(crate) async fn image(
     command: ImageCommand,
     project: &TrustedProject,

@@ -14,8 +14,8 @@ use crate::settings::{Needs, NewFiles, Project};
 
 use super::agent::agent_of;
 
-/// A manifest, the packages of Debian that its language needs beside those of the default image, what fetches its dependencies, where
-/// `allowlist packages` knows that, and what tests it.
+/// A manifest, the packages of Debian that its language needs beside those of the default image,
+/// what fetches its dependencies, where `allowlist packages` knows that, and what tests it.
 type Language = (&'static str, &'static [&'static str], Option<PackageClient>, &'static str);
 
 const LANGUAGES: [Language; 10] = [

@@ -13,7 +13,8 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::table::aligned;
 
-/// Runs the subcommand on a run whose socket is in the state folder `state`; `read` reads a policy that a file of this project may hold.
+/// Runs the subcommand on a run whose socket is in the state folder `state`; `read` reads a policy
+/// that a file of this project may hold.
 pub(crate) async fn policy(
     command: PolicyCommand,
     state: &Path,
@@ -59,7 +60,8 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What `show --output json` prints; it changes its version when a field changes its meaning or goes away.
+/// What `show --output json` prints; it changes its version when a field changes its meaning or
+/// goes away.
 #[derive(Debug, Serialize)]
 struct ShowReport<'a> {
     version: u32,

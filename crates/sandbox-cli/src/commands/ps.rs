@@ -12,7 +12,8 @@ use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
 use crate::table::aligned;
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
+/// What `--output json` prints; it changes its version when a field changes its meaning or goes
+/// away.
 #[derive(Debug, Serialize)]
 struct RunsReport<'a> {
     version: u32,

@@ -24,8 +24,8 @@ use crate::settings::TaskSettings;
 use crate::tamper_report;
 use crate::terminal::{self, Filter};
 
-/// What a command works on by default: with a copy, servers and watchers would see nothing of what is edited beside them, and
-/// a second command would have to wait.
+/// What a command works on by default: with a copy, servers and watchers would see nothing of what
+/// is edited beside them, and a second command would have to wait.
 pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Direct;
 
 /// What a command has for its streams; by default those of this process.
@@ -45,7 +45,8 @@ impl Streams {
     }
 }
 
-/// The kind of a terminal, for a program in a container: it goes into an environment, and from there into file names.
+/// The kind of a terminal, for a program in a container: it goes into an environment, and from
+/// there into file names.
 pub(crate) fn terminal_kind(kind: &str) -> &str {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-+._".contains(c);
     Some(kind).filter(|kind| !kind.is_empty() && kind.chars().all(is_name)).unwrap_or("xterm")
@@ -126,8 +127,8 @@ async fn execute(
     Ok(Executed { status, is_over, value: () })
 }
 
-/// Writes output to our streams as it comes. Where stdout is given up, `closed` is notified, and why is in `failure` unless its reader is
-/// gone.
+/// Writes output to our streams as it comes. Where stdout is given up, `closed` is notified, and
+/// why is in `failure` unless its reader is gone.
 pub(super) async fn pass(
     mut execution: Execution<OutputChunk, CommandResult>,
     board: Option<&Board>,
@@ -175,7 +176,8 @@ pub(super) fn ended(
         return Err(Failure::doing("write the command's output to stdout")(error));
     }
     let result = match (result, why) {
-        // The command was on its way to its end when this happened: that it had to be stopped says more.
+        // The command was on its way to its end when this happened: that it had to be stopped says
+        // more.
         (_, Some(why)) => return Ok(why),
         (Some(result), None) => result?,
         (None, None) => return Ok(ExitStatus::Infrastructure),

@@ -12,7 +12,8 @@ use crate::printer::{Printer, sanitize_name};
 use crate::settings::{Project, TrustedProject};
 use crate::table::aligned;
 
-/// Runs the subcommand. The configuration is obeyed, and so has to be trusted, where it says how to unlock keys.
+/// Runs the subcommand. The configuration is obeyed, and so has to be trusted, where it says how to
+/// unlock keys.
 pub(crate) async fn ssh(
     command: SshCommand,
     project: impl Fn() -> Result<Project, Failure>,

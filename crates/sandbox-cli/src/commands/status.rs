@@ -135,7 +135,8 @@ fn rows(inventory: &Inventory, runs: &Runs) -> Vec<Vec<String>> {
     rows
 }
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
+/// What `--output json` prints; it changes its version when a field changes its meaning or goes
+/// away.
 #[derive(Debug, Serialize)]
 struct StatusReport<'a> {
     version: u32,

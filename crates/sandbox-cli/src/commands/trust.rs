@@ -11,7 +11,8 @@ use crate::settings::{Needs, Project};
 use crate::table::aligned;
 use crate::trust::{Changes, Record, Trust};
 
-/// Shows which rights are new and which go, and records that the files are trusted unless they are only to be shown.
+/// Shows which rights are new and which go, and records that the files are trusted unless they are
+/// only to be shown.
 ///
 /// # Errors
 ///
@@ -95,7 +96,8 @@ fn print(report: &impl Serialize, printer: Printer) {
     printer.line(serde_json::to_string(report).unwrap_or_default());
 }
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
+/// What `--output json` prints; it changes its version when a field changes its meaning or goes
+/// away.
 #[derive(Debug, Serialize)]
 struct TrustReport<'a> {
     version: u32,

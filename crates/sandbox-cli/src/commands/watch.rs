@@ -199,7 +199,8 @@ impl Watching<'_> {
         Ok(())
     }
 
-    /// Stops as a program does that has no signal handler; the next SIGCONT takes the terminal again.
+    /// Stops as a program does that has no signal handler; the next SIGCONT takes the terminal
+    /// again.
     fn suspend(&mut self) {
         self.screen.suspend();
         self.state.drawn(false, Instant::now());

@@ -14,10 +14,12 @@ pub(crate) struct Root {
     pub(crate) ignored: Option<(PathBuf, &'static str)>,
 }
 
-/// Finds the root of the project that `folder` is in: the nearest one with settings, else `folder` itself. The search ends where git's would, at
-/// the border of a file system or of a repository, and below `home` and the root.
+/// Finds the root of the project that `folder` is in: the nearest one with settings, else `folder`
+/// itself. The search ends where git's would, at the border of a file system or of a repository,
+/// and below `home` and the root.
 ///
-/// Settings above are obeyed only where the user made them: in a folder that others can write, such as `/tmp`, anyone can put some.
+/// Settings above are obeyed only where the user made them: in a folder that others can write, such
+/// as `/tmp`, anyone can put some.
 pub(crate) fn project_root(folder: &Path, home: Option<&Path>) -> Root {
     let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     project_root_for(folder, home, ids)
@@ -59,7 +61,8 @@ fn settings(candidate: &Path) -> Option<(PathBuf, Metadata)> {
     })
 }
 
-/// Why others than the user could have put the settings there. Their own group may write: with a umask of 002 it does, and has one member.
+/// Why others than the user could have put the settings there. Their own group may write: with a
+/// umask of 002 it does, and has one member.
 fn others(candidate: &Metadata, settings: &Metadata, (user, group): (u32, u32)) -> Option<&'static str> {
     if settings.uid() != user || candidate.uid() != user {
         Some("it belongs to another user")

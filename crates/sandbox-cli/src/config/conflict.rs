@@ -40,7 +40,8 @@ pub(super) fn refuse(file: &ConfigFile) -> Result<(), InvalidFile> {
     refuse_session_token(file)
 }
 
-/// Of a key that is signed with, what AWS clients read as its third part belongs to it, or to no key of the task.
+/// Of a key that is signed with, what AWS clients read as its third part belongs to it, or to no
+/// key of the task.
 fn refuse_session_token(file: &ConfigFile) -> Result<(), InvalidFile> {
     let plain = file.env.get(SESSION_TOKEN).map(|value| ("env", value.location()));
     match plain.or_else(|| passed(file, SESSION_TOKEN)) {

@@ -20,7 +20,8 @@ use crate::printer::Printer;
 
 /// Where distributions and administrators put podman. What `PATH` names, a task could have written.
 const PODMAN: [&str; 2] = ["/usr/bin/podman", "/usr/local/bin/podman"];
-/// Seconds without a request after which a service that this program started ends. A run holds requests open as long as it lives.
+/// Seconds without a request after which a service that this program started ends. A run holds
+/// requests open as long as it lives.
 const IDLE: u64 = 600;
 /// How long one takes to start, with its storage on a slow disk.
 const STARTING: Duration = Duration::from_secs(30);
@@ -54,8 +55,9 @@ pub(crate) fn find_engine(
     found.map_err(|error| Failure::new(error.to_string()).with_hint(START_ENGINE))
 }
 
-/// The service of podman that an earlier command of this user started, else one that is started now. `None` where podman is not installed,
-/// the user has no folder for a socket, or `CONTAINER_HOST` names another engine.
+/// The service of podman that an earlier command of this user started, else one that is started
+/// now. `None` where podman is not installed, the user has no folder for a socket, or
+/// `CONTAINER_HOST` names another engine.
 pub(crate) fn own_service(
     environment: &Environment,
     printer: Printer,

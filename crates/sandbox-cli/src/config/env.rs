@@ -5,7 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
 
-/// The environment of this process, read once; tests bring their own. `Debug` shows names, never values.
+/// The environment of this process, read once; tests bring their own. `Debug` shows names, never
+/// values.
 #[derive(Clone, Default)]
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
 

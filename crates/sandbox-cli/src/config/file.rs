@@ -1,7 +1,8 @@
 //! `sandbox.yaml`: one set of types reads it, checks it, and is its JSON Schema.
 //!
-//! A new key is a field here, with its place in [`ConfigFile::merged`], a use in `settings`, and a line in docs/configuration.md. What gives a
-//! task a right is also a line in `trust/configuration.rs`.
+//! A new key is a field here, with its place in [`ConfigFile::merged`], a use in `settings`, and a
+//! line in docs/configuration.md. What gives a task a right is also a line in
+//! `trust/configuration.rs`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +27,8 @@ use super::setting::{Setting, VariableName};
 use super::ssh::SshFile;
 use super::time::duration;
 
-/// Settings of the `sandbox` command for one project. Every key may be left out; relative paths are relative to this file.
+/// Settings of the `sandbox` command for one project. Every key may be left out; relative paths are
+/// relative to this file.
 #[derive(Debug, Clone, Default, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(
@@ -69,10 +71,12 @@ pub(crate) struct ConfigFile {
     /// Secrets that the task gets surrogates of, by the task's variable.
     #[schemars(with = "BTreeMap<String, MaskedDocument>")]
     masked_secrets: Entries<VariableName, MaskedDocument>,
-    /// Keys that the task gets surrogates of, and that its requests are signed with again, by any name.
+    /// Keys that the task gets surrogates of, and that its requests are signed with again, by any
+    /// name.
     #[schemars(with = "BTreeMap<String, SigningDocument>")]
     signing_credentials: Entries<String, SigningDocument>,
-    /// Logins of agents, by the agent: `claude` or `codex`. The task gets surrogates of them; they are refreshed on this machine.
+    /// Logins of agents, by the agent: `claude` or `codex`. The task gets surrogates of them; they
+    /// are refreshed on this machine.
     #[schemars(with = "BTreeMap<String, LoginDocument>")]
     logins: Entries<String, LoginDocument>,
     // What `complete` makes of the three before, which are empty from then on.
@@ -106,7 +110,8 @@ pub(crate) struct ConfigFile {
     /// What a task works on; default auto for `agent`, direct for `run`.
     #[schemars(with = "WorkspaceMode")]
     pub(crate) workspace: Option<WorkspaceMode>,
-    /// Whether tasks are kept from writing what programs of this machine run on their own, such as git's hooks.
+    /// Whether tasks are kept from writing what programs of this machine run on their own, such as
+    /// git's hooks.
     #[schemars(with = "bool", extend("default" = true))]
     pub(crate) protect_workspace: Option<bool>,
     /// What is protected in addition: a name at any depth, or a path in the work tree.
@@ -118,7 +123,8 @@ pub(crate) struct ConfigFile {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum BuildFile {
-    /// The allowlist of image builds; default build-allowlist.yaml. Without one, a build reaches nothing.
+    /// The allowlist of image builds; default build-allowlist.yaml. Without one, a build reaches
+    /// nothing.
     Allowlist(PathBuf),
     /// Build outside of the sandbox, on the network of the engine's host.
     Network(BuildNetwork),
@@ -163,12 +169,13 @@ pub(crate) struct ProtectedPath(pub(crate) String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WorkspaceMode {
-    /// Work on a copy; when the task is over, apply what is safe, and hold back what programs of this machine would follow on their own
+    /// Work on a copy; when the task is over, apply what is safe, and hold back what programs of
+    /// this machine would follow on their own
     Auto,
     /// Work on a copy, and keep the changes for `sandbox diff`, `apply` and `discard`
     Copy,
-    /// Mount the work tree itself: what is new at a protected path is moved away only when the task is over, not while it runs, and not
-    /// when the sandbox is killed
+    /// Mount the work tree itself: what is new at a protected path is moved away only when the task
+    /// is over, not while it runs, and not when the sandbox is killed
     Direct,
 }
 
@@ -184,7 +191,8 @@ impl WorkspaceMode {
 }
 
 impl ConfigFile {
-    /// What was read, with absolute paths, and with what only all of an entry tells; `folder` is what relative paths are relative to.
+    /// What was read, with absolute paths, and with what only all of an entry tells; `folder` is
+    /// what relative paths are relative to.
     pub(super) fn complete(mut self, folder: &Path) -> Result<Self, InvalidFile> {
         self.one_way_to_an_image()?;
         let upstream = &mut self.upstream;
@@ -225,7 +233,8 @@ impl ConfigFile {
         })
     }
 
-    /// A key that makes no sense for all projects alike, or would weaken each of them out of its own sight.
+    /// A key that makes no sense for all projects alike, or would weaken each of them out of its
+    /// own sight.
     pub(super) fn project_key(&self) -> Option<&'static str> {
         let keys = [
             ("image", self.image.is_some()),
@@ -241,7 +250,8 @@ impl ConfigFile {
         keys.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
     }
 
-    /// The same, and what `user` says where this says nothing. Maps are merged by name, lists of protected paths are both.
+    /// The same, and what `user` says where this says nothing. Maps are merged by name, lists of
+    /// protected paths are both.
     pub(super) fn merged(self, user: Self) -> Self {
         let named: BTreeSet<String> = self.env.keys().chain(self.pass_env.keys()).cloned().collect();
         let is_free = |name: &String| !named.contains(name);

@@ -14,8 +14,8 @@ const LONGEST_ERROR: usize = 4096;
 ///
 /// # Panics
 ///
-/// When it is read in two ways, when what is unknown is not refused, or when an error could do something to a terminal or names a place
-/// that the document does not have.
+/// When it is read in two ways, when what is unknown is not refused, or when an error could do
+/// something to a terminal or names a place that the document does not have.
 pub fn settings_document(data: &[u8]) {
     let Ok(text) = located_yaml::text(data) else {
         return;

@@ -94,7 +94,8 @@ impl Places {
         self.state.join("trust")
     }
 
-    /// Opens what paths of this machine name. Tasks can write the work tree `root`, and what earlier tasks could write.
+    /// Opens what paths of this machine name. Tasks can write the work tree `root`, and what
+    /// earlier tasks could write.
     pub(crate) fn resolver(&self, root: &Path) -> Result<Resolver, Failure> {
         let known = writable_folders(&self.state);
         let known = known.map_err(Failure::doing(format!("read `{}`", self.state.display())))?;

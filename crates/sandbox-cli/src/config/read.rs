@@ -39,7 +39,8 @@ impl fmt::Display for InvalidConfiguration {
 
 impl std::error::Error for InvalidConfiguration {}
 
-/// The `first` fault of `text`, and those that show when the top-level entries with faults are left out one after the other.
+/// The `first` fault of `text`, and those that show when the top-level entries with faults are left
+/// out one after the other.
 fn faults(text: &str, label: &str, folder: &Path, first: InvalidFile) -> Vec<InvalidFile> {
     let mut lines: Vec<&str> = text.lines().collect();
     let mut faults = vec![first];
@@ -69,7 +70,8 @@ fn faults(text: &str, label: &str, folder: &Path, first: InvalidFile) -> Vec<Inv
 }
 
 impl ConfigFile {
-    /// Reads the file at `path`, which errors call `label`; `None` when it is not there. Gives its text and what it was found to be as well.
+    /// Reads the file at `path`, which errors call `label`; `None` when it is not there. Gives its
+    /// text and what it was found to be as well.
     pub(crate) fn read(
         resolver: &Resolver,
         path: &Path,

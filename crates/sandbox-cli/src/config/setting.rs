@@ -1,4 +1,5 @@
-//! A text that is written in the configuration, or that the environment has under a name that is written there.
+//! A text that is written in the configuration, or that the environment has under a name that is
+//! written there.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +16,8 @@ use super::Environment;
 /// The one tag that means something.
 pub(super) const ENV_TAG: &str = "env";
 
-/// A text of the configuration, or `!env NAME`. What it comes to is looked up when a task needs it, not before; `Debug` never shows it.
+/// A text of the configuration, or `!env NAME`. What it comes to is looked up when a task needs it,
+/// not before; `Debug` never shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting(Spanned<Content>);
 
@@ -138,7 +140,8 @@ impl Setting {
         }
     }
 
-    /// What tells the text of the file from any other one without showing it, or the name of the variable.
+    /// What tells the text of the file from any other one without showing it, or the name of the
+    /// variable.
     pub(crate) fn digest(&self) -> String {
         let text = match &*self.0 {
             Content::Literal(text) => text.expose(),

@@ -67,7 +67,8 @@ impl SshFile {
     ///
     /// # Errors
     ///
-    /// When it is a variable that is not set, not text or empty, or a program that a task could have written.
+    /// When it is a variable that is not set, not text or empty, or a program that a task could
+    /// have written.
     pub(crate) fn unlock(
         &self,
         environment: &Environment,

@@ -9,7 +9,8 @@ use super::Environment;
 use super::file::ConfigFile;
 use crate::failure::Failure;
 
-/// `$XDG_CONFIG_HOME/sandbox/sandbox.yaml`, else `~/.config/sandbox/sandbox.yaml`; `None` where the environment names no folder.
+/// `$XDG_CONFIG_HOME/sandbox/sandbox.yaml`, else `~/.config/sandbox/sandbox.yaml`; `None` where the
+/// environment names no folder.
 pub(crate) fn user_file(environment: &Environment) -> Option<PathBuf> {
     let absolute = |path: &PathBuf| path.is_absolute();
     let base = environment.path("XDG_CONFIG_HOME").filter(absolute);
@@ -18,7 +19,8 @@ pub(crate) fn user_file(environment: &Environment) -> Option<PathBuf> {
 }
 
 impl ConfigFile {
-    /// Reads the user's own file; `None` where there is none. One that another user can write is not obeyed.
+    /// Reads the user's own file; `None` where there is none. One that another user can write is
+    /// not obeyed.
     pub(crate) fn read_user(
         resolver: &Resolver,
         path: &Path,
@@ -41,7 +43,8 @@ impl ConfigFile {
     }
 }
 
-/// Whether another than root and the user of the ids `own` can write a file with this owner, group and mode.
+/// Whether another than root and the user of the ids `own` can write a file with this owner, group
+/// and mode.
 fn others_write((owner, group, mode): (u32, u32, u32), own: (u32, u32)) -> bool {
     let by_group = mode & 0o020 != 0 && ![own.1, 0].contains(&group);
     ![own.0, 0].contains(&owner) || by_group || mode & 0o002 != 0

@@ -21,7 +21,8 @@ use crate::printer::Printer;
 const SHOW: Duration = Duration::from_secs(10);
 /// How long it may take to connect us to its streams, or to those of a command that it starts.
 const START: Duration = Duration::from_secs(30);
-/// How long it may take to do something. Longer than a change takes to be confirmed, or a process to be stopped.
+/// How long it may take to do something. Longer than a change takes to be confirmed, or a process
+/// to be stopped.
 const WORK: Duration = Duration::from_mins(2);
 
 /// The runs of this user that can be controlled.

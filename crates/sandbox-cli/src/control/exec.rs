@@ -17,7 +17,8 @@ use crate::owner::Frame;
 /// How long its output may go on when it has been ended: processes that it began may have it.
 const REST: Duration = Duration::from_secs(1);
 
-/// Passes its streams on until it has ended, and ends it when the client asks for that, or goes away.
+/// Passes its streams on until it has ended, and ends it when the client asks for that, or goes
+/// away.
 pub(super) async fn serve(
     program: LaunchedProgram,
     mut reader: BufReader<OwnedReadHalf>,

@@ -1,4 +1,5 @@
-//! The folder of the sockets, and the way to each, which is short however long the path of the folder is.
+//! The folder of the sockets, and the way to each, which is short however long the path of the
+//! folder is.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};

@@ -18,7 +18,8 @@ pub(crate) enum Request {
     Show {},
     /// A new policy.
     SetPolicy { policy: Allowlist },
-    /// The own rules of one policy are to be added to the one in force, those of the other removed from it.
+    /// The own rules of one policy are to be added to the one in force, those of the other removed
+    /// from it.
     ChangeRules { added: Allowlist, removed: Allowlist },
     /// The shield is to be down for so long.
     Down { for_ms: u64 },
@@ -26,7 +27,8 @@ pub(crate) enum Request {
     Up {},
     /// Nothing may be asked any more.
     Quarantine {},
-    /// A request that waits is answered. Fails where it no longer waits, so that an answer is never taken for another question.
+    /// A request that waits is answered. Fails where it no longer waits, so that an answer is never
+    /// taken for another question.
     Decide {
         /// [`Question::id`].
         question: u64,
@@ -34,7 +36,8 @@ pub(crate) enum Request {
     },
     /// It is to end. The answer comes when it has.
     Stop {},
-    /// What it writes is wanted, and it is to get what is typed: after the answer, both sides send frames.
+    /// What it writes is wanted, and it is to get what is typed: after the answer, both sides send
+    /// frames.
     Attach {},
     /// A command is to run beside its program: after the answer, both sides send frames.
     Exec { program: Vec<String>, terminal: Option<ExecTerminal> },
@@ -71,7 +74,8 @@ pub(crate) struct Report {
     pub(crate) project: String,
     /// What runs.
     pub(crate) program: String,
-    /// What decides about its requests; `None` where it has no network sandbox, or does not run yet or any more.
+    /// What decides about its requests; `None` where it has no network sandbox, or does not run yet
+    /// or any more.
     pub(crate) shield: Option<PolicyState>,
     /// When a shield that is down goes up by itself, in milliseconds since the Unix epoch.
     pub(crate) until_ms: Option<u64>,
@@ -88,7 +92,8 @@ pub(crate) struct Report {
     pub(crate) questions: Vec<Question>,
 }
 
-/// A request of the task that no rule permits, and that waits for an answer. What is asked for is the task's text: show it sanitised.
+/// A request of the task that no rule permits, and that waits for an answer. What is asked for is
+/// the task's text: show it sanitised.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Question {
     /// Of this run only.

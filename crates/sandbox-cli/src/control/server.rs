@@ -199,8 +199,8 @@ impl ControlSocket {
         Ok(Self { folder, served, end, serving })
     }
 
-    /// Removes a socket, once those have their answers that asked for something. Returns how the program ends where one of them stopped the
-    /// run.
+    /// Removes a socket, once those have their answers that asked for something. Returns how the
+    /// program ends where one of them stopped the run.
     pub(crate) async fn end(socket: Option<Self>) -> Option<ExitStatus> {
         let mut socket = socket?;
         if let (Some(owner), Some(())) =

@@ -25,7 +25,8 @@ pub(crate) struct AgentLogin {
 pub(crate) type StateFile = (String, Vec<u8>);
 
 impl AgentLogin {
-    /// The login of this kind in a configuration. `state` is the folder for what is known of logins.
+    /// The login of this kind in a configuration. `state` is the folder for what is known of
+    /// logins.
     pub(crate) fn of(
         credentials: &CredentialsFile,
         kind: LoginKind,
@@ -49,7 +50,8 @@ impl AgentLogin {
         &self.injection
     }
 
-    /// Tokens to begin with. Where they cannot be refreshed for now, those that are there have to be good for a while yet.
+    /// Tokens to begin with. Where they cannot be refreshed for now, those that are there have to
+    /// be good for a while yet.
     pub(super) async fn tokens(&self) -> Result<Tokens, Failure> {
         let now = SystemTime::now();
         let tokens = match self.fresh(None).await {

@@ -1,6 +1,8 @@
-//! Reads values again while a task runs, and hands them to its proxy. The task keeps its surrogates, and notices nothing.
+//! Reads values again while a task runs, and hands them to its proxy. The task keeps its
+//! surrogates, and notices nothing.
 //!
-//! A value is read when its time is nearly over, and when a service refused it: with status 401, to a request that it was put into.
+//! A value is read when its time is nearly over, and when a service refused it: with status 401, to
+//! a request that it was put into.
 
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +27,8 @@ use crate::printer::Printer;
 const MOST_BEFORE: Duration = Duration::from_mins(5);
 /// How long it takes at least, and at most, until what failed is tried again.
 const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
-/// How long a value that was refused is not read again, however often it is refused: a task can have itself refused as often as it likes.
+/// How long a value that was refused is not read again, however often it is refused: a task can
+/// have itself refused as often as it likes.
 const AFTER_REFUSAL: Duration = Duration::from_secs(30);
 /// Refusals that wait to be looked at; older ones go.
 const REFUSALS: usize = 16;
@@ -63,7 +66,8 @@ enum Source {
 struct HeldLogin {
     login: AgentLogin,
     access: SecretValue,
-    /// Whether it was refreshed because it was refused. Doing that again would not help, and wears the login out.
+    /// Whether it was refreshed because it was refused. Doing that again would not help, and wears
+    /// the login out.
     forced: bool,
 }
 
@@ -81,7 +85,8 @@ enum Read {
     Failed(String, Option<Instant>),
 }
 
-/// What of `credentials` can be read again, which was read from `read_at` on, and the login with its tokens.
+/// What of `credentials` can be read again, which was read from `read_at` on, and the login with
+/// its tokens.
 pub(super) fn values(
     credentials: &CredentialsFile,
     login: Option<(Tokens, AgentLogin)>,
@@ -285,7 +290,8 @@ impl Value {
         }
     }
 
-    /// Whether a refusal by `host` is a reason to read it. Then it counts as read for the time being.
+    /// Whether a refusal by `host` is a reason to read it. Then it counts as read for the time
+    /// being.
     fn is_to_be_read(&mut self, host: &str, now: Instant) -> bool {
         let scopes: &[HostPattern] = match &self.source {
             Source::Kept(kept) => &kept.scopes,
@@ -356,7 +362,8 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// How long before the end of `ttl` a value is read again: what takes its time, or fails at first, is there in time.
+/// How long before the end of `ttl` a value is read again: what takes its time, or fails at first,
+/// is there in time.
 fn before(ttl: Duration) -> Duration {
     (ttl / 5).min(MOST_BEFORE)
 }
@@ -431,7 +438,8 @@ mod tests {
         assert_eq!(seen.into_inner(), [(85, second), (86, second), (165, Some("third-value-0123456789"))]);
     }
 
-    /// An entry of the network log: a request to `host` with one credential replaced, and its answer.
+    /// An entry of the network log: a request to `host` with one credential replaced, and its
+    /// answer.
     fn answered(host: &str, status: u16, masked: u32) -> LogEntry {
         let entry = format!(
             r#"{{"v":1,"time":"t","event":"request","decision":"allowed","method":"GET","scheme":"https","host":"{host}","target":"/","status":{status},"rule":null,"reason":null,"error":null,"masked":{masked},"bytes_up":0,"bytes_down":0,"first_byte_ms":0,"duration_ms":0}}"#

@@ -1,4 +1,5 @@
-//! What follows a request to attach, in both directions: one byte of kind, four of length, and so many bytes.
+//! What follows a request to attach, in both directions: one byte of kind, four of length, and so
+//! many bytes.
 
 use std::io;
 
@@ -21,7 +22,8 @@ pub(crate) enum Frame {
     Message(Vec<u8>),
     /// Of the run: it has ended, with this exit code.
     Exit(u8),
-    /// Of a command in a run: what was typed last was taken, and more may come. At most one piece waits.
+    /// Of a command in a run: what was typed last was taken, and more may come. At most one piece
+    /// waits.
     Taken,
     /// To a command in a run: it is to end.
     Stop,

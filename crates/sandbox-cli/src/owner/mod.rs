@@ -1,7 +1,8 @@
 //! The process that owns a run which others attach to.
 //!
-//! `sandbox run -t` or `-d` starts itself again: that process, in a session of its own, does all that `sandbox run` does, and holds
-//! the proxy's stdin. What it writes goes through a [`Screen`], to those who are attached.
+//! `sandbox run -t` or `-d` starts itself again: that process, in a session of its own, does all
+//! that `sandbox run` does, and holds the proxy's stdin. What it writes goes through a [`Screen`],
+//! to those who are attached.
 
 mod frame;
 mod process;

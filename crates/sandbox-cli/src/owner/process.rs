@@ -29,14 +29,16 @@ const FLAG: &str = "--owner";
 /// How long those who are attached may take to read the rest, and our own streams to be read.
 const REST: Duration = Duration::from_secs(10);
 
-/// This process, where it owns a run that others attach to. A process has one set of streams, which it replaces.
+/// This process, where it owns a run that others attach to. A process has one set of streams, which
+/// it replaces.
 static OWNER: OnceLock<Owner> = OnceLock::new();
 
 /// The streams of this process.
 #[derive(Debug)]
 pub(crate) struct Owner {
     pub(crate) screen: Arc<Screen>,
-    /// Where the process that started us waits for a line with the id of the run; and what becomes stderr then.
+    /// Where the process that started us waits for a line with the id of the run; and what becomes
+    /// stderr then.
     starting: Mutex<Option<(File, OwnedFd)>>,
     /// Whether what the program writes has its place.
     takes_output: watch::Sender<bool>,
@@ -47,7 +49,8 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Makes this process an owner: its session is its own, and what it writes to stdout is for those who attach.
+    /// Makes this process an owner: its session is its own, and what it writes to stdout is for
+    /// those who attach.
     pub(crate) fn begin() -> io::Result<()> {
         setsid()?;
         // Nothing that is started here holds it open: its end is the end of this process.
@@ -77,8 +80,8 @@ impl Owner {
         OWNER.get()
     }
 
-    /// From now on stdin is what those type who attach; nothing, where the program has no terminal. `is_watched` says that the
-    /// process that started us attaches.
+    /// From now on stdin is what those type who attach; nothing, where the program has no terminal.
+    /// `is_watched` says that the process that started us attaches.
     pub(crate) async fn take_input(&self, has_terminal: bool, is_watched: bool) -> io::Result<()> {
         if !has_terminal {
             return Ok(dup2_stdin(File::open("/dev/null")?)?);
@@ -104,7 +107,8 @@ impl Owner {
         Ok(())
     }
 
-    /// The program of `run` was started: the process that waits for that may attach, and the terminal is left alone from now on.
+    /// The program of `run` was started: the process that waits for that may attach, and the
+    /// terminal is left alone from now on.
     pub(crate) fn is_ready(&self, run: &str) {
         let starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((mut ready, stderr)) = starting {
@@ -115,12 +119,14 @@ impl Owner {
         self.takes_output.send_replace(true);
     }
 
-    /// The run cannot be attached to and is stopped: what it still writes goes to the process that started us.
+    /// The run cannot be attached to and is stopped: what it still writes goes to the process that
+    /// started us.
     pub(crate) fn is_refused(&self) {
         self.takes_output.send_replace(true);
     }
 
-    /// Waits until what the program writes to stderr is for those who attach. It may write as soon as it is started.
+    /// Waits until what the program writes to stderr is for those who attach. It may write as soon
+    /// as it is started.
     pub(crate) async fn takes_output(&self) {
         // Not forever: a program that could not be started is never ready.
         let _ = timeout(REST, self.takes_output.subscribe().wait_for(|takes| *takes)).await;
@@ -156,7 +162,8 @@ impl Owner {
     }
 }
 
-/// Reads what is kept of a run in the file `path`; waits for a run that is about to end, which takes no connections any more. Blocks.
+/// Reads what is kept of a run in the file `path`; waits for a run that is about to end, which
+/// takes no connections any more. Blocks.
 pub(crate) fn read_kept(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.lock_shared()?;
@@ -172,7 +179,8 @@ pub(crate) struct Starting {
     stdout: BufReader<ChildStdout>,
 }
 
-/// Starts such a process with the arguments of this one. It has our terminal until its program runs.
+/// Starts such a process with the arguments of this one. It has our terminal until its program
+/// runs.
 #[expect(clippy::disallowed_methods, reason = "what is started is this program itself")]
 pub(crate) fn start() -> Result<Starting, Failure> {
     let mut command = std::process::Command::new("/proc/self/exe");
@@ -199,7 +207,8 @@ impl Starting {
         self.child.id()
     }
 
-    /// Waits for the start of the program, and gives the id of its run; none where nothing was started. Blocks.
+    /// Waits for the start of the program, and gives the id of its run; none where nothing was
+    /// started. Blocks.
     pub(crate) fn run(&mut self) -> io::Result<Option<String>> {
         let mut line = String::new();
         self.stdout.by_ref().take(256).read_line(&mut line)?;

@@ -1,7 +1,8 @@
 //! What a run wrote last, those who watch it, and the one who types.
 //!
-//! Nothing here waits for a watcher: who does not keep up misses output. For the one who types the program waits, as it does for a
-//! terminal, but no longer than a minute, and not once the run is being stopped.
+//! Nothing here waits for a watcher: who does not keep up misses output. For the one who types the
+//! program waits, as it does for a terminal, but no longer than a minute, and not once the run is
+//! being stopped.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -16,7 +17,8 @@ use tokio::sync::watch;
 use super::frame::{Frame, LONGEST as LONGEST_FRAME};
 use crate::terminal::Modes;
 
-/// What is kept of a program without a terminal, in bytes; of one with a terminal enough for its last screens.
+/// What is kept of a program without a terminal, in bytes; of one with a terminal enough for its
+/// last screens.
 const KEPT: usize = 1024 * 1024;
 const KEPT_OF_TERMINAL: usize = 64 * 1024;
 /// How long the program waits for the one who types to read.

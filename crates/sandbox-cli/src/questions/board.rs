@@ -19,7 +19,8 @@ struct Inner {
     open: Mutex<BTreeMap<u64, Open>>,
     /// How often a question came or went.
     changes: watch::Sender<u64>,
-    /// Held by who writes to the terminal: from before output of the task until it is there, from before a question until it is over.
+    /// Held by who writes to the terminal: from before output of the task until it is there, from
+    /// before a question until it is over.
     screen: tokio::sync::Mutex<()>,
     keep: Box<Keep>,
 }

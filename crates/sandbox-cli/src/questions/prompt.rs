@@ -22,10 +22,12 @@ use crate::printer::{Printer, sanitize};
 const BY: &str = "terminal";
 /// Between two looks whether it can be asked.
 const PAUSE: Duration = Duration::from_secs(1);
-/// From a question until it takes an answer: what is typed meanwhile may be meant for what was on the screen before, which the task may have written.
+/// From a question until it takes an answer: what is typed meanwhile may be meant for what was on
+/// the screen before, which the task may have written.
 const READING: Duration = Duration::from_secs(1);
-/// Ends what a program may have begun or left switched on that changes how text looks: an unfinished sequence, output that is held back, margins,
-/// colours, modes, character sets. Then goes below all that it wrote: what looks like a question further down is gone.
+/// Ends what a program may have begun or left switched on that changes how text looks: an
+/// unfinished sequence, output that is held back, margins, colours, modes, character sets. Then
+/// goes below all that it wrote: what looks like a question further down is gone.
 const PLAIN: &str = "\x18\x1b\\\x1b[?2026l\x1b[?69l\x1b]104\x07\x1b]110\x07\x1b]111\x07\x1b[!p\x0f\x1b(B\x1b[0m\
     \x1b[?7h\x1b[4l\x1b[?6l\x1b[r\x1b[999;1H\r\n\x1b[J";
 /// The terminal of a session, whichever it is.
@@ -81,7 +83,8 @@ impl Terminal {
         Ok(Self { keys, screen: open(TTY, OFlags::WRONLY)?, name: named.unwrap_or_else(|_| TTY.to_owned()) })
     }
 
-    /// For the one run that asks here; `None` while another does. Those of one pipeline are all in the foreground.
+    /// For the one run that asks here; `None` while another does. Those of one pipeline are all in
+    /// the foreground.
     fn alone(&self) -> io::Result<Option<FileLock>> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         // One that another user owns is opened by the name that all terminals share.

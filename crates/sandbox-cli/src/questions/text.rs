@@ -10,7 +10,8 @@ use crate::printer::sanitize_name;
 const BEGINNING: usize = 160;
 const END: usize = 60;
 
-/// The question. What the task chose is in it once as it is asked for, shortened, and once as the rule, in full.
+/// The question. What the task chose is in it once as it is asked for, shortened, and once as the
+/// rule, in full.
 pub(super) fn question(question: &Question) -> String {
     let Question { method, url, rule, .. } = question;
     format!(

@@ -10,7 +10,8 @@ use crate::failure::Failure;
 use crate::trust::{Input, build_policy_rights};
 
 impl Project {
-    /// The network of a build's steps: what the project's allowlist for builds permits; nothing where there is none.
+    /// The network of a build's steps: what the project's allowlist for builds permits; nothing
+    /// where there is none.
     pub(super) fn build_network(&self) -> Result<Network, Failure> {
         let (input, network) = self.build_network_input()?;
         self.obey(input.as_ref(), build_policy_rights(&network).need_trust())?;

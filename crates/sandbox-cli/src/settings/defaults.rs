@@ -1,4 +1,5 @@
-//! What holds where no file says anything: the default image, and for an agent its program, its key and its policy.
+//! What holds where no file says anything: the default image, and for an agent its program, its key
+//! and its policy.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -49,8 +50,9 @@ impl Project {
         args.names_image() || file || !usual().is_err_and(|error| error.is_not_found())
     }
 
-    /// The image of a Dockerfile that is part of this program: no task can have written it. Its steps reach what is public, through a proxy,
-    /// unless the project says what its builds may reach.
+    /// The image of a Dockerfile that is part of this program: no task can have written it. Its
+    /// steps reach what is public, through a proxy, unless the project says what its builds may
+    /// reach.
     pub(super) fn default_image(&self) -> Result<ImageSource, Failure> {
         let network = match self.build_network()? {
             Network::Disabled => {
@@ -76,8 +78,9 @@ impl Project {
         (self.is_sandboxed() && !is_said).then(|| CredentialsFile::of_environment(agent, environment))
     }
 
-    /// The presets that an allowlist begins with where there is none: it takes the place of the policy that the agent has by default. Of the
-    /// credentials in files those count that were trusted.
+    /// The presets that an allowlist begins with where there is none: it takes the place of the
+    /// policy that the agent has by default. Of the credentials in files those count that were
+    /// trusted.
     pub(super) fn first_presets(&self, environment: &Environment) -> Vec<Preset> {
         let agent = self.agent();
         let mut credentials = CredentialsFile::of_environment(&agent, environment);
@@ -131,8 +134,8 @@ impl Project {
 }
 
 impl TrustedProject {
-    /// The same, for a run of `agent`: with its key of the environment, its program and the policy of its API where no file says anything
-    /// of them. `has_program`: a flag names its program.
+    /// The same, for a run of `agent`: with its key of the environment, its program and the policy
+    /// of its API where no file says anything of them. `has_program`: a flag names its program.
     ///
     /// # Errors
     ///
@@ -192,8 +195,9 @@ fn no_key(agent: &Agent) -> Failure {
     ))
 }
 
-/// The presets for the APIs that `agent` has credentials for: those with nothing but hosts that these go to. Elsewhere the task could send all
-/// that it reads with another party's key, so that there are none without credentials.
+/// The presets for the APIs that `agent` has credentials for: those with nothing but hosts that
+/// these go to. Elsewhere the task could send all that it reads with another party's key, so that
+/// there are none without credentials.
 pub(super) fn presets(agent: &Agent, credentials: &CredentialsFile) -> Vec<Preset> {
     let is_key = |name: &str| agent.credentials().any(|(variable, _)| variable == name);
     let masked = credentials.masked.iter().filter(|entry| is_key(&entry.variable));
@@ -215,8 +219,8 @@ fn hosts(policy: &Allowlist) -> String {
     hosts.join(", ")
 }
 
-/// The program of `agent` in `PATH`. A script has no use in a container without what it needs beside it, and what a task could have written is no
-/// program of the user's.
+/// The program of `agent` in `PATH`. A script has no use in a container without what it needs
+/// beside it, and what a task could have written is no program of the user's.
 fn native_program(agent: &Agent, environment: &Environment, resolver: &Resolver) -> Option<PathBuf> {
     let folders = environment.exact("PATH")?;
     let program = std::env::split_paths(folders)

@@ -39,7 +39,8 @@ struct Description {
 }
 
 impl Project {
-    /// The image that the project's `devcontainer.json` describes; `None` where there is none, or it names none, as with a compose file.
+    /// The image that the project's `devcontainer.json` describes; `None` where there is none, or
+    /// it names none, as with a compose file.
     pub(super) fn devcontainer(&self) -> Result<Option<Devcontainer>, Failure> {
         let Some((path, found, description)) = self.described_image()? else {
             return Ok(None);
@@ -171,7 +172,8 @@ fn with_variables(mut dockerfile: String, env: &BTreeMap<String, String>) -> Str
     dockerfile
 }
 
-/// The text with blanks in the place of comments and of commas before a closing bracket: places in it stay the same.
+/// The text with blanks in the place of comments and of commas before a closing bracket: places in
+/// it stay the same.
 fn plain_json(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();

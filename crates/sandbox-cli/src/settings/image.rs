@@ -78,7 +78,8 @@ impl Project {
 }
 
 impl Project {
-    /// Why no image comes of what is in the configuration or beside it; `None` too where nothing is there, since a flag may name one.
+    /// Why no image comes of what is in the configuration or beside it; `None` too where nothing is
+    /// there, since a flag may name one.
     pub(super) fn image_fault(&self) -> Option<Failure> {
         let is_asked_for = self.file.dockerfile.is_some() || self.file.context.is_some();
         if !is_asked_for && self.folder.dockerfile().symlink_metadata().is_err() {

@@ -12,7 +12,8 @@ use crate::failure::Failure;
 use located_yaml::InvalidFile;
 
 impl Project {
-    /// The work tree first, unless another mount takes its place; those of the command line win over those of the file.
+    /// The work tree first, unless another mount takes its place; those of the command line win
+    /// over those of the file.
     pub(super) fn mounts(&self, flags: &[Mount], mode: WorkspaceMode, unprotected: bool) -> Vec<Mount> {
         let mut mounts = vec![Mount::read_write(&self.root, WORKSPACE)];
         let named = self
@@ -37,8 +38,8 @@ impl Project {
         mounts.into_iter().map(of_workspace).collect()
     }
 
-    /// `mounts` with the repository of the work tree, where that is kept outside of it, as of a linked work tree, and the caller has not
-    /// mounted it.
+    /// `mounts` with the repository of the work tree, where that is kept outside of it, as of a
+    /// linked work tree, and the caller has not mounted it.
     pub(super) fn with_repository(&self, mut mounts: Vec<Mount>) -> Result<Vec<Mount>, Failure> {
         let tree = mounts.iter().find(|mount| mount.container_path() == WORKSPACE);
         let Some(tree) = tree.cloned() else { return Ok(mounts) };
@@ -75,7 +76,8 @@ impl Project {
         of_file.chain(work_tree.map(Failure::from)).chain(in_reach).collect()
     }
 
-    /// Where a task begins: at `named` in the container, which may be relative to the current folder's place, else in that.
+    /// Where a task begins: at `named` in the container, which may be relative to the current
+    /// folder's place, else in that.
     pub(super) fn working_dir(&self, named: Option<&str>) -> Result<String, Failure> {
         if let Some(named) = named.filter(|named| named.starts_with('/')) {
             return Ok(named.to_owned());
@@ -94,7 +96,8 @@ impl Project {
         self.places.copy(&self.key)
     }
 
-    /// What is protected in folders that the task can write. The settings always are: they are the rules of the next run.
+    /// What is protected in folders that the task can write. The settings always are: they are the
+    /// rules of the next run.
     fn protection_elsewhere(&self, unprotected: bool) -> Protection {
         if unprotected || self.file.protect_workspace == Some(false) {
             Protection::none().with([Folder::NAME, Folder::FORMER_NAME])
@@ -120,8 +123,9 @@ impl Project {
         resolver
     }
 
-    /// Refuses mounts that give a task this machine: the sandbox's own keys, an engine's socket, and, unless `allow_system` says so, the
-    /// root, home folders and system folders. What counts is what a path leads to, not its name.
+    /// Refuses mounts that give a task this machine: the sandbox's own keys, an engine's socket,
+    /// and, unless `allow_system` says so, the root, home folders and system folders. What counts
+    /// is what a path leads to, not its name.
     pub(super) fn check_mounts(
         &self,
         mounts: &[Mount],

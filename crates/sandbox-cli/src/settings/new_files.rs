@@ -25,16 +25,18 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// What has to be trusted of it, by what was written and not by what is there meanwhile; `None` where it asks for nothing. An
-    /// image is that of the Dockerfile alone: with any other file beside it, it is another.
+    /// What has to be trusted of it, by what was written and not by what is there meanwhile; `None`
+    /// where it asks for nothing. An image is that of the Dockerfile alone: with any other file
+    /// beside it, it is another.
     pub(crate) fn input(&self) -> Option<Input> {
         (self.role != Role::Configuration).then(|| Input::new(self.role, &self.path, self.content.as_bytes()))
     }
 }
 
 impl NewFiles {
-    /// For `agent`, with these packages of Debian in the image. The allowlist has the APIs that the environment has keys for, or the agent's first
-    /// one where it has none: at any other the task could use another party's key.
+    /// For `agent`, with these packages of Debian in the image. The allowlist has the APIs that the
+    /// environment has keys for, or the agent's first one where it has none: at any other the task
+    /// could use another party's key.
     pub(crate) fn new(
         project: &Project,
         agent: &Agent,

@@ -87,7 +87,8 @@ pub(crate) enum AddedRule {
 }
 
 impl Project {
-    /// What may be reached: the file named by a flag, else the project's, nothing where there is none; and what other flags allow.
+    /// What may be reached: the file named by a flag, else the project's, nothing where there is
+    /// none; and what other flags allow.
     pub(crate) fn allowlist(&self, args: &PolicyArgs, printer: Printer) -> Result<Allowlist, Failure> {
         let policy = self.allowlist_if_any(args, printer)?;
         if policy.is_none() && !args.allow_something() {
@@ -96,7 +97,8 @@ impl Project {
         Ok(with_flags(policy, args))
     }
 
-    /// What the file allows, else what is the default for an agent; `None` where there is none of both.
+    /// What the file allows, else what is the default for an agent; `None` where there is none of
+    /// both.
     fn allowlist_if_any(&self, args: &PolicyArgs, printer: Printer) -> Result<Option<Allowlist>, Failure> {
         let path = args.allowlist.clone().unwrap_or_else(|| self.allowlist_path());
         let policy = self.read_allowlist(&path)?;
@@ -137,7 +139,8 @@ impl Project {
         Ok(Some(policy))
     }
 
-    /// The file of a policy, to change it: the one that a flag names, else the project's. It need not be there.
+    /// The file of a policy, to change it: the one that a flag names, else the project's. It need
+    /// not be there.
     pub(crate) fn policy_file(&self, flag: Option<&Path>) -> Result<PolicyFile, Failure> {
         let path = flag.map_or_else(|| self.allowlist_path(), Path::to_owned);
         let label = self.shown(&path);
@@ -156,7 +159,8 @@ impl Project {
         Ok(PolicyFile { path, label, found, text, is_trusted, first_line: None })
     }
 
-    /// The same, to add to it: where the project has none, a new one begins with the APIs that its agent reaches without it.
+    /// The same, to add to it: where the project has none, a new one begins with the APIs that its
+    /// agent reaches without it.
     pub(crate) fn extended_policy_file(
         &self,
         flag: Option<&Path>,
@@ -193,7 +197,8 @@ impl Project {
         Ok(AddedRule::Added { label: file.label, remarks })
     }
 
-    /// Writes `text` in the place of `file`, which stays as trusted as it was: all else is in it that was before.
+    /// Writes `text` in the place of `file`, which stays as trusted as it was: all else is in it
+    /// that was before.
     pub(crate) fn replace_policy(&self, file: &PolicyFile, text: &PolicyText) -> Result<Remarks, Failure> {
         let path = file.found.as_ref().map_or(file.path.as_path(), Found::path);
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
@@ -246,7 +251,8 @@ impl Project {
         rights
     }
 
-    /// The policy at `path`, and what it is to whoever has to trust it; `None` when it is not there.
+    /// The policy at `path`, and what it is to whoever has to trust it; `None` when it is not
+    /// there.
     pub(super) fn policy(&self, path: &Path) -> Result<Option<(Option<Input>, Allowlist)>, Failure> {
         let label = self.shown(path);
         let Some((found, text)) = read_text(&self.resolver, path, &label)? else {

@@ -46,14 +46,16 @@ pub(crate) struct Project {
     /// Opens what paths of this machine name.
     pub(crate) resolver: Resolver,
     pub(super) obeyed: Obeyed,
-    /// The files of the work tree that this command obeys because they were trusted; relative to it.
+    /// The files of the work tree that this command obeys because they were trusted; relative to
+    /// it.
     pub(super) trusted_paths: Vec<PathBuf>,
     /// The user's home folder, as the environment names it.
     pub(super) homes: Vec<PathBuf>,
 }
 
 impl Project {
-    /// Reads the settings of the current folder, to look at them: [`trusted`](Self::trusted) is for commands that obey them.
+    /// Reads the settings of the current folder, to look at them: [`trusted`](Self::trusted) is for
+    /// commands that obey them.
     pub(crate) fn load(
         global: &GlobalArgs,
         environment: &Environment,
@@ -79,7 +81,8 @@ impl Project {
         Self::load_at(&current, None, environment, printer)
     }
 
-    /// Reads the settings of the folder `root`, from the configuration at `named` where there is one.
+    /// Reads the settings of the folder `root`, from the configuration at `named` where there is
+    /// one.
     pub(crate) fn load_at(
         root: &Path,
         named: Option<PathBuf>,

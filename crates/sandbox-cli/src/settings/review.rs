@@ -144,8 +144,8 @@ impl Looked {
         }
     }
 
-    /// The files that need trust: for what they ask, or as a configuration that replaces one which was trusted, whose limits may be gone;
-    /// and those that have it.
+    /// The files that need trust: for what they ask, or as a configuration that replaces one which
+    /// was trusted, whose limits may be gone; and those that have it.
     fn against(self, record: Record) -> Review {
         let digest = Digest::of_all(self.files.iter().map(|(input, _)| input));
         let replaces =
@@ -168,8 +168,8 @@ impl Project {
         Store::new(self.places.trust().join(&self.key), &self.root)
     }
 
-    /// The rights that the files give which a command needs, as far as a task could have written them. A file that cannot be read asks for
-    /// nothing: reading it again is an error.
+    /// The rights that the files give which a command needs, as far as a task could have written
+    /// them. A file that cannot be read asks for nothing: reading it again is an error.
     pub(crate) fn review(&self, needs: Option<Needs<'_>>) -> Review {
         let record = self.trust_store().record();
         let mut looked = Looked::default();
@@ -235,7 +235,8 @@ impl Project {
         }
     }
 
-    /// The same project, of which only what was trusted is obeyed from now on: by the record, by the flag, or by an answer on the terminal.
+    /// The same project, of which only what was trusted is obeyed from now on: by the record, by
+    /// the flag, or by an answer on the terminal.
     pub(crate) fn trusted(
         mut self,
         needs: Option<Needs<'_>>,
@@ -260,7 +261,8 @@ impl Project {
         Ok(TrustedProject(self))
     }
 
-    /// The image of a run without flags, for who only looks at what was made of it: none that this machine has, unless it was trusted.
+    /// The image of a run without flags, for who only looks at what was made of it: none that this
+    /// machine has, unless it was trusted.
     pub(crate) fn known_image(&self, trust: &Trust) -> Option<ImageSource> {
         let args = ImageArgs::default();
         let image = self.image(&args).ok()?;
@@ -270,7 +272,8 @@ impl Project {
         is_known.then_some(image)
     }
 
-    /// Lets a command obey what was found, unless a task could have written it and the user did not trust it.
+    /// Lets a command obey what was found, unless a task could have written it and the user did not
+    /// trust it.
     pub(super) fn obey(&self, input: Option<&Input>, needs_trust: bool) -> Result<(), Failure> {
         let (Some(input), Obeyed::Trusted(accepted)) = (input, &self.obeyed) else {
             return Ok(());

@@ -70,7 +70,8 @@ impl TaskSettings {
 }
 
 impl TrustedProject {
-    /// Everything that `run` and `agent` need. An agent that may have a login gets it where the configuration names one.
+    /// Everything that `run` and `agent` need. An agent that may have a login gets it where the
+    /// configuration names one.
     pub(crate) async fn task(
         &self,
         args: &TaskArgs,
@@ -166,7 +167,8 @@ impl TrustedProject {
         Ok(Board::new(keep))
     }
 
-    /// Everything that `exec` needs: nothing of the project but its image, its folder and its allowlist.
+    /// Everything that `exec` needs: nothing of the project but its image, its folder and its
+    /// allowlist.
     pub(crate) fn exec(
         &self,
         args: &ExecArgs,

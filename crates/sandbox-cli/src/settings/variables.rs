@@ -67,7 +67,8 @@ impl Project {
         Ok(variables)
     }
 
-    /// What of `env` and `pass_env` holds a real value that the task has a surrogate of. What is not there holds none.
+    /// What of `env` and `pass_env` holds a real value that the task has a surrogate of. What is
+    /// not there holds none.
     pub(super) fn given_away(
         &self,
         environment: &Environment,

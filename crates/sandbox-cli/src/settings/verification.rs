@@ -26,7 +26,8 @@ pub(crate) struct VerifySettings {
 }
 
 impl TrustedProject {
-    /// Everything that `verify` needs: the project's image, network and limits, but none of its mounts, variables and secrets.
+    /// Everything that `verify` needs: the project's image, network and limits, but none of its
+    /// mounts, variables and secrets.
     pub(crate) fn verification(
         &self,
         args: &VerifyArgs,

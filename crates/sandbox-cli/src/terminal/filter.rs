@@ -1,15 +1,18 @@
-//! What a program in a container may say to a terminal of the user: what draws, written anew in one form.
+//! What a program in a container may say to a terminal of the user: what draws, written anew in one
+//! form.
 //!
-//! A terminal types its answers as if the user had: into the program, or into the shell that comes after it. It also sets the clipboard, reads
-//! files and opens links, where it is told to. So whatever is not on the lists below does not reach it.
+//! A terminal types its answers as if the user had: into the program, or into the shell that comes
+//! after it. It also sets the clipboard, reads files and opens links, where it is told to. So
+//! whatever is not on the lists below does not reach it.
 
 use std::borrow::Cow;
 use std::fmt::{self, Debug, Formatter, Write as _};
 
 use vte::{Params, Parser, Perform};
 
-/// DEC's private modes that change how a terminal draws, and what it sends when keys are pressed, the mouse is moved or something is pasted.
-/// Not among them: reports that some terminals send as soon as they are switched on (focus, colours, sizes), 132 columns.
+/// DEC's private modes that change how a terminal draws, and what it sends when keys are pressed,
+/// the mouse is moved or something is pasted. Not among them: reports that some terminals send as
+/// soon as they are switched on (focus, colours, sizes), 132 columns.
 const MODES: [u16; 26] = [
     1,
     4,
@@ -42,7 +45,8 @@ const MODES: [u16; 26] = [
 const SYNCHRONIZED: u16 = 2026;
 /// Those that outlast a program without harm: where nothing switches modes off, no other passes.
 const LASTING_MODES: [u16; 3] = [7, 25, SYNCHRONIZED];
-/// The standard's modes that do: to insert, and the cursor of some terminals. One locks the keyboard.
+/// The standard's modes that do: to insert, and the cursor of some terminals. One locks the
+/// keyboard.
 const STANDARD_MODES: [u16; 2] = [4, 34];
 /// Bytes that are parsed at once.
 const PIECE: usize = 4096;
@@ -76,8 +80,9 @@ struct Drawn {
 }
 
 impl Filter {
-    /// For a stream of this process; it passes on everything where that is not a terminal. `has_modes` says whether what a program switches
-    /// on in the terminal is switched off when it ends.
+    /// For a stream of this process; it passes on everything where that is not a terminal.
+    /// `has_modes` says whether what a program switches on in the terminal is switched off when it
+    /// ends.
     pub(crate) fn new(is_terminal: bool, has_modes: bool) -> Self {
         let drawn = Drawn { has_modes, ..Drawn::default() };
         Self(is_terminal.then(|| Box::new((Parser::new(), drawn))))
@@ -88,7 +93,8 @@ impl Filter {
         let Some(state) = &mut self.0 else { return output.into() };
         let (parser, drawn) = &mut **state;
         for piece in output.chunks(PIECE) {
-            // The parser loses what follows a character that was cut, where that is not given to it byte by byte.
+            // The parser loses what follows a character that was cut, where that is not given to it
+            // byte by byte.
             let at = piece.iter().position(u8::is_ascii).map_or(piece.len(), |at| at + 1);
             let (begin, rest) = piece.split_at(at);
             begin.chunks(1).for_each(|byte| parser.advance(drawn, byte));
@@ -281,7 +287,8 @@ mod tests {
         "\x1b[?2031h",
         "\x1b[?2048h",
         "\x1b[?1004$p",
-        // The clipboard, links, files, notices, keys, printers, windows, images and other protocols.
+        // The clipboard, links, files, notices, keys, printers, windows, images and other
+        // protocols.
         "\x1b]52;c;ZXZpbA==\x07",
         "\x1b]5522;type=read\x1b\\",
         "\x1b]7;file://x/\x07",

@@ -10,7 +10,8 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
-/// Whether a view has the terminal, of which a process has one. What panics anywhere gives it back first.
+/// Whether a view has the terminal, of which a process has one. What panics anywhere gives it back
+/// first.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal of stdin and stdout. Dropping it gives the terminal back as it was.

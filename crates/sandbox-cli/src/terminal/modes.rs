@@ -1,4 +1,5 @@
-//! What a program has switched on in a terminal, so that it can be switched off, and on again in another.
+//! What a program has switched on in a terminal, so that it can be switched off, and on again in
+//! another.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,7 +15,8 @@ const STANDARD_ON_AT_FIRST: [u16; 1] = [12];
 
 /// The modes of a terminal that differ from what they are at first, as far as its output shows.
 ///
-/// It reads sequences as terminals do, whatever a program does to hide them: a mode that is missed stays on in the user's shell.
+/// It reads sequences as terminals do, whatever a program does to hide them: a mode that is missed
+/// stays on in the user's shell.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Modes {
     /// DEC's private modes: the other screen, the mouse, bracketed paste and so on.
@@ -99,7 +101,8 @@ impl Modes {
         }
     }
 
-    /// What switches it all off again, and no more than that: a terminal that nothing was switched on in is left as it is.
+    /// What switches it all off again, and no more than that: a terminal that nothing was switched
+    /// on in is left as it is.
     pub(crate) fn undone(&self) -> String {
         let mut text = String::new();
         for mode in self.changed.union(&self.doubtful) {

@@ -10,7 +10,8 @@ use super::modes::Modes;
 /// Where there is no terminal to ask.
 const USUAL: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 
-/// The terminal of stdin, of which every key goes to a program. Dropping it gives the terminal back as it was.
+/// The terminal of stdin, of which every key goes to a program. Dropping it gives the terminal back
+/// as it was.
 #[derive(Debug)]
 pub(crate) struct RawMode {
     // Dropped first: what the program has switched on ends before its keys are shown again.

@@ -30,7 +30,8 @@ struct FileChanges {
 }
 
 impl Changes {
-    /// Adds a file that is there, which `trusted` is the last trusted version of; `formerly` says when it was trusted itself.
+    /// Adds a file that is there, which `trusted` is the last trusted version of; `formerly` says
+    /// when it was trusted itself.
     pub(crate) fn add(
         &mut self,
         path: String,
@@ -64,7 +65,8 @@ impl Changes {
         });
     }
 
-    /// For people: what is new, then what goes, then what stays if `all` is to be listed, then how many of each.
+    /// For people: what is new, then what goes, then what stays if `all` is to be listed, then how
+    /// many of each.
     pub(crate) fn text(&self, all: bool) -> String {
         let mut lines = Vec::new();
         for file in &self.files {

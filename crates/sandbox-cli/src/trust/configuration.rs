@@ -11,8 +11,8 @@ use super::image::existing_image;
 use crate::config::{BuildFile, ConfigFile, SshFile, UpstreamFile, WorkspaceMode};
 use crate::printer::quoted;
 
-/// What a configuration gives a task, beyond what it has anyway or below that. `user` is the user's own file, and `is_inside` says whether a
-/// path of the host lies in the work tree.
+/// What a configuration gives a task, beyond what it has anyway or below that. `user` is the user's
+/// own file, and `is_inside` says whether a path of the host lies in the work tree.
 pub(crate) fn configuration_rights(
     file: &ConfigFile,
     user: &ConfigFile,

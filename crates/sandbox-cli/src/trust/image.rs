@@ -7,7 +7,8 @@ use sandbox::ImageSource;
 use super::{Input, Rights, Role};
 use crate::printer::quoted;
 
-/// What an image needs: that its files are used as they are, and the images that they name, which may be this machine's own.
+/// What an image needs: that its files are used as they are, and the images that they name, which
+/// may be this machine's own.
 pub(crate) fn image_rights(image: &ImageSource) -> Rights {
     let mut rights = Rights::default();
     match image {
@@ -46,8 +47,9 @@ fn count(files: usize) -> String {
     }
 }
 
-/// What a Dockerfile names as the image of a stage, or as what files are copied or mounted from, also stages of its own. This is for readers; what is
-/// built is the content above, whatever this makes of it.
+/// What a Dockerfile names as the image of a stage, or as what files are copied or mounted from,
+/// also stages of its own. This is for readers; what is built is the content above, whatever this
+/// makes of it.
 fn images(dockerfile: &str) -> impl Iterator<Item = &str> {
     dockerfile.lines().flat_map(|line| {
         let mut words = line.split_whitespace();

@@ -40,7 +40,8 @@ pub(crate) struct Place {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Digest(String);
 
-/// Something that a run obeys or builds from, with a digest of what it is for, where it is and all its bytes.
+/// Something that a run obeys or builds from, with a digest of what it is for, where it is and all
+/// its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Input {
     pub(crate) role: Role,

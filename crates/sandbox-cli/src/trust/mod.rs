@@ -1,7 +1,8 @@
-//! Which of a project's files the user reviewed: settings that a task could have written are obeyed only after a person trusted these
-//! very bytes.
+//! Which of a project's files the user reviewed: settings that a task could have written are obeyed
+//! only after a person trusted these very bytes.
 //!
-//! What a file gives a run is [`Rights`], a line each; [`Store`] keeps those that are trusted now, and [`Changes`] says how others differ.
+//! What a file gives a run is [`Rights`], a line each; [`Store`] keeps those that are trusted now,
+//! and [`Changes`] says how others differ.
 
 mod amount;
 mod changes;

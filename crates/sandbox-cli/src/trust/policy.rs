@@ -28,7 +28,8 @@ pub(crate) fn build_policy_rights(network: &Network) -> Rights {
 /// The rights of whom `who` says.
 fn of(policy: &Allowlist, who: &str) -> Rights {
     let mut rights = Rights::default();
-    // Compared by their texts, since there may be many: where patterns could meet, the line says what is true in any case.
+    // Compared by their texts, since there may be many: where patterns could meet, the line says
+    // what is true in any case.
     let repositories: BTreeSet<&str> = policy
         .own_rules()
         .iter()
@@ -36,7 +37,8 @@ fn of(policy: &Allowlist, who: &str) -> Rights {
         .map(|rule| if rule.host().is_exact() { rule.host().as_str() } else { ANY })
         .collect();
     for (place, rule) in policy.places() {
-        // What a preset allows is narrower than the same rule of the policy: of paths with a query, for example.
+        // What a preset allows is narrower than the same rule of the policy: of paths with a query,
+        // for example.
         let preset = place.preset.map_or(String::new(), |name| format!(" (preset {name})"));
         if let Some(git) = git(rule) {
             for line in repository(rule, git) {

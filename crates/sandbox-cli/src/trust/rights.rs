@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::printer::sanitize_line;
 
-/// Lines that say what a run may do, each whole and no longer than one line whatever a name in it says; sorted, none twice.
+/// Lines that say what a run may do, each whole and no longer than one line whatever a name in it
+/// says; sorted, none twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
     lines: BTreeSet<String>,
@@ -19,7 +20,8 @@ impl Rights {
         self.tell(line);
     }
 
-    /// Adds what needs no trust by itself: a limit, or what every run may do. Its change is one of rights, which has to be seen.
+    /// Adds what needs no trust by itself: a limit, or what every run may do. Its change is one of
+    /// rights, which has to be seen.
     pub(crate) fn tell(&mut self, line: impl AsRef<str>) {
         self.lines.insert(sanitize_line(line.as_ref()));
     }

@@ -1,4 +1,5 @@
-//! The record of what is trusted of a project: of each file the version that was trusted last, with its rights.
+//! The record of what is trusted of a project: of each file the version that was trusted last, with
+//! its rights.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -69,7 +70,8 @@ impl Store {
         Record::read(&self.folder)
     }
 
-    /// From now on, `trusted` is trusted as it is, in place of what was at the same places, and nothing at the places `gone`.
+    /// From now on, `trusted` is trusted as it is, in place of what was at the same places, and
+    /// nothing at the places `gone`.
     pub(crate) fn trust<'a>(
         &self,
         trusted: impl IntoIterator<Item = (&'a Input, &'a Rights)>,
@@ -99,7 +101,8 @@ impl Store {
         Replacement::shared(0o600).write(&self.folder.join(RECORD), &serde_json::to_vec(&record)?)
     }
 
-    /// Nothing of the project is trusted any more, nor known to have been. Returns whether anything was.
+    /// Nothing of the project is trusted any more, nor known to have been. Returns whether anything
+    /// was.
     pub(crate) fn revoke(&self) -> io::Result<bool> {
         match fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -109,7 +112,8 @@ impl Store {
 }
 
 impl Record {
-    /// Those of all projects, by the folder that theirs are in; only of those of which something is trusted.
+    /// Those of all projects, by the folder that theirs are in; only of those of which something is
+    /// trusted.
     pub(crate) fn all(folder: &Path) -> io::Result<Vec<Self>> {
         let entries = match fs::read_dir(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -133,8 +137,9 @@ impl Record {
         &self.trusted
     }
 
-    /// Whether the user trusted these very bytes at this place, and no others there since; and knew of all `rights`, which another version of
-    /// this program, or another limit of the user's own, may have made more.
+    /// Whether the user trusted these very bytes at this place, and no others there since; and knew
+    /// of all `rights`, which another version of this program, or another limit of the user's own,
+    /// may have made more.
     pub(crate) fn trusts(&self, input: &Input, rights: &Rights) -> bool {
         let digest = input.digest.to_string();
         self.trusted.iter().any(|trusted| trusted.digest == digest && rights.are_among(&trusted.rights))

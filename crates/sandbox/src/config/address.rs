@@ -26,8 +26,9 @@ impl EngineAddress {
         Self(path.into())
     }
 
-    /// The engine as the command `sandbox` finds it: `CONTAINER_HOST`, else `DOCKER_HOST`, else podman's socket of the user or of the machine.
-    /// `DOCKER_HOST` counts only where it is a Unix socket: it is most often Docker's.
+    /// The engine as the command `sandbox` finds it: `CONTAINER_HOST`, else `DOCKER_HOST`, else
+    /// podman's socket of the user or of the machine. `DOCKER_HOST` counts only where it is a Unix
+    /// socket: it is most often Docker's.
     ///
     /// # Errors
     ///
@@ -36,7 +37,8 @@ impl EngineAddress {
         Self::discover_in(|name| std::env::var_os(name), Path::exists).map(|(address, _)| address)
     }
 
-    /// The same in an environment of the caller's, where `is_socket` says what is there. Also gives where the engine was named.
+    /// The same in an environment of the caller's, where `is_socket` says what is there. Also gives
+    /// where the engine was named.
     ///
     /// # Errors
     ///

@@ -30,21 +30,24 @@ pub struct SandboxConfig {
     pub prefix: String,
     /// Keeps the root authority, locks and public trust files; made with mode 0700.
     pub state_dir: PathBuf,
-    /// The folder of the static programs `sandbox-proxy` and `sandbox-inside`, which the crates of those names build. Default: the
-    /// checkout's build output for a program that lies in it, else beside the running program.
+    /// The folder of the static programs `sandbox-proxy` and `sandbox-inside`, which the crates of
+    /// those names build. Default: the checkout's build output for a program that lies in it, else
+    /// beside the running program.
     pub proxy_dir: Option<PathBuf>,
     /// How proxies reach the internet.
     pub upstream: UpstreamConfig,
     /// An image that is older is built again. Default 24 h.
     pub max_image_age: Duration,
-    /// Whether [`Sandbox::start`](crate::Sandbox::start) only connects: to look at what is there, or to clean it. The first execution that needs
-    /// a proxy prepares what it needs then, and nothing is swept before [`Sandbox::sweep`](crate::Sandbox::sweep) or
+    /// Whether [`Sandbox::start`](crate::Sandbox::start) only connects: to look at what is there,
+    /// or to clean it. The first execution that needs a proxy prepares what it needs then, and
+    /// nothing is swept before [`Sandbox::sweep`](crate::Sandbox::sweep) or
     /// [`Sandbox::sweep_at_start`](crate::Sandbox::sweep_at_start) is called. Default no.
     pub on_demand: bool,
 }
 
 impl SandboxConfig {
-    /// The defaults, on the engine at `engine`, with state in `state_dir`: prefix `sandbox`, images at most 24 h old.
+    /// The defaults, on the engine at `engine`, with state in `state_dir`: prefix `sandbox`, images
+    /// at most 24 h old.
     #[must_use]
     pub fn new(engine: EngineAddress, state_dir: impl Into<PathBuf>) -> Self {
         Self {

@@ -1,7 +1,8 @@
 //! Whether the kernel confines a process as an `AppArmor` profile says.
 //!
-//! The kernel applies a profile with the program that it is for, and shows until then only to the process itself which one that will be. So
-//! what the runtime was asked for is compared before the program starts, and what is in force right after.
+//! The kernel applies a profile with the program that it is for, and shows until then only to the
+//! process itself which one that will be. So what the runtime was asked for is compared before the
+//! program starts, and what is in force right after.
 
 use std::fs;
 use std::io;
@@ -21,7 +22,8 @@ pub(super) fn is_enabled(sys: &Path) -> bool {
     fs::read_to_string(sys.join("module/apparmor/parameters/enabled")).is_ok_and(|text| text.trim() == "Y")
 }
 
-/// Waits until `profile` is in force for the process `pid`, or the process has ended. An error says what is in force instead.
+/// Waits until `profile` is in force for the process `pid`, or the process has ended. An error says
+/// what is in force instead.
 pub(super) async fn in_force(proc: &Path, pid: u32, profile: &AppArmorProfile) -> Result<(), String> {
     let begun = Instant::now();
     loop {
@@ -50,7 +52,8 @@ fn current(process: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Whether it is the profile or a part of it that the profile leads to, and more than a report of what it would refuse.
+/// Whether it is the profile or a part of it that the profile leads to, and more than a report of
+/// what it would refuse.
 fn is_enforced(is: &str, profile: &AppArmorProfile) -> bool {
     let rest = is.strip_prefix(profile.as_str());
     let Some((part, mode)) = rest.and_then(|rest| rest.rsplit_once(" (")) else {

@@ -6,11 +6,12 @@ use sandbox_podman::{ContainerId, Engine, EngineError, LimitFacts};
 use super::plan::ContainerPlan;
 use super::request;
 
-/// What podman 4 sets to numbers of its own as soon as any limit is given, whatever its configuration says; where its service may not
-/// raise limits, no container starts with them.
+/// What podman 4 sets to numbers of its own as soon as any limit is given, whatever its
+/// configuration says; where its service may not raise limits, no container starts with them.
 const DISPLACED: [UlimitKind; 2] = [UlimitKind::OpenFiles, UlimitKind::Processes];
 
-/// Creates the container of `plan`, with those of the engine's own limits that it would otherwise lose. Nothing of it runs yet.
+/// Creates the container of `plan`, with those of the engine's own limits that it would otherwise
+/// lose. Nothing of it runs yet.
 pub(crate) async fn create(engine: &Engine, plan: &ContainerPlan) -> Result<ContainerId, EngineError> {
     let is_given = |kind| plan.isolation.ulimits.iter().any(|limit| limit.kind == kind);
     let is_complete = DISPLACED.iter().all(|&kind| is_given(kind));

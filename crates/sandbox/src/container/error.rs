@@ -51,7 +51,8 @@ pub enum ContainerError {
         /// Why.
         source: io::Error,
     },
-    /// This engine cannot do what the specification asks for. Podman itself often says nothing of it and leaves it out.
+    /// This engine cannot do what the specification asks for. Podman itself often says nothing of
+    /// it and leaves it out.
     #[error("{field}: {engine} {problem}; {hint}")]
     Unsupported {
         /// The field of the specification.

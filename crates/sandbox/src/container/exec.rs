@@ -1,4 +1,5 @@
-//! A further program in a container that runs, confined as its first one: the engine gives it the same user, rights, filter and control group.
+//! A further program in a container that runs, confined as its first one: the engine gives it the
+//! same user, rights, filter and control group.
 
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -7,7 +7,8 @@ use crate::labels::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation};
 use sandbox_podman::{Engine, EngineError};
 
-/// A container of the image that is created, read and removed, and never started: nothing of the image runs.
+/// A container of the image that is created, read and removed, and never started: nothing of the
+/// image runs.
 #[derive(Debug)]
 pub(crate) struct ImageProbe {
     engine: Engine,

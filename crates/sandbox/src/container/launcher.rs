@@ -16,35 +16,40 @@ use super::plan::ContainerPlan;
 /// What a [`Launcher`] answers.
 pub type Answer<'a, T, E = EngineError> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
-/// Launches programs in the place of the engine. [`Sandbox::with_launcher`](crate::Sandbox::with_launcher) is given one.
+/// Launches programs in the place of the engine.
+/// [`Sandbox::with_launcher`](crate::Sandbox::with_launcher) is given one.
 pub trait Launcher: fmt::Debug + Send + Sync {
     /// Whether there is an image of this name.
     fn has_image<'a>(&'a self, image: &'a str) -> Answer<'a, bool>;
 
-    /// Starts the program of `plan`. Nothing is left of one that could not be started, or whose future was dropped.
+    /// Starts the program of `plan`. Nothing is left of one that could not be started, or whose
+    /// future was dropped.
     fn launch<'a>(&'a self, plan: &'a LaunchPlan) -> Answer<'a, LaunchedProgram, ContainerError>;
 }
 
-/// A program that was started: waits for it, ends it and removes it. Any number of callers may do so at the same time.
+/// A program that was started: waits for it, ends it and removes it. Any number of callers may do
+/// so at the same time.
 pub trait ProgramControl: fmt::Debug + Send + Sync {
     /// Waits for its end. It is an error when it is not known how it ended: it may still run then.
     fn wait(&self) -> Answer<'_, Exit>;
 
-    /// Asks it to end, and kills it when its time is over, as the isolation of its plan says. Returns when it is dead.
+    /// Asks it to end, and kills it when its time is over, as the isolation of its plan says.
+    /// Returns when it is dead.
     fn stop(&self) -> Answer<'_, ()>;
 
     /// Kills it, and does not wait. For one that has ended, there is nothing to be done.
     fn kill(&self) -> Answer<'_, ()>;
 
-    /// Gives its terminal another size. An error where it has none that can be resized, which is the default.
+    /// Gives its terminal another size. An error where it has none that can be resized, which is
+    /// the default.
     fn resize(&self, _size: TerminalSize) -> Answer<'_, ()> {
         let refused =
             EngineError::refused("resize the terminal of", "program", "it has none that can be resized");
         Box::pin(std::future::ready(Err(refused)))
     }
 
-    /// Starts a further program beside it, confined in the same way. It ends when this one does. An error where that cannot be done, which is
-    /// the default.
+    /// Starts a further program beside it, confined in the same way. It ends when this one does. An
+    /// error where that cannot be done, which is the default.
     fn exec<'a>(&'a self, _spec: &'a ExecSpec) -> Answer<'a, LaunchedProgram, ContainerError> {
         let refused = EngineError::refused("start a command beside", "program", "its launcher starts none");
         Box::pin(std::future::ready(Err(refused.into())))
@@ -59,8 +64,8 @@ pub trait ProgramControl: fmt::Debug + Send + Sync {
 
 /// What is to be launched: what podman would be asked for, but without what belongs to its network.
 ///
-/// For an executor the program is `/run/sandbox/inside supervise`, which the crate `sandbox-inside` builds and a launcher has to have. It speaks
-/// that crate's frames.
+/// For an executor the program is `/run/sandbox/inside supervise`, which the crate `sandbox-inside`
+/// builds and a launcher has to have. It speaks that crate's frames.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct LaunchPlan {
@@ -78,8 +83,8 @@ pub struct LaunchPlan {
     pub working_dir: Option<String>,
     /// The size that its terminal has at first; `None`: it has none, and its streams are apart.
     pub terminal: Option<TerminalSize>,
-    /// What of the host it sees: what was asked for, a few files that say what the container and its neighbours are called, and for
-    /// Claude Code its state.
+    /// What of the host it sees: what was asked for, a few files that say what the container and
+    /// its neighbours are called, and for Claude Code its state.
     pub mounts: Vec<Mount>,
     /// What it may reach. It is for the launcher to see to that.
     pub network: Network,
@@ -87,11 +92,13 @@ pub struct LaunchPlan {
     pub limits: ResourceLimits,
     /// How it is confined.
     pub isolation: Isolation,
-    /// For a run, how many bytes of its output are to be kept, for [`ProgramControl::log`]. It reads nothing, and its streams are not held.
+    /// For a run, how many bytes of its output are to be kept, for [`ProgramControl::log`]. It
+    /// reads nothing, and its streams are not held.
     pub log_limit: Option<u64>,
 }
 
-/// A further program for a container that runs. It has what the first one was given: user, rights, working directory, variables and limits.
+/// A further program for a container that runs. It has what the first one was given: user, rights,
+/// working directory, variables and limits.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ExecSpec {
@@ -99,7 +106,8 @@ pub struct ExecSpec {
     pub command: Vec<String>,
     /// Variables that are set over those of the container, such as `TERM`.
     pub variables: BTreeMap<String, String>,
-    /// The size that its terminal has at first; `None`, the default: it has none, and its streams are apart.
+    /// The size that its terminal has at first; `None`, the default: it has none, and its streams
+    /// are apart.
     pub terminal: Option<TerminalSize>,
 }
 
@@ -158,7 +166,8 @@ pub struct ProgramLog {
 pub struct Exit {
     /// The exit code of its process; 128 and the signal's number where a signal ended it.
     pub code: i64,
-    /// Whether one of its processes was killed for want of memory. Podman 4 does not notice it on every host.
+    /// Whether one of its processes was killed for want of memory. Podman 4 does not notice it on
+    /// every host.
     pub oom_killed: bool,
 }
 

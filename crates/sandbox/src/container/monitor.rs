@@ -1,5 +1,6 @@
-//! The engine's monitor of a container, `conmon`: it carries the streams and writes down how the process ended. When it is killed,
-//! it is not known any more how the process ended, and engines answer a wait with 0 (podman 5) or never (podman 4).
+//! The engine's monitor of a container, `conmon`: it carries the streams and writes down how the
+//! process ended. When it is killed, it is not known any more how the process ended, and engines
+//! answer a wait with 0 (podman 5) or never (podman 4).
 
 use std::fs::File;
 use std::path::Path;
@@ -21,7 +22,8 @@ impl Monitor {
     /// The monitor of `process`, if both are visible from here and the container's.
     pub(super) fn open(process: Process<'_>) -> Option<Self> {
         let proc = Path::new("/proc");
-        // The descriptors first: what they are looked at for afterwards cannot have been other processes.
+        // The descriptors first: what they are looked at for afterwards cannot have been other
+        // processes.
         let opened = Self { monitor: Watched::open(process.monitor)?, process: Watched::open(process.pid)? };
         (process.is_monitored(proc) && process.is_of_container(proc)).then_some(opened)
     }
@@ -63,7 +65,8 @@ mod tests {
 
     use super::*;
 
-    /// A shell takes the place of the monitor, and the process that it starts takes that of the container's.
+    /// A shell takes the place of the monitor, and the process that it starts takes that of the
+    /// container's.
     #[tokio::test]
     async fn only_the_monitor_of_this_container_is_watched_and_its_end_is_seen() {
         #[expect(clippy::disallowed_methods, reason = "a process to watch")]

@@ -14,7 +14,8 @@ pub(super) fn source(mount: &Mount) -> String {
     }
 }
 
-/// The same, as the engine reports it: it gives an overlay a folder of its own, and names ours among the options.
+/// The same, as the engine reports it: it gives an overlay a folder of its own, and names ours
+/// among the options.
 pub(super) fn mounted_source(is: &MountFacts) -> String {
     let is_overlay = is.options.iter().any(|option| option.starts_with("lowerdir="));
     if is_overlay { described(is.options.iter().cloned()) } else { is.source.clone() }

@@ -1,8 +1,9 @@
 //! Files that give a container its name, its neighbours and its name server.
 //!
-//! Podman makes files of its own for that. Its hosts file is made of the host's (podman 4), and always has the host's address in it;
-//! its Docker-compatible API cannot turn that off. And all of them lie on the host's `/run` and can be written: root in a container
-//! could fill the host's memory through them. So files of ours lie over them, read-only.
+//! Podman makes files of its own for that. Its hosts file is made of the host's (podman 4), and
+//! always has the host's address in it; its Docker-compatible API cannot turn that off. And all of
+//! them lie on the host's `/run` and can be written: root in a container could fill the host's
+//! memory through them. So files of ours lie over them, read-only.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -34,8 +35,8 @@ impl OwnFiles {
         Self { folder: state_dir.join("identity") }
     }
 
-    /// The files of a launch whose `/etc/resolv.conf` says `resolver`; `None` leaves it to the engine. Where the caller has a mount, there
-    /// is none of ours.
+    /// The files of a launch whose `/etc/resolv.conf` says `resolver`; `None` leaves it to the
+    /// engine. Where the caller has a mount, there is none of ours.
     pub(crate) fn of(&self, launch: &Launch, resolver: Option<&str>) -> Result<Vec<Mount>, ContainerError> {
         let hostname = format!("{}\n", launch.isolation.hostname);
         let mut files = vec![(Launch::HOSTS_FILE, hosts(&launch.isolation)), ("/etc/hostname", hostname)];
@@ -81,7 +82,8 @@ impl OwnFiles {
             folder.lock_shared()?;
             let is_there = || fs::read_to_string(&path).is_ok_and(|there| there == text);
             if !is_there() {
-                // One start makes it: to another, which has looked at it already, a second one would be a stranger.
+                // One start makes it: to another, which has looked at it already, a second one
+                // would be a stranger.
                 folder.lock()?;
                 if !is_there() {
                     // Every user of the container reads it.

@@ -1,8 +1,10 @@
 //! Has the kernel hold a container to its proxy.
 //!
-//! A network without a gateway is not enough: a socket that is bound to an interface takes any address for a neighbour's, and the host
-//! answers for all of its own on every bridge. So the container's network gets a filter of what leaves, before its process starts. It is
-//! set up from the host's side: nothing in the container needs a right for it, and so nothing there can remove it.
+//! A network without a gateway is not enough: a socket that is bound to an interface takes any
+//! address for a neighbour's, and the host answers for all of its own on every bridge. So the
+//! container's network gets a filter of what leaves, before its process starts. It is set up from
+//! the host's side: nothing in the container needs a right for it, and so nothing there can remove
+//! it.
 
 use std::fs::File;
 use std::io;
@@ -35,7 +37,8 @@ enum FilterError {
     Refused(io::Error),
 }
 
-/// Filters what leaves the network of `process`, which is set up and does not run yet, where `plan` says so.
+/// Filters what leaves the network of `process`, which is set up and does not run yet, where `plan`
+/// says so.
 pub(super) async fn confine(process: Process<'_>, plan: &ContainerPlan) -> Result<(), ContainerError> {
     let Some(rules) = plan.network.filter() else { return Ok(()) };
     let filtered = filter(process, rules).await;
@@ -45,10 +48,12 @@ pub(super) async fn confine(process: Process<'_>, plan: &ContainerPlan) -> Resul
     })
 }
 
-/// From now on what leaves the network of `process`, which is set up and does not run yet, is what `rules` let pass.
+/// From now on what leaves the network of `process`, which is set up and does not run yet, is what
+/// `rules` let pass.
 ///
-/// Not so where the engine runs without root, and this program as its user: such a network can be entered only by a process that gives up
-/// what it may do outside of it. Its host is the engine's own network, where nothing of the user's listens.
+/// Not so where the engine runs without root, and this program as its user: such a network can be
+/// entered only by a process that gives up what it may do outside of it. Its host is the engine's
+/// own network, where nothing of the user's listens.
 async fn filter(process: Process<'_>, rules: Vec<Rule>) -> Result<(), FilterError> {
     let proc = Path::new("/proc");
     let namespace = namespace(proc, process).map_err(FilterError::Namespace)?;
@@ -110,7 +115,8 @@ mod tests {
 
     const ID: &str = "0f0f0f";
 
-    /// A `/proc` of this program, the monitor 6 and the container's process 7, each with a file for its network namespace.
+    /// A `/proc` of this program, the monitor 6 and the container's process 7, each with a file for
+    /// its network namespace.
     fn proc(of_process: &str) -> tempfile::TempDir {
         let proc = tempfile::tempdir().unwrap();
         for (process, namespace) in [("self", "host"), ("6", "host"), ("7", of_process)] {

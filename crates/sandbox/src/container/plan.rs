@@ -59,7 +59,8 @@ impl Detachment {
         self.log_limit.is_some()
     }
 
-    /// What the engine does with output besides handing it to an attached client. A driver without a bound would fill the host's disk.
+    /// What the engine does with output besides handing it to an attached client. A driver without
+    /// a bound would fill the host's disk.
     pub(crate) fn log_driver(&self) -> &'static str {
         match self.log_limit {
             Some(_) => "k8s-file",
@@ -90,12 +91,14 @@ pub(crate) struct PlannedNetwork {
     /// The only name server. `None`: the engine's choice.
     pub(crate) dns: Option<Ipv4Addr>,
     pub(crate) sysctls: BTreeMap<String, String>,
-    /// Whether its program begins with the right to confine itself to a part of them, which it then gives up.
+    /// Whether its program begins with the right to confine itself to a part of them, which it then
+    /// gives up.
     pub(crate) confines_itself: bool,
 }
 
 impl PlannedNetwork {
-    /// What may leave a container that has networks of ours and does not confine itself: what goes to its name server, which is its proxy.
+    /// What may leave a container that has networks of ours and does not confine itself: what goes
+    /// to its name server, which is its proxy.
     pub(crate) fn filter(&self) -> Option<Vec<Rule>> {
         let Networks::Attached(_) = self.networks else { return None };
         let own = [Rule::accept([Condition::Through(LOOPBACK)]), Rule::drop([Condition::OtherFamily])];

@@ -1,7 +1,7 @@
 //! From a plan to the body of podman's own call that creates a container, its `SpecGenerator`.
 //!
-//! The Docker-compatible call leaves out too much without a word: limits on processes where the engine runs without root, masked paths,
-//! and on podman 4 described devices and annotations.
+//! The Docker-compatible call leaves out too much without a word: limits on processes where the
+//! engine runs without root, masked paths, and on podman 4 described devices and annotations.
 
 use sandbox_workspace::overlay_folders;
 use serde_json::{Map, Value, json};
@@ -10,13 +10,14 @@ use crate::spec::{AppArmorProfile, Device, Isolation, Launch, Mount, Seccomp, Tm
 
 use super::plan::{Attachment, ContainerPlan, Networks};
 
-/// A file on the host's `/run`, which root in a container could fill without bound. Without a read-only root nothing else protects it.
+/// A file on the host's `/run`, which root in a container could fill without bound. Without a
+/// read-only root nothing else protects it.
 const ENGINES_FILE: &str = "/run/.containerenv";
 /// Microseconds over which the use of processors is counted.
 const PERIOD: i64 = 100_000;
 
-/// The body of the call that creates `plan` on an engine that is root's or not, without the name. What is `null` is the image's or the
-/// engine's choice.
+/// The body of the call that creates `plan` on an engine that is root's or not, without the name.
+/// What is `null` is the image's or the engine's choice.
 pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
     let isolation = &plan.isolation;
     let (namespace, networks) = network(&plan.network.networks);
@@ -35,24 +36,29 @@ pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
         "annotations": detachment.annotations,
         "stdin": plan.stdin,
         "terminal": plan.terminal.is_some(),
-        // Podman 5 waits this long before it kills on a forced removal. Those that stop a container of ours wait on this side.
+        // Podman 5 waits this long before it kills on a forced removal. Those that stop a container
+        // of ours wait on this side.
         "stop_timeout": 0,
         // What the image would have the engine run beside the task.
         "healthconfig": {"Test": ["NONE"]},
-        // Output goes to the attached client; a driver would write it to the host's disk, so it has a bound or there is none.
+        // Output goes to the attached client; a driver would write it to the host's disk, so it has
+        // a bound or there is none.
         "log_configuration": {"driver": detachment.log_driver(), "size": detachment.log_limit},
         "sysctl": plan.network.sysctls,
-        // The engine's own file names the host; where there is one of ours, it need not be there at all.
+        // The engine's own file names the host; where there is one of ours, it need not be there at
+        // all.
         "use_image_hosts": has_own_hosts(plan),
         "dns_server": plan.network.dns.map(|server| [server]),
         "netns": namespace,
         "networks": networks,
         "mounts": mounts(plan),
-        // What an image declares goes with the container, whatever the engine's configuration makes of it for others.
+        // What an image declares goes with the container, whatever the engine's configuration makes
+        // of it for others.
         "image_volume_mode": "anonymous",
         "overlay_volumes": plan.mounts.iter().filter_map(overlay).collect::<Vec<_>>(),
         "resource_limits": resources(plan),
-        // Podman 5 passes on its service's, which the kernel might spare. Without root, it may be too high to be lowered.
+        // Podman 5 passes on its service's, which the kernel might spare. Without root, it may be
+        // too high to be lowered.
         "oom_score_adj": of_root.then_some(0),
         "storage_opts": plan.disk.map(|bytes| json!({"size": bytes.to_string()})),
         "cap_drop": ["ALL"],
@@ -61,7 +67,8 @@ pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
         "seccomp_profile_path": seccomp(&isolation.seccomp),
         "apparmor_profile": isolation.apparmor.as_ref().map(AppArmorProfile::as_str),
         "read_only_filesystem": isolation.read_only_root,
-        // Podman 5 makes shared memory read-only otherwise. What it makes writable beside that is in the plan, with a bound.
+        // Podman 5 makes shared memory read-only otherwise. What it makes writable beside that is
+        // in the plan, with a bound.
         "read_write_tmpfs": isolation.read_only_root,
         "mask": masks(isolation),
         "init": isolation.init,

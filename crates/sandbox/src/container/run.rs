@@ -1,4 +1,5 @@
-//! A container's life, one type per state. Each failed step removes the container; a future that is dropped leaves a labelled one.
+//! A container's life, one type per state. Each failed step removes the container; a future that is
+//! dropped leaves a labelled one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,9 +19,11 @@ use super::monitor::Monitor;
 use super::plan::ContainerPlan;
 use super::{apparmor, default_limits, exec, packets, support, verify};
 
-/// How long a process may take to be gone after SIGKILL. One in an uninterruptible sleep can take for ever.
+/// How long a process may take to be gone after SIGKILL. One in an uninterruptible sleep can take
+/// for ever.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
-/// How long a process may outlive its monitor, which ends after it: only one whose monitor was killed does.
+/// How long a process may outlive its monitor, which ends after it: only one whose monitor was
+/// killed does.
 const OUTLIVES: Duration = Duration::from_secs(3);
 /// How long to wait before the engine is asked once more.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
@@ -33,7 +36,8 @@ pub(crate) struct Created {
     image: ImageFacts,
 }
 
-/// A container whose networks, mounts and limits are set up, verified in the kernel; its process does not run yet.
+/// A container whose networks, mounts and limits are set up, verified in the kernel; its process
+/// does not run yet.
 #[derive(Debug)]
 pub(crate) struct SetUp {
     handle: Handle,
@@ -111,7 +115,8 @@ impl Created {
         }
     }
 
-    /// Makes the engine set the container up, attached to its streams unless it is detached, and compares the result with the plan.
+    /// Makes the engine set the container up, attached to its streams unless it is detached, and
+    /// compares the result with the plan.
     pub(crate) async fn set_up(self) -> Result<SetUp, ContainerError> {
         let Self { mut handle, plan, image } = self;
         let program = verify::command_line(&plan, &image).into_iter().next().unwrap_or_default();
@@ -184,7 +189,8 @@ impl SetUp {
 }
 
 impl Handle {
-    /// Of a container that another process of ours made. It is asked to end by `stop_signal`, and has a time of `stop_timeout` then.
+    /// Of a container that another process of ours made. It is asked to end by `stop_signal`, and
+    /// has a time of `stop_timeout` then.
     pub(crate) fn of_other(
         engine: &Engine,
         id: ContainerId,
@@ -250,7 +256,8 @@ impl Handle {
         }
     }
 
-    /// Ends the process: the signal and the time that the plan says, then SIGKILL. Returns when it is dead.
+    /// Ends the process: the signal and the time that the plan says, then SIGKILL. Returns when it
+    /// is dead.
     pub(crate) async fn stop(&self) -> Result<(), EngineError> {
         self.signal(self.stop_signal.name()).await?;
         if let Ok(ended) =
@@ -265,8 +272,9 @@ impl Handle {
         }
     }
 
-    /// Waits for the end of the process. An error says that the engine's service went away meanwhile, or the monitor of the container:
-    /// how the process ended is not known then, and it may still run.
+    /// Waits for the end of the process. An error says that the engine's service went away
+    /// meanwhile, or the monitor of the container: how the process ended is not known then, and it
+    /// may still run.
     pub(crate) async fn wait(&self) -> Result<Exit, EngineError> {
         let code = tokio::select! {
             code = self.ended() => code?,
@@ -277,8 +285,8 @@ impl Handle {
         Ok(Exit { code, oom_killed })
     }
 
-    /// The exit code, once the engine reports it. The monitor ends after the process, so that an engine that looks for the end need not do
-    /// so before.
+    /// The exit code, once the engine reports it. The monitor ends after the process, so that an
+    /// engine that looks for the end need not do so before.
     async fn ended(&self) -> Result<i64, EngineError> {
         if let (false, Some(monitor)) = (self.engine.capabilities().wakes_waits(), &self.monitor) {
             tokio::select! {
@@ -289,8 +297,8 @@ impl Handle {
         self.engine.wait_container(self.id.as_str()).await
     }
 
-    /// Returns when the monitor has ended and the process has not; never where there is no monitor to be seen. Some engines never
-    /// notice it.
+    /// Returns when the monitor has ended and the process has not; never where there is no monitor
+    /// to be seen. Some engines never notice it.
     async fn unmonitored(&self) {
         if let Some(monitor) = &self.monitor {
             monitor.ended().await;
@@ -301,8 +309,9 @@ impl Handle {
         std::future::pending::<()>().await;
     }
 
-    /// Whether a process that is said to have ended with `code` was killed for want of memory. An engine whose monitor died says that
-    /// a process that runs has ended with 0, so it is asked for the whole state.
+    /// Whether a process that is said to have ended with `code` was killed for want of memory. An
+    /// engine whose monitor died says that a process that runs has ended with 0, so it is asked for
+    /// the whole state.
     async fn confirm(&self, code: i64) -> Result<bool, EngineError> {
         for attempt in 0..2 {
             let state = match self.inspect().await {
@@ -330,7 +339,8 @@ impl Handle {
         Ok(())
     }
 
-    /// Has the engine set the container up. Gives what a terminal reads, and what the container writes; nothing of either if it is detached.
+    /// Has the engine set the container up. Gives what a terminal reads, and what the container
+    /// writes; nothing of either if it is detached.
     async fn streams(&self, plan: &ContainerPlan) -> Result<(Option<Stdin>, Output), EngineError> {
         let id = self.id.as_str();
         if plan.detachment.is_detached() {
@@ -364,8 +374,8 @@ impl Handle {
         Process { pid: state.pid, monitor: state.conmon_pid, id: self.id.as_str() }
     }
 
-    /// Compares a container that is set up with its plan, as the engine and the kernel report, and has the kernel filter what it sends;
-    /// returns the state of its processes.
+    /// Compares a container that is set up with its plan, as the engine and the kernel report, and
+    /// has the kernel filter what it sends; returns the state of its processes.
     async fn verify_set_up(&self, plan: &ContainerPlan, image: &ImageFacts) -> Result<State, ContainerError> {
         let inspection = self.inspect().await?;
         let unverifiable = |problem| ContainerError::Unverifiable { container: plan.name.clone(), problem };
@@ -479,8 +489,8 @@ fn gone_is_done(ended: Result<(), EngineError>) -> Result<(), EngineError> {
     }
 }
 
-/// The mounts with real paths: the engine would make a source that is missing, and reports real paths. Those that were not checked yet
-/// are the sandbox's own files.
+/// The mounts with real paths: the engine would make a source that is missing, and reports real
+/// paths. Those that were not checked yet are the sandbox's own files.
 fn resolve(mounts: &[Mount]) -> Result<Vec<Mount>, ContainerError> {
     let own = Resolver::default();
     let resolve = |mount: &Mount| match mount.identity() {
@@ -499,8 +509,9 @@ fn explain(error: EngineError, program: &str, plan: &ContainerPlan, engine: &Eng
     blame(message, program).unwrap_or_else(|| support::explain(error, plan, engine))
 }
 
-/// Whether the program is at fault. Both versions of podman pass on what their runtime (crun, runc) says about the executable; what it says
-/// about anything else, such as a mount that is not found, is the engine's error.
+/// Whether the program is at fault. Both versions of podman pass on what their runtime (crun, runc)
+/// says about the executable; what it says about anything else, such as a mount that is not found,
+/// is the engine's error.
 fn blame(message: &str, program: &str) -> Option<ContainerError> {
     let message = message.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|words| message.contains(words));

@@ -1,4 +1,5 @@
-//! What an engine cannot do of what a plan asks for: an error that names the field and a hint, where podman would leave it out.
+//! What an engine cannot do of what a plan asks for: an error that names the field and a hint,
+//! where podman would leave it out.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -64,8 +65,8 @@ fn without_quotas(facts: &EngineFacts, capabilities: &Capabilities) -> Option<Co
     })
 }
 
-/// What is only known of an engine once it has made a container. Limits that were not asked for are left out of the plan where the engine
-/// has none.
+/// What is only known of an engine once it has made a container. Limits that were not asked for are
+/// left out of the plan where the engine has none.
 pub(super) fn after_creation(
     plan: &mut ContainerPlan,
     engine: &Engine,
@@ -140,7 +141,8 @@ fn refuse_in_gvisor(plan: &ContainerPlan, engine: &Engine, is: &Inspection) -> R
     }
 }
 
-/// What is only known once a container is set up: an engine without root that may make no control groups reports limits which nothing enforces.
+/// What is only known once a container is set up: an engine without root that may make no control
+/// groups reports limits which nothing enforces.
 pub(super) fn check_controls(
     plan: &ContainerPlan,
     engine: &Engine,
@@ -172,7 +174,8 @@ fn unlimited(
     Ok(())
 }
 
-/// The first limit that was asked for and whose controller has no control group of the container's own.
+/// The first limit that was asked for and whose controller has no control group of the container's
+/// own.
 fn uncontrolled_limit(plan: &ContainerPlan, controlled: &BTreeSet<&str>) -> Option<&'static str> {
     [
         ("resource_limits.memory", plan.memory.is_some(), "memory"),
@@ -272,7 +275,8 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
 /// The limit is set when the container is made, and on btrfs found too small when it is set up.
 fn of_disk(message: &str, bytes: u64) -> Option<(&'static str, String, String)> {
     let says = |words: &str| message.to_ascii_lowercase().contains(words);
-    // btrfs counts late: the runtime may be the first to miss what was not written to the container's subvolume.
+    // btrfs counts late: the runtime may be the first to miss what was not written to the
+    // container's subvolume.
     let is_incomplete = || says("btrfs/subvolumes/") && says("no such file or directory");
     if says("quota exceeded") || is_incomplete() {
         return Some((

@@ -1,12 +1,13 @@
-//! The names of our bridges. We choose them: a service that is killed leaves bridges that carry no label, and only the name says whose they
-//! were.
+//! The names of our bridges. We choose them: a service that is killed leaves bridges that carry no
+//! label, and only the name says whose they were.
 
 use std::path::Path;
 
 use sandbox_podman::{Engine, EngineError};
 use sha2::{Digest as _, Sha256};
 
-/// What each name begins with. The kernel takes 15 bytes: this, four of the engine, and eight of the bridge.
+/// What each name begins with. The kernel takes 15 bytes: this, four of the engine, and eight of
+/// the bridge.
 const OURS: &str = "sbx";
 
 /// A name for the bridge of a new network of `engine`.
@@ -14,8 +15,8 @@ pub(super) fn fresh_name(engine: &Engine) -> String {
     name_behind(engine.socket())
 }
 
-/// The bridges of ours that are on the engine's host and belong to no network: what a service that was killed left. `None` where the
-/// host's interfaces cannot be seen.
+/// The bridges of ours that are on the engine's host and belong to no network: what a service that
+/// was killed left. `None` where the host's interfaces cannot be seen.
 pub(crate) async fn stray_bridges(engine: &Engine) -> Result<Option<Vec<String>>, EngineError> {
     engine.stray_bridges(&beginning(engine.socket())).await
 }
@@ -24,8 +25,8 @@ fn name_behind(socket: &Path) -> String {
     format!("{}{:08x}", beginning(socket), rand::random::<u32>())
 }
 
-/// What the names of all bridges of the engine behind `socket` begin with. Another engine on the same host has another socket, and its
-/// bridges are none of ours.
+/// What the names of all bridges of the engine behind `socket` begin with. Another engine on the
+/// same host has another socket, and its bridges are none of ours.
 fn beginning(socket: &Path) -> String {
     let real = socket.canonicalize();
     let path = real.as_deref().unwrap_or(socket);

@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use crate::container::{Networks, PlannedNetwork};
 use crate::spec::{Mount, Network};
 
-/// All that a container is given for its egress, and all that the rest of this crate knows of it: whatever the topology, a launch hands
-/// this to the plan of its container as it is.
+/// All that a container is given for its egress, and all that the rest of this crate knows of it:
+/// whatever the topology, a launch hands this to the plan of its container as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     /// Networks, name server and kernel settings without which the networks would have holes.

@@ -1,4 +1,5 @@
-//! How a task reaches its proxy: over a network that only the two are on. Nothing outside of this file knows the topology.
+//! How a task reaches its proxy: over a network that only the two are on. Nothing outside of this
+//! file knows the topology.
 
 use std::net::Ipv4Addr;
 

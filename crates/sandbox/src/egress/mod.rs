@@ -1,8 +1,9 @@
 //! The egress of a task: a network of its own with nothing on it but the task and its proxy.
 //!
-//! [`Egress`] is what all tasks share. [`Egress::open`] makes one task's [`Link`](link::Link) and yields an [`Endpoint`]: that is all the
-//! rest of this crate knows about how traffic reaches the proxy. The proxy itself is started beside the task's container and becomes a
-//! [`RunningProxy`]. Addresses, networks and certificates are decided here and nowhere else.
+//! [`Egress`] is what all tasks share. [`Egress::open`] makes one task's [`Link`](link::Link) and
+//! yields an [`Endpoint`]: that is all the rest of this crate knows about how traffic reaches the
+//! proxy. The proxy itself is started beside the task's container and becomes a [`RunningProxy`].
+//! Addresses, networks and certificates are decided here and nowhere else.
 
 mod authority;
 mod blocking;

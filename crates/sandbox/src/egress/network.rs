@@ -31,7 +31,8 @@ pub(super) async fn ensure_egress(engine: &Engine, labels: &Labels) -> Result<()
     }
 }
 
-/// Makes the network `name` through which one proxy alone reaches the internet; nothing where there is no name.
+/// Makes the network `name` through which one proxy alone reaches the internet; nothing where there
+/// is no name.
 pub(super) async fn create_own_egress(
     engine: &Engine,
     name: Option<&str>,
@@ -49,8 +50,8 @@ pub(super) async fn create_own_egress(
     Ok(engine.create_network(&plan).await?)
 }
 
-/// Makes the egress network again if it is gone, and says whether it was: the sweep of another instance may have taken it
-/// for left behind.
+/// Makes the egress network again if it is gone, and says whether it was: the sweep of another
+/// instance may have taken it for left behind.
 pub(super) async fn restore_egress(engine: &Engine, labels: &Labels) -> Result<bool, ProxyError> {
     let gone = !engine.network_exists(&egress_name(labels.owner())).await?;
     if gone {
@@ -67,7 +68,8 @@ pub(super) async fn remove_egress(engine: &Engine, labels: &Labels) -> Result<()
     Ok(())
 }
 
-/// Makes the network `name` of a task, on which there is no name server and the host has no address.
+/// Makes the network `name` of a task, on which there is no name server and the host has no
+/// address.
 pub(super) async fn create_task_network(
     engine: &Engine,
     name: String,

@@ -17,14 +17,16 @@ use sandbox_network_log::url_text;
 /// Callbacks that run at once, those included that are being dropped; the proxy asks half as many.
 const AT_ONCE: usize = 32;
 
-/// Puts what is asked in `records` to `asking`, until they end. A callback is dropped when its question is over.
+/// Puts what is asked in `records` to `asking`, until they end. A callback is dropped when its
+/// question is over.
 pub(super) async fn serve(
     mut records: mpsc::UnboundedReceiver<Record>,
     control: ProxyControl,
     asking: Asking,
 ) {
     let mut running: JoinSet<u64> = JoinSet::new();
-    // What comes from a proxy that was taken over: no answer is ever for another question than the one that was shown.
+    // What comes from a proxy that was taken over: no answer is ever for another question than the
+    // one that was shown.
     let mut last = 0;
     let mut open: HashMap<u64, AbortHandle> = HashMap::new();
     while let Some(record) = records.recv().await {

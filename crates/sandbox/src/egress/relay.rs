@@ -1,7 +1,7 @@
 //! The host's end of streams from a proxy to something on the host.
 //!
-//! A folder of Unix sockets, which only the sandbox and one proxy see; it is the one way from a proxy to the host. Dropping the relay
-//! ends every stream and removes the folder.
+//! A folder of Unix sockets, which only the sandbox and one proxy see; it is the one way from a
+//! proxy to the host. Dropping the relay ends every stream and removes the folder.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use super::ProxyError;
 
-/// The host's configuration, and the one behind systemd's stub, which listens where no container can reach it.
+/// The host's configuration, and the one behind systemd's stub, which listens where no container
+/// can reach it.
 const FILES: [&str; 2] = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
 const PORT: u16 = 53;
 

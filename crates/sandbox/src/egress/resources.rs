@@ -6,8 +6,9 @@ use super::ProxyError;
 use super::network::egress_name;
 use crate::spec::ObjectId;
 
-/// The proxy's container, the task's network and, where the proxy has one of its own, its egress network, by name. Removing what is gone
-/// is done already, so this may be called in any state and more than once.
+/// The proxy's container, the task's network and, where the proxy has one of its own, its egress
+/// network, by name. Removing what is gone is done already, so this may be called in any state and
+/// more than once.
 #[derive(Debug, Clone)]
 pub(crate) struct EgressResources {
     pub(super) engine: Engine,
@@ -29,7 +30,8 @@ impl EgressResources {
         }
     }
 
-    /// Removes all of it. The task's container must be gone before: the engine does not remove a network that one is on.
+    /// Removes all of it. The task's container must be gone before: the engine does not remove a
+    /// network that one is on.
     pub(crate) async fn remove(&self) -> Result<(), ProxyError> {
         self.remove_container().await?;
         if let Some(egress) = &self.own_egress {

@@ -14,14 +14,15 @@ use super::relay::Relay;
 use super::resources::EgressResources;
 use super::{ProxyError, ShieldState};
 
-/// How long a proxy may take to finish what it does and to end: it drains for two seconds, and may have thousands of records to write.
-/// One that hangs is given up sooner.
+/// How long a proxy may take to finish what it does and to end: it drains for two seconds, and may
+/// have thousands of records to write. One that hangs is given up sooner.
 const END: Duration = Duration::from_mins(1);
-/// How long a change may take until it is in force and on record, which is milliseconds unless the machine is very busy.
+/// How long a change may take until it is in force and on record, which is milliseconds unless the
+/// machine is very busy.
 const CONFIRMATION: Duration = Duration::from_secs(30);
 
-/// The proxy of one task. Dropping it ends the proxy, because the proxy's stdin ends with it, but leaves its container and its
-/// network, labelled; [`RunningProxy::close`] leaves nothing.
+/// The proxy of one task. Dropping it ends the proxy, because the proxy's stdin ends with it, but
+/// leaves its container and its network, labelled; [`RunningProxy::close`] leaves nothing.
 #[derive(Debug)]
 pub(crate) struct RunningProxy {
     orders: mpsc::Sender<Order>,
@@ -53,11 +54,13 @@ impl RunningProxy {
         ProxyControl { orders: self.orders.downgrade(), shield: self.shield.clone(), policy }
     }
 
-    /// Ends the proxy and removes its container and its network. The task's container must be gone before.
+    /// Ends the proxy and removes its container and its network. The task's container must be gone
+    /// before.
     pub(crate) async fn close(self) -> Result<(), ProxyError> {
         let Self { orders, mut ended, resources, _relay, .. } = self;
         drop(orders);
-        // When the time is over the container is killed; the last records of a proxy that hangs are lost then.
+        // When the time is over the container is killed; the last records of a proxy that hangs are
+        // lost then.
         let _ = timeout(END, ended.wait_for(Option::is_some)).await;
         resources.remove().await
     }
@@ -90,20 +93,23 @@ struct PolicyInForce {
 }
 
 impl ProxyControl {
-    /// Puts `policy` in force from the next request on, or once the shield is up. No policy ends a quarantine.
+    /// Puts `policy` in force from the next request on, or once the shield is up. No policy ends a
+    /// quarantine.
     pub(crate) async fn set_policy(&self, policy: Allowlist) -> Result<(), ProxyError> {
         let _one_at_a_time = self.policy.setting.lock().await;
         self.replace_policy(policy).await
     }
 
-    /// The same for the policy in force, without `removed` of its own rules, and with `added` beside them.
+    /// The same for the policy in force, without `removed` of its own rules, and with `added`
+    /// beside them.
     pub(crate) async fn change_rules(&self, added: &[Rule], removed: &[Rule]) -> Result<(), ProxyError> {
         let _one_at_a_time = self.policy.setting.lock().await;
         let policy = self.policy().without_rules(removed).with_rules(added.iter().cloned());
         self.replace_policy(policy).await
     }
 
-    /// The same for the policy in force, with `rule` beside its own, as the answer to `question` by `by`.
+    /// The same for the policy in force, with `rule` beside its own, as the answer to `question` by
+    /// `by`.
     pub(crate) async fn answer_always(
         &self,
         question: u64,

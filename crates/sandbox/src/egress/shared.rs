@@ -40,7 +40,8 @@ const OWNER_TIMEOUT_MS: u64 = 15_000;
 pub(crate) struct Egress {
     inner: Arc<Inner>,
     lock_path: PathBuf,
-    /// Says that this instance uses the egress network. Taken at the shutdown; locked for single operations only.
+    /// Says that this instance uses the egress network. Taken at the shutdown; locked for single
+    /// operations only.
     in_use: Mutex<Option<FileLock>>,
 }
 
@@ -56,7 +57,8 @@ struct Inner {
 }
 
 impl Egress {
-    /// Makes what is shared, unless it is there. `labels` are those of what belongs to no single task.
+    /// Makes what is shared, unless it is there. `labels` are those of what belongs to no single
+    /// task.
     pub(crate) async fn start(
         engine: &Engine,
         config: &SandboxConfig,
@@ -99,8 +101,9 @@ impl Egress {
         Ok(Self { inner: Arc::new(inner), lock_path, in_use: Mutex::new(Some(lock)) })
     }
 
-    /// Makes the network of the execution `id` and says how to attach to it; the proxy starts when its future is polled.
-    /// `image_id` is the image of the task, whose tools are made to trust the proxy.
+    /// Makes the network of the execution `id` and says how to attach to it; the proxy starts when
+    /// its future is polled. `image_id` is the image of the task, whose tools are made to trust the
+    /// proxy.
     pub(crate) async fn open(
         &self,
         id: &ObjectId,
@@ -113,7 +116,8 @@ impl Egress {
         Box::pin(self.open_with(trust, id, labels, config, log)).await
     }
 
-    /// The same, for the steps of an image build. The endpoint's one mount is the folder that its variables lead to.
+    /// The same, for the steps of an image build. The endpoint's one mount is the folder that its
+    /// variables lead to.
     pub(crate) async fn open_for_build(
         &self,
         id: &ObjectId,
@@ -257,8 +261,9 @@ impl Start {
         match served.await {
             Ok(proxy) => Ok(proxy),
             Err(error) => {
-                // The network stays for now: the task's container may be on it. What cannot be removed here is found by its
-                // labels, and the reason for the failure is worth more than that of the removal.
+                // The network stays for now: the task's container may be on it. What cannot be
+                // removed here is found by its labels, and the reason for the failure is worth more
+                // than that of the removal.
                 if let Err(removal) = resources.remove_container().await {
                     tracing::warn!(error = %removal, container = %resources.container, "a proxy could not be removed");
                 }
@@ -276,7 +281,8 @@ impl Start {
     }
 }
 
-/// Removes what is there of an execution that failed. Why it failed is worth more than that something is left, which is found by its labels.
+/// Removes what is there of an execution that failed. Why it failed is worth more than that
+/// something is left, which is found by its labels.
 async fn discard(resources: &EgressResources) {
     if let Err(removal) = resources.remove().await {
         tracing::warn!(error = %removal, network = %resources.network, "not removed; the next sweep removes it");

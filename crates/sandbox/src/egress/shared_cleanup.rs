@@ -23,8 +23,9 @@ pub(super) fn trust_folder(config: &SandboxConfig) -> PathBuf {
     config.state_dir.join("trust-files")
 }
 
-/// Removes the egress network where it is there and no instance uses it: neither one with this state directory, whether it has
-/// objects or not, nor one with another state directory and objects under the same prefix. Gives its name if it did.
+/// Removes the egress network where it is there and no instance uses it: neither one with this
+/// state directory, whether it has objects or not, nor one with another state directory and objects
+/// under the same prefix. Gives its name if it did.
 pub(crate) async fn remove_unused_network(
     engine: &Engine,
     config: &SandboxConfig,
@@ -43,7 +44,8 @@ pub(crate) async fn remove_unused_network(
     Ok(Some(name))
 }
 
-/// Removes the egress network, the images of proxies and the trust files, unless an instance uses them, as above. Returns whether it did.
+/// Removes the egress network, the images of proxies and the trust files, unless an instance uses
+/// them, as above. Returns whether it did.
 pub(crate) async fn remove_shared(
     engine: &Engine,
     config: &SandboxConfig,

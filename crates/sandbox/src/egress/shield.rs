@@ -13,7 +13,8 @@ pub enum ShieldState {
     Up,
     /// Any public host may be asked.
     Down {
-        /// When that ends by itself, by the clock of the wall; the proxy goes by one that no one sets.
+        /// When that ends by itself, by the clock of the wall; the proxy goes by one that no one
+        /// sets.
         until: SystemTime,
     },
     /// Nothing: every request is refused, until the execution ends.

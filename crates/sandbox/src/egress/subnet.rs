@@ -17,7 +17,8 @@ const ATTEMPTS: usize = 64;
 pub(super) struct Subnet(u32);
 
 impl Subnet {
-    /// What to try, in this order. `seed` spreads the tasks of several processes; the engine says which subnet is taken.
+    /// What to try, in this order. `seed` spreads the tasks of several processes; the engine says
+    /// which subnet is taken.
     pub(super) fn candidates(seed: u32) -> impl Iterator<Item = Self> {
         (0..COUNT).take(ATTEMPTS).map(move |step| Self(seed.wrapping_add(step) % COUNT))
     }

@@ -17,7 +17,8 @@ pub enum ImageBuildError {
     /// A container that looks into an image could not be made.
     #[error(transparent)]
     Container(#[from] ContainerError),
-    /// The Dockerfile of a sandboxed build has something that would be done outside of the sandbox, or that is not understood.
+    /// The Dockerfile of a sandboxed build has something that would be done outside of the sandbox,
+    /// or that is not understood.
     #[error("line {line} of the Dockerfile {problem}")]
     Dockerfile {
         /// From 1.

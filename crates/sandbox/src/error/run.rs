@@ -46,7 +46,8 @@ pub enum RunError {
     /// There is a run of that name under this prefix, or this sandbox is making one.
     #[error("there is a run `{0}` already; stop it first, or choose another name")]
     NameTaken(RunName),
-    /// This sandbox is just creating or starting it. When that verb has ended, the run can be stopped.
+    /// This sandbox is just creating or starting it. When that verb has ended, the run can be
+    /// stopped.
     #[error("run `{0}` is being created or started just now; wait for that, then try again")]
     Busy(RunName),
     /// Only a run that this sandbox created, and that was not started yet, can be started.

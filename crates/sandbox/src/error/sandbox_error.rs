@@ -94,7 +94,8 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
-    /// Whether the engine does not answer, whatever was asked of it: its service is not started, or it went away meanwhile.
+    /// Whether the engine does not answer, whatever was asked of it: its service is not started, or
+    /// it went away meanwhile.
     #[must_use]
     pub fn is_engine_unreachable(&self) -> bool {
         match self {

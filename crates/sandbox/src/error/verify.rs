@@ -6,7 +6,8 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// The namespaces of this process cannot be read, so there is nothing to compare the container's with.
+    /// The namespaces of this process cannot be read, so there is nothing to compare the
+    /// container's with.
     #[error("failed to read the namespaces of this process")]
     Namespaces(#[source] io::Error),
     /// The order for the container cannot be written.

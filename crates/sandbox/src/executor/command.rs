@@ -13,8 +13,8 @@ const LONGEST: usize = 1 << 20;
 
 /// A command: a line for a shell, or a program with its arguments.
 ///
-/// A text is a line for `/bin/bash -c`; in an image without bash, for `/bin/sh -c`. A list is a program and its arguments, taken as they
-/// are.
+/// A text is a line for `/bin/bash -c`; in an image without bash, for `/bin/sh -c`. A list is a
+/// program and its arguments, taken as they are.
 ///
 /// ```
 /// use sandbox::executor::ExecCommand;
@@ -59,26 +59,33 @@ impl fmt::Debug for ExecCommand {
 
 /// What is special about one command.
 ///
-/// `memory` and `pids` keep one command from taking what the others in its container need. The container's first process looks at the command about 20
-/// times a second, less often where there are many processes or no processor is free. A command that exceeds a limit is killed, with everything that
-/// it started, in whatever session or process group: [`ExecResult::exceeded`](crate::executor::ExecResult::exceeded). Until then it can take all that its
-/// container has. The kernel enforces the container's own limits, [`ResourceLimits`](crate::ResourceLimits), and those are the bound for hostile commands.
+/// `memory` and `pids` keep one command from taking what the others in its container need. The
+/// container's first process looks at the command about 20 times a second, less often where there
+/// are many processes or no processor is free. A command that exceeds a limit is killed, with
+/// everything that it started, in whatever session or process group:
+/// [`ExecResult::exceeded`](crate::executor::ExecResult::exceeded). Until then it can take all that
+/// its container has. The kernel enforces the container's own limits,
+/// [`ResourceLimits`](crate::ResourceLimits), and those are the bound for hostile commands.
 ///
-/// A limit above the container's is an error, and so is any in gVisor, where each command has a container to itself. An engine that cannot
-/// limit containers, for want of control groups, has these all the same.
+/// A limit above the container's is an error, and so is any in gVisor, where each command has a
+/// container to itself. An engine that cannot limit containers, for want of control groups, has
+/// these all the same.
 #[derive(Debug, Default)]
 pub struct ExecOptions {
     /// Wall time. Default: the timeout of the executor's limits.
     pub timeout: Option<Duration>,
-    /// Memory of all its processes together, without what they map of files on a disk, and with what is swapped out. Shared memory counts once, unless a
-    /// process hides what it shares. Default: no limit but the container's.
+    /// Memory of all its processes together, without what they map of files on a disk, and with
+    /// what is swapped out. Shared memory counts once, unless a process hides what it shares.
+    /// Default: no limit but the container's.
     ///
-    /// Only what a process has mapped counts. Files in memory (`/tmp`, `/dev/shm`, `memfd_create`), pipes and sockets do not, so a hostile
-    /// command can have more, up to the container's limit.
+    /// Only what a process has mapped counts. Files in memory (`/tmp`, `/dev/shm`, `memfd_create`),
+    /// pipes and sockets do not, so a hostile command can have more, up to the container's limit.
     pub memory: Option<ByteSize>,
-    /// Its processes and threads, without the one that supervises it. Default: no limit but the container's.
+    /// Its processes and threads, without the one that supervises it. Default: no limit but the
+    /// container's.
     pub pids: Option<u32>,
-    /// Variables that are set over the container's. Unlike those they are in no configuration of the engine.
+    /// Variables that are set over the container's. Unlike those they are in no configuration of
+    /// the engine.
     pub env: ContainerEnv,
     /// What it reads. Default nothing.
     pub stdin: Input,

@@ -20,8 +20,9 @@ const PROXY_VARIABLES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExecutorMode {
-    /// One container for all commands, made with the first one. They share its files, and can see and disturb one another while they run
-    /// side by side; nothing that a command starts outlives it.
+    /// One container for all commands, made with the first one. They share its files, and can see
+    /// and disturb one another while they run side by side; nothing that a command starts outlives
+    /// it.
     #[default]
     Reuse,
     /// A container for each command: nothing but the workspace passes from one to the next.
@@ -37,20 +38,24 @@ pub enum Workspace {
     None,
     /// For reading.
     ReadOnly(PathBuf),
-    /// For reading and writing, as the user of [`Isolation::user`], who needs the rights for it. What is protected in it is what
-    /// [`ExecutorConfig::protection`] says: without that, nothing.
+    /// For reading and writing, as the user of [`Isolation::user`], who needs the rights for it.
+    /// What is protected in it is what [`ExecutorConfig::protection`] says: without that, nothing.
     ReadWrite(PathBuf),
 }
 
 /// What all commands of an [`Executor`](crate::executor::Executor) have in common.
 ///
-/// All commands of a container share its proxy. The timeout of the limits is that of each command that has none of its own; all else is for the
-/// container, the supervisor's few processes included: one, and one more for each running command. For limits of one command see
-/// [`ExecOptions`](crate::executor::ExecOptions). PID 1 is always the sandbox's own: `init` of the isolation has no meaning here.
+/// All commands of a container share its proxy. The timeout of the limits is that of each command
+/// that has none of its own; all else is for the container, the supervisor's few processes
+/// included: one, and one more for each running command. For limits of one command see
+/// [`ExecOptions`](crate::executor::ExecOptions). PID 1 is always the sandbox's own: `init` of the
+/// isolation has no meaning here.
 ///
-/// A mount that is protected is looked through when a container has ended: see [`ExecResult::tampered`](crate::executor::ExecResult::tampered).
-/// One that is copy-on-write belongs to the executor as long as its container exists, and is refused with [`ExecutorMode::Fresh`], where several
-/// containers would write in one copy. With a workspace, that is the working directory unless another is given.
+/// A mount that is protected is looked through when a container has ended: see
+/// [`ExecResult::tampered`](crate::executor::ExecResult::tampered). One that is copy-on-write
+/// belongs to the executor as long as its container exists, and is refused with
+/// [`ExecutorMode::Fresh`], where several containers would write in one copy. With a workspace,
+/// that is the working directory unless another is given.
 #[derive(Debug, Clone)]
 pub struct ExecutorConfig {
     pub(super) launch: Launch,
@@ -62,11 +67,13 @@ pub struct ExecutorConfig {
 }
 
 impl ExecutorConfig {
-    /// What is kept of each of stdout and stderr of a command unless something else is asked for: 1 MiB.
+    /// What is kept of each of stdout and stderr of a command unless something else is asked for: 1
+    /// MiB.
     pub const DEFAULT_OUTPUT_LIMIT: usize = 1 << 20;
 
-    /// Untrusted commands, in containers of `image`: [`Isolation::untrusted`], [`ResourceLimits::untrusted`] with a minute
-    /// for each command, no network, no workspace. `context` is an opaque key that container names begin with.
+    /// Untrusted commands, in containers of `image`: [`Isolation::untrusted`],
+    /// [`ResourceLimits::untrusted`] with a minute for each command, no network, no workspace.
+    /// `context` is an opaque key that container names begin with.
     pub fn new(context: impl Into<String>, image: ImageTag) -> Self {
         Self {
             launch: Launch {
@@ -96,7 +103,8 @@ impl ExecutorConfig {
         self
     }
 
-    /// Keeps the host safe from what commands plant in a writable workspace, as [`Mount::protected`] does. Default: nothing does.
+    /// Keeps the host safe from what commands plant in a writable workspace, as
+    /// [`Mount::protected`] does. Default: nothing does.
     #[must_use]
     pub fn protection(mut self, protection: Protection) -> Self {
         self.protection = Some(protection);
@@ -110,23 +118,24 @@ impl ExecutorConfig {
         self
     }
 
-    /// Bytes that are kept of each of stdout and stderr of a command: both ends, and between them a line that says how much was cut.
-    /// Default [`ExecutorConfig::DEFAULT_OUTPUT_LIMIT`].
+    /// Bytes that are kept of each of stdout and stderr of a command: both ends, and between them a
+    /// line that says how much was cut. Default [`ExecutorConfig::DEFAULT_OUTPUT_LIMIT`].
     #[must_use]
     pub fn output_limit(mut self, bytes: usize) -> Self {
         self.output_limit = bytes;
         self
     }
 
-    /// The name server of the container; for [`Network::Unrestricted`] only. Default: the engine's choice.
+    /// The name server of the container; for [`Network::Unrestricted`] only. Default: the engine's
+    /// choice.
     #[must_use]
     pub fn dns(mut self, server: Ipv4Addr) -> Self {
         self.launch.dns = Some(server);
         self
     }
 
-    /// Names this proxy in `HTTP_PROXY`, `HTTPS_PROXY` and their lower-case forms. Advice to programs, not a barrier; for
-    /// [`Network::Unrestricted`] only.
+    /// Names this proxy in `HTTP_PROXY`, `HTTPS_PROXY` and their lower-case forms. Advice to
+    /// programs, not a barrier; for [`Network::Unrestricted`] only.
     #[must_use]
     pub fn http_proxy(mut self, url: impl Into<String>) -> Self {
         self.http_proxy = Some(url.into());

@@ -23,9 +23,10 @@ use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorMode};
 /// Runs untrusted commands, in one container or one for each.
 /// [`Sandbox::create_executor`](crate::Sandbox::create_executor) makes one.
 ///
-/// A command ends with everything that it started, whatever session or process group that is in: when its main process ends, when its
-/// time is over, when its future is dropped, and when this process dies. An executor that is dropped leaves nothing that runs; what was
-/// tampered with is moved away in the background then, and reported in the log only.
+/// A command ends with everything that it started, whatever session or process group that is in:
+/// when its main process ends, when its time is over, when its future is dropped, and when this
+/// process dies. An executor that is dropped leaves nothing that runs; what was tampered with is
+/// moved away in the background then, and reported in the log only.
 ///
 /// ```no_run
 /// use sandbox::{ImageSource, Sandbox};
@@ -55,7 +56,8 @@ pub struct Executor {
     /// `None` where a launcher has its own.
     supervisor: Option<Mount>,
     teardown: Arc<Teardown>,
-    /// The container of [`ExecutorMode::Reuse`]. Held while one is made: a command that comes meanwhile waits for it rather than make another.
+    /// The container of [`ExecutorMode::Reuse`]. Held while one is made: a command that comes
+    /// meanwhile waits for it rather than make another.
     session: Mutex<Option<Arc<Session>>>,
 }
 
@@ -69,14 +71,16 @@ impl Executor {
         Ok(Self { config, supervisor, teardown: Arc::new(Teardown::new(shared)), session: Mutex::new(None) })
     }
 
-    /// Runs a command and waits for its end. Many can run at once: each needs one process for its supervision in addition to its own, out of
-    /// [`ResourceLimits::pids`](crate::ResourceLimits::pids), and four open files of the container's first process. One that finds no room is
-    /// an error, and disturbs no other.
+    /// Runs a command and waits for its end. Many can run at once: each needs one process for its
+    /// supervision in addition to its own, out of
+    /// [`ResourceLimits::pids`](crate::ResourceLimits::pids), and four open files of the
+    /// container's first process. One that finds no room is an error, and disturbs no other.
     ///
     /// # Errors
     ///
-    /// When the infrastructure fails, the program is not in the image, or the container ends first. A command that fails, or whose time is
-    /// over or that exceeds a limit, is a result. A limit of `options` that is above the container's is [`SandboxError::Spec`].
+    /// When the infrastructure fails, the program is not in the image, or the container ends first.
+    /// A command that fails, or whose time is over or that exceeds a limit, is a result. A limit of
+    /// `options` that is above the container's is [`SandboxError::Spec`].
     pub async fn execute(
         &self,
         command: impl Into<ExecCommand>,
@@ -95,13 +99,13 @@ impl Executor {
         Ok(ExecResult { tampered, git, ..result })
     }
 
-    /// Writes `content` to the file at the absolute `path` of the container, as a command would: with its rights, and along the container's
-    /// own symbolic links. Folders above it are made.
+    /// Writes `content` to the file at the absolute `path` of the container, as a command would:
+    /// with its rights, and along the container's own symbolic links. Folders above it are made.
     ///
     /// # Errors
     ///
-    /// When the infrastructure fails, the file cannot be written, or, with [`ExecutorMode::Fresh`], when no other command would see it: only
-    /// what lies in a writable workspace lasts there.
+    /// When the infrastructure fails, the file cannot be written, or, with [`ExecutorMode::Fresh`],
+    /// when no other command would see it: only what lies in a writable workspace lasts there.
     pub async fn write_file(&self, path: &str, content: impl Into<Vec<u8>>) -> Result<(), SandboxError> {
         absolute(path)?;
         if !self.config.lasts(path) {
@@ -126,8 +130,8 @@ impl Executor {
         .map(drop)
     }
 
-    /// The content of the file at the absolute `path` of the container, of at most `limit` bytes, read as a command would: with its rights,
-    /// and along the container's own symbolic links.
+    /// The content of the file at the absolute `path` of the container, of at most `limit` bytes,
+    /// read as a command would: with its rights, and along the container's own symbolic links.
     ///
     /// # Errors
     ///
@@ -147,17 +151,20 @@ impl Executor {
         Ok(result.stdout)
     }
 
-    /// Ends and removes the container, with whatever runs in it. Nothing happens when there is none; the next command makes a new one.
+    /// Ends and removes the container, with whatever runs in it. Nothing happens when there is
+    /// none; the next command makes a new one.
     ///
-    /// Returns what no [`ExecResult`] reported: the tampered paths of [protected](Mount::protected) mounts, which were moved away, and what
-    /// came of what commands did in repositories of those.
+    /// Returns what no [`ExecResult`] reported: the tampered paths of [protected](Mount::protected)
+    /// mounts, which were moved away, and what came of what commands did in repositories of those.
     ///
     /// # Errors
     ///
-    /// When the container cannot be removed. A sweep removes it later; until then its mounts count as in use, and tampered paths in them are
-    /// where it was. To call this once more is to try it once more.
+    /// When the container cannot be removed. A sweep removes it later; until then its mounts count
+    /// as in use, and tampered paths in them are where it was. To call this once more is to try it
+    /// once more.
     pub async fn cleanup(&self) -> Result<Findings, SandboxError> {
-        // Held to the end: a command that comes meanwhile gets its container when the mounts of the last one are free.
+        // Held to the end: a command that comes meanwhile gets its container when the mounts of the
+        // last one are free.
         let mut current = self.session.lock().await;
         let closed = match current.take() {
             Some(session) => session.close().await,

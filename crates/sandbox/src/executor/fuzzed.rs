@@ -7,7 +7,8 @@ use sandbox_inside::{Decoder, Frame, ProtocolError};
 ///
 /// # Panics
 ///
-/// When the cuts change what comes out, or when frames are written as other bytes than they were read from.
+/// When the cuts change what comes out, or when frames are written as other bytes than they were
+/// read from.
 pub fn supervisor_frames(data: &[u8]) {
     let mut input = Input::new(data);
     let sizes = input.sizes();

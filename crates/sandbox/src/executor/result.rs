@@ -14,11 +14,11 @@ use crate::task::text;
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ExecResult {
-    /// The command's own exit code; 128 + signal when a signal ended it; 124, as `timeout(1)` has it, when its time was over;
-    /// 137 when it was killed since it exceeded a limit of its own.
+    /// The command's own exit code; 128 + signal when a signal ended it; 124, as `timeout(1)` has
+    /// it, when its time was over; 137 when it was killed since it exceeded a limit of its own.
     pub exit_code: i32,
-    /// What it wrote on stdout, also when its time was over: at most the executor's output limit of it. Of more, both ends are kept and
-    /// between them a line says how many bytes were cut.
+    /// What it wrote on stdout, also when its time was over: at most the executor's output limit of
+    /// it. Of more, both ends are kept and between them a line says how many bytes were cut.
     #[serde(serialize_with = "text")]
     pub stdout: Vec<u8>,
     /// The same for stderr.
@@ -30,19 +30,21 @@ pub struct ExecResult {
     pub stderr_cut: u64,
     /// Whether it was ended because its time was over.
     pub timed_out: bool,
-    /// The limit of [`ExecOptions`](crate::executor::ExecOptions) that it was killed for, since it exceeded it. `None` for what the
-    /// kernel refuses or kills at the limits of the container.
+    /// The limit of [`ExecOptions`](crate::executor::ExecOptions) that it was killed for, since it
+    /// exceeded it. `None` for what the kernel refuses or kills at the limits of the container.
     pub exceeded: Option<ExceededLimit>,
     /// From its start to its end, without the start of a container for it.
     pub duration: Duration,
-    /// What was found in [protected](crate::Mount::protected) mounts since the last result, and moved away. A container's mounts are looked
-    /// through when it has ended: with [`ExecutorMode::Fresh`](crate::executor::ExecutorMode::Fresh) before the result of its command, with
-    /// [`ExecutorMode::Reuse`](crate::executor::ExecutorMode::Reuse) when it ended on its own, or in [`Executor::cleanup`](crate::executor::Executor::cleanup).
-    /// Of commands that run side by side in one mount, any may report what another tampered with.
+    /// What was found in [protected](crate::Mount::protected) mounts since the last result, and
+    /// moved away. A container's mounts are looked through when it has ended: with
+    /// [`ExecutorMode::Fresh`](crate::executor::ExecutorMode::Fresh) before the result of its
+    /// command, with [`ExecutorMode::Reuse`](crate::executor::ExecutorMode::Reuse) when it ended on
+    /// its own, or in [`Executor::cleanup`](crate::executor::Executor::cleanup). Of commands that
+    /// run side by side in one mount, any may report what another tampered with.
     #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
-    /// What came of what was done in repositories of such mounts since the last result, and what did not: as [`tampered`](Self::tampered),
-    /// it is known when the container has ended.
+    /// What came of what was done in repositories of such mounts since the last result, and what
+    /// did not: as [`tampered`](Self::tampered), it is known when the container has ended.
     pub git: GitChanges,
 }
 

@@ -140,7 +140,8 @@ impl Session {
         }
     }
 
-    /// Ends the container with all that runs in it, removes it, and looks for tampered paths. When this future is dropped, that goes on.
+    /// Ends the container with all that runs in it, removes it, and looks for tampered paths. When
+    /// this future is dropped, that goes on.
     pub(super) async fn close(&self) -> Result<(), SandboxError> {
         let Some(active) = self.active() else {
             return Ok(());
@@ -154,8 +155,8 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Its stdin ends with us, and so the container. Where something can still be done in the background, it is removed as well; else that
-    /// is done by label.
+    /// Its stdin ends with us, and so the container. Where something can still be done in the
+    /// background, it is removed as well; else that is done by label.
     fn drop(&mut self) {
         if let Some(active) = self.active() {
             drop(self.teardown.begin(active));

@@ -1,4 +1,5 @@
-//! What containers leave when they end: objects to remove, mounts to look through, and tampered paths to be reported.
+//! What containers leave when they end: objects to remove, mounts to look through, and tampered
+//! paths to be reported.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,13 +24,15 @@ pub(super) struct ActiveContainer {
     pub(super) agent: Option<RunningAgent>,
 }
 
-/// Removes the containers of an executor. It goes on when no one waits for it, and keeps what it found until that is asked for.
+/// Removes the containers of an executor. It goes on when no one waits for it, and keeps what it
+/// found until that is asked for.
 #[derive(Debug)]
 pub(super) struct Teardown {
     pub(super) shared: Arc<Shared>,
     /// What was not reported yet. Locked for single operations only.
     findings: Mutex<Findings>,
-    /// What could not be removed: its processes may still write, so its mounts stay held. Locked for single operations only.
+    /// What could not be removed: its processes may still write, so its mounts stay held. Locked
+    /// for single operations only.
     stuck: Mutex<Vec<ActiveContainer>>,
     /// How many containers are being removed.
     pending: watch::Sender<usize>,
@@ -48,8 +51,8 @@ impl Teardown {
         }
     }
 
-    /// Removes `active` in the background. Outside of a runtime, its objects are removed by label, and tampered paths
-    /// stay.
+    /// Removes `active` in the background. Outside of a runtime, its objects are removed by label,
+    /// and tampered paths stay.
     pub(super) fn begin(
         self: &Arc<Self>,
         active: ActiveContainer,
@@ -125,7 +128,8 @@ impl Teardown {
     }
 }
 
-/// One removal; it is over also when it panics, or else a caller that waits for it would wait for ever.
+/// One removal; it is over also when it panics, or else a caller that waits for it would wait for
+/// ever.
 struct Pending<'a>(&'a watch::Sender<usize>);
 
 impl Drop for Pending<'_> {

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use crate::error::ImageBuildError;
 
 const DOCKERFILE: &str = "Dockerfile";
-/// A script that cannot run is of no use, and the map has no modes; so what looks like a program may be run.
+/// A script that cannot run is of no use, and the map has no modes; so what looks like a program
+/// may be run.
 const PROGRAMS: [&[u8]; 2] = [b"#!", b"\x7fELF"];
 
 /// An archive of `dockerfile` and `files`, the same bytes for the same content.

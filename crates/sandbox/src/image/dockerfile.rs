@@ -1,7 +1,9 @@
-//! The Dockerfile of a sandboxed build: what leaves the sandbox is refused, and the steps are given the authorities to trust.
+//! The Dockerfile of a sandboxed build: what leaves the sandbox is refused, and the steps are given
+//! the authorities to trust.
 //!
-//! Only `RUN` steps run in the sandbox. Everything else is done by the engine, on the network of its host; so what makes it download or
-//! read something of the host is an error, and so is what two parsers could read in two ways. Text that is not understood is refused.
+//! Only `RUN` steps run in the sandbox. Everything else is done by the engine, on the network of
+//! its host; so what makes it download or read something of the host is an error, and so is what
+//! two parsers could read in two ways. Text that is not understood is refused.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -30,7 +32,8 @@ const INSTRUCTIONS: [&str; 18] = [
 ];
 /// Flags of `ADD` that change nothing about where it gets its files.
 const ADD_FLAGS: [&str; 3] = ["--chmod=", "--chown=", "--link"];
-/// What the engine reads base images from instead of a registry, some of them from the host's files.
+/// What the engine reads base images from instead of a registry, some of them from the host's
+/// files.
 const TRANSPORTS: [&str; 10] = [
     "atomic",
     "containers-storage",
@@ -299,7 +302,8 @@ impl Judge {
         plain_image(&expanded)
     }
 
-    /// `$NAME` and `${NAME}` replaced; `None` where that is not all there is, or a name is not known.
+    /// `$NAME` and `${NAME}` replaced; `None` where that is not all there is, or a name is not
+    /// known.
     fn expanded(&self, text: &str) -> Option<String> {
         let mut expanded = String::new();
         let mut rest = text;
@@ -347,7 +351,8 @@ fn plain_copy(rest: &str) -> Result<(), String> {
         .try_for_each(plain_image)
 }
 
-/// Every way to name something that is not in the context needs one of these characters, or begins with a flag.
+/// Every way to name something that is not in the context needs one of these characters, or begins
+/// with a flag.
 fn local_sources(rest: &str) -> Result<(), String> {
     let mut words = rest.split_whitespace().peekable();
     while let Some(flag) = words.next_if(|word| word.starts_with("--")) {

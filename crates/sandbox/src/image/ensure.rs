@@ -182,7 +182,8 @@ impl Builder<'_> {
         reach: BuildReach,
     ) -> Result<String, ImageBuildError> {
         match self.build_once(request.clone(), reach).await {
-            // Looking through the cache, the engine met an image that was being removed: it need not look.
+            // Looking through the cache, the engine met an image that was being removed: it need
+            // not look.
             Err(ImageBuildError::Failed { source, .. }) if source.is_image_race() => {
                 tracing::debug!(tag = request.tag, error = %source, "building again without the engine's cache");
                 request.no_cache = true;

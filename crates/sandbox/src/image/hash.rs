@@ -14,15 +14,17 @@ use crate::spec::{ImageSource, Network};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ImageTags {
-    /// `localhost/<prefix>-repo:<sha256>`: what the Dockerfile makes. `None` for an image that is not built here.
+    /// `localhost/<prefix>-repo:<sha256>`: what the Dockerfile makes. `None` for an image that is
+    /// not built here.
     pub repo: Option<String>,
     /// `localhost/<prefix>-overlay:<sha256>`: the same with the entry point. Tasks run in this one.
     pub overlay: String,
 }
 
 impl ImageTags {
-    /// The tags that `source` gets under `prefix`, known without an engine. `None` for an image that the engine already has: its tag
-    /// is made from the engine's id of it, see [`Sandbox::image_tags`](crate::Sandbox::image_tags).
+    /// The tags that `source` gets under `prefix`, known without an engine. `None` for an image
+    /// that the engine already has: its tag is made from the engine's id of it, see
+    /// [`Sandbox::image_tags`](crate::Sandbox::image_tags).
     #[must_use]
     pub fn of_build(prefix: &str, source: &ImageSource) -> Option<Self> {
         match source {
@@ -68,7 +70,8 @@ pub(super) fn repo_tag(
     tag(prefix, ImageKind::Repo, &hash.finish())
 }
 
-/// Covers everything that ends up in the overlay: the lower layer, known by tag or id, and the generated files of either form.
+/// Covers everything that ends up in the overlay: the lower layer, known by tag or id, and the
+/// generated files of either form.
 pub(super) fn overlay_tag(prefix: &str, lower: &str) -> String {
     let mut hash = FramedHash::new("overlay");
     hash.part(lower.as_bytes());
@@ -79,7 +82,8 @@ pub(super) fn overlay_tag(prefix: &str, lower: &str) -> String {
     tag(prefix, ImageKind::Overlay, &hash.finish())
 }
 
-/// SHA-256 over parts, each with its length before it: no two different lists of parts give the same bytes.
+/// SHA-256 over parts, each with its length before it: no two different lists of parts give the
+/// same bytes.
 struct FramedHash(Sha256);
 
 impl FramedHash {

@@ -10,8 +10,8 @@ use crate::error::ImageBuildError;
 
 /// Takes the place of the lower layer's id.
 const LOWER: &str = "@LOWER@";
-/// With a shell, and without one: then the engine starts the command itself, and the variable comes from the image. Either way
-/// the lower layer's entry point is gone.
+/// With a shell, and without one: then the engine starts the command itself, and the variable comes
+/// from the image. Either way the lower layer's entry point is gone.
 pub(super) const FORMS: [&str; 2] = [
     "FROM @LOWER@\nCOPY sandbox-entrypoint /usr/local/bin/sandbox-entrypoint\nENTRYPOINT [\"/usr/local/bin/sandbox-entrypoint\"]\n",
     "FROM @LOWER@\nENV IS_SANDBOX=1\nENTRYPOINT []\n",

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::spec::ImageSource;
 
-/// An image to be found or built, and what to do with what a build says. A reference to an [`ImageSource`] makes one.
+/// An image to be found or built, and what to do with what a build says. A reference to an
+/// [`ImageSource`] makes one.
 ///
 /// ```
 /// use std::path::Path;
@@ -31,8 +32,9 @@ impl<'a> ImageRequest<'a> {
         Self { source, network_log_dir: None, on_line: Box::new(|_| {}) }
     }
 
-    /// The folder of the log to which is appended what the steps of a build do on the network; [`NetworkLog`](crate::network::NetworkLog)
-    /// reads it. A build without a proxy does not touch the folder. Default: no log is kept.
+    /// The folder of the log to which is appended what the steps of a build do on the network;
+    /// [`NetworkLog`](crate::network::NetworkLog) reads it. A build without a proxy does not touch
+    /// the folder. Default: no log is kept.
     #[must_use]
     pub fn network_log_dir(mut self, dir: &'a Path) -> Self {
         self.network_log_dir = Some(dir);

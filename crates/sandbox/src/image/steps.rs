@@ -1,9 +1,11 @@
-//! Where the steps of a sandboxed build run: in the network and the process namespace of a container of ours.
+//! Where the steps of a sandboxed build run: in the network and the process namespace of a
+//! container of ours.
 //!
-//! The engine makes a container of its own for each step, which cannot be verified. But it can be made to join the namespaces of one that
-//! was verified: an idle container on a network with nothing but a proxy, or without a network. Its end is that of every step: the kernel
-//! kills what is in a process namespace whose first process ends. That process lives on a stdin of ours, so that a build whose owner is killed
-//! does not go on.
+//! The engine makes a container of its own for each step, which cannot be verified. But it can be
+//! made to join the namespaces of one that was verified: an idle container on a network with
+//! nothing but a proxy, or without a network. Its end is that of every step: the kernel kills what
+//! is in a process namespace whose first process ends. That process lives on a stdin of ours, so
+//! that a build whose owner is killed does not go on.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -115,7 +117,8 @@ fn plan(shared: &Shared, id: &ObjectId, image: &str, network: PlannedNetwork) ->
         working_dir: None,
         mounts: Vec::new(),
         network,
-        // The engine's own first process: orphans of the steps become its children, and it does not leave them there dead.
+        // The engine's own first process: orphans of the steps become its children, and it does not
+        // leave them there dead.
         isolation: Isolation { init: true, ..Isolation::proxy() },
         memory: Some(MEMORY),
         nano_cpus: None,

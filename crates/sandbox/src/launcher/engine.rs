@@ -8,10 +8,12 @@ use crate::container::{ContainerError, LaunchPlan};
 use crate::spec::ContainerEnv;
 use sandbox_podman::EngineError;
 
-/// An engine that launches nothing: each program does what the next [`Script`] says, in the order in which they are launched. It has every
-/// image. A clone is the same engine, to be scripted and looked at while the sandbox has it.
+/// An engine that launches nothing: each program does what the next [`Script`] says, in the order
+/// in which they are launched. It has every image. A clone is the same engine, to be scripted and
+/// looked at while the sandbox has it.
 ///
-/// A program is what was asked for: Claude Code, a command, a run, or a command or file of an executor. A container of an executor is none.
+/// A program is what was asked for: Claude Code, a command, a run, or a command or file of an
+/// executor. A container of an executor is none.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedEngine(
     /// Locked for single operations only.
@@ -31,7 +33,8 @@ struct State {
 pub struct ScriptedProgram {
     /// What was launched for it; for a program of an executor, its container.
     pub plan: LaunchPlan,
-    /// The program and its arguments. A line for a shell is `sh`, `-c` and the line; of an executor's files, `write` or `read` and the path.
+    /// The program and its arguments. A line for a shell is `sh`, `-c` and the line; of an
+    /// executor's files, `write` or `read` and the path.
     pub command: Vec<String>,
     /// The variables that are set over the image's.
     pub env: ContainerEnv,
@@ -67,7 +70,8 @@ impl ScriptedEngine {
         self.state().programs.clone()
     }
 
-    /// How many scripts are left. A test that ends with more than 0 has not launched what it thinks.
+    /// How many scripts are left. A test that ends with more than 0 has not launched what it
+    /// thinks.
     #[must_use]
     pub fn scripts_left(&self) -> usize {
         self.state().scripts.len()

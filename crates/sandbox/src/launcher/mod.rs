@@ -1,4 +1,5 @@
-//! Sandboxes without podman: what may stand in its place, and a scripted engine for tests of programs that use this crate.
+//! Sandboxes without podman: what may stand in its place, and a scripted engine for tests of
+//! programs that use this crate.
 //!
 #![doc = include_str!("guide.md")]
 

@@ -14,8 +14,8 @@ const LONGEST: usize = 8 << 10;
 const STOPPED: i64 = 143;
 const KILLED: i64 = 137;
 
-/// What one program does: it reads its input to the end, writes, and ends with the exit code 0, unless it is scripted otherwise. See
-/// [`ScriptedEngine`](super::ScriptedEngine).
+/// What one program does: it reads its input to the end, writes, and ends with the exit code 0,
+/// unless it is scripted otherwise. See [`ScriptedEngine`](super::ScriptedEngine).
 #[derive(Default)]
 #[must_use = "give it to `ScriptedEngine::then`"]
 pub struct Script {
@@ -104,7 +104,8 @@ impl Script {
         self
     }
 
-    /// It runs until it is stopped or killed, because its time is over for example. To stop it is enough.
+    /// It runs until it is stopped or killed, because its time is over for example. To stop it is
+    /// enough.
     pub fn runs_on(mut self) -> Self {
         self.ending = Ending::Never;
         self

@@ -1,4 +1,5 @@
-//! The first process of an executor's container, as far as the executor can see: each command and file is a program with a script.
+//! The first process of an executor's container, as far as the executor can see: each command and
+//! file is a program with a script.
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,8 @@ const CLASS_AND_ORDER: &[u8] = &[2, 1];
 /// The kind of a program header that names a dynamic loader.
 const INTERPRETER: u32 = 3;
 
-/// Why `head`, the beginning of a program, would not run as a static program of this machine's architecture; `None` when it would.
+/// Why `head`, the beginning of a program, would not run as a static program of this machine's
+/// architecture; `None` when it would.
 pub(super) fn fault(head: &[u8]) -> Option<String> {
     if !head.starts_with(MAGIC) || head.get(4..6) != Some(CLASS_AND_ORDER) {
         return Some("it is no 64-bit Linux program".to_owned());

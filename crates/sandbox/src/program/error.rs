@@ -7,8 +7,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// There is no program that containers could run. `cargo xtask proxy-image` in a checkout builds them; they belong beside the running
-    /// program, or in [`SandboxConfig::proxy_dir`](crate::SandboxConfig::proxy_dir).
+    /// There is no program that containers could run. `cargo xtask proxy-image` in a checkout
+    /// builds them; they belong beside the running program, or in
+    /// [`SandboxConfig::proxy_dir`](crate::SandboxConfig::proxy_dir).
     #[error("no usable {name}: {problem}")]
     Unusable {
         /// Its name, which is also that of its crate.

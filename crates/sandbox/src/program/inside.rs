@@ -9,13 +9,15 @@ use super::{ProgramError, StaticProgram, stage};
 pub(crate) const INSIDE: &str = "/run/sandbox/inside";
 /// The entry point of an executor's container.
 pub(crate) const SUPERVISE: [&str; 2] = [INSIDE, "supervise"];
-/// Others may execute it, but not read it: the kernel hides memory and streams of such a process from them.
+/// Others may execute it, but not read it: the kernel hides memory and streams of such a process
+/// from them.
 const EXECUTE_ONLY: u32 = 0o511;
 const READABLE: u32 = 0o555;
 
 /// The mount of a copy that no other process of the container can look into. Blocks.
 ///
-/// gVisor executes nothing that its user may not read, and hides no process from others of its user, readable or not.
+/// gVisor executes nothing that its user may not read, and hides no process from others of its
+/// user, readable or not.
 pub(crate) fn unreadable(config: &SandboxConfig, runtime: Option<Runtime>) -> Result<Mount, ProgramError> {
     match runtime {
         Some(Runtime::Runsc) => readable(config),

@@ -9,7 +9,8 @@ use sandbox_files::{Replacement, create_folder};
 
 use super::{ProgramError, StaticProgram};
 
-/// Puts a copy of `program`, called `name`, into the state directory, which the engine sees, with the rights `mode`. Blocks.
+/// Puts a copy of `program`, called `name`, into the state directory, which the engine sees, with
+/// the rights `mode`. Blocks.
 pub(super) fn stage(
     program: &StaticProgram,
     name: &str,

@@ -38,8 +38,10 @@ impl StaticProgram {
             .map_err(|problem| ProgramError::Unusable { name, problem })
     }
 
-    /// The program `name` in `dir`; without one, the checkout's for a program of the checkout, else the one beside the running program.
-    /// The error says where it was looked for, and what is wrong with it. A program that a task could have written is refused: proxies get real credentials.
+    /// The program `name` in `dir`; without one, the checkout's for a program of the checkout, else
+    /// the one beside the running program. The error says where it was looked for, and what is
+    /// wrong with it. A program that a task could have written is refused: proxies get real
+    /// credentials.
     fn find(name: &str, dir: Option<&Path>, state_dir: &Path) -> Result<Self, String> {
         let known = host_path::writable_folders(state_dir);
         let known = known.map_err(|error| format!("cannot read `{}`: {error}", state_dir.display()))?;
@@ -84,14 +86,16 @@ impl StaticProgram {
     }
 }
 
-/// Where the checkout's build puts it, in `target/proxy`, when the running program lies below `target`; then beside the running program, and in
-/// the `libexec/sandbox` of what is installed; in a debug build of this crate the checkout's also when the running program lies elsewhere.
+/// Where the checkout's build puts it, in `target/proxy`, when the running program lies below
+/// `target`; then beside the running program, and in the `libexec/sandbox` of what is installed; in
+/// a debug build of this crate the checkout's also when the running program lies elsewhere.
 fn default_places(name: &str, running: Option<&Path>) -> Vec<PathBuf> {
     let mut places = Vec::new();
     if let Some(running) = running {
         let target =
             running.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "target"));
-        // First: beside a program that cargo built there may be a proxy that cargo built too, which is not static.
+        // First: beside a program that cargo built there may be a proxy that cargo built too, which
+        // is not static.
         places.extend(target.map(|target| target.join("proxy").join(name)));
         places.extend(running.parent().map(|folder| folder.join(name)));
         let installed = running.ancestors().nth(2);

@@ -1,13 +1,14 @@
-//! What a service of the engine's that was killed leaves of a container that it was making: the monitor, and the runtime in the middle of
-//! its work. The engine does not know of them, so that they outlive the container.
+//! What a service of the engine's that was killed leaves of a container that it was making: the
+//! monitor, and the runtime in the middle of its work. The engine does not know of them, so that
+//! they outlive the container.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Kills what is left of containers that are gone, as far as it can be seen from here. `containers` are their ids, which no one else's
-/// command line has.
+/// Kills what is left of containers that are gone, as far as it can be seen from here. `containers`
+/// are their ids, which no one else's command line has.
 pub(super) fn end_left(containers: &BTreeSet<String>) {
     let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
@@ -30,7 +31,8 @@ fn is_left(pid: i32, containers: &BTreeSet<String>) -> bool {
     fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| is_of(&line, containers))
 }
 
-/// Whether this is the command line of a monitor (`conmon … -c ID …`) or of a runtime (`crun … create … ID`) of one of `containers`.
+/// Whether this is the command line of a monitor (`conmon … -c ID …`) or of a runtime (`crun …
+/// create … ID`) of one of `containers`.
 fn is_of(line: &[u8], containers: &BTreeSet<String>) -> bool {
     let words: Vec<&[u8]> = line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).collect();
     let is_id = |word: &[u8]| std::str::from_utf8(word).is_ok_and(|word| containers.contains(word));

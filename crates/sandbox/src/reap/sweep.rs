@@ -43,8 +43,9 @@ pub struct SweepReport {
     pub git: GitChanges,
 }
 
-/// Removes what dead instances of `prefix` left: containers, then networks, then lock files. The egress network stays, even if a dead instance made
-/// it: an instance that lives may be about to use it.
+/// Removes what dead instances of `prefix` left: containers, then networks, then lock files. The
+/// egress network stays, even if a dead instance made it: an instance that lives may be about to
+/// use it.
 pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, EngineError> {
     let found = find(engine, prefix).await?;
     let stale = stale(found, instance::liveness);
@@ -68,7 +69,8 @@ pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, 
 
 /// Removes everything that the instance `id` made, but the egress network, which others may use.
 ///
-/// A call that was given up may go on in the engine: a container that appears after a look keeps its network, and the next look finds it.
+/// A call that was given up may go on in the engine: a container that appears after a look keeps
+/// its network, and the next look finds it.
 pub(crate) async fn remove_instance(engine: &Engine, prefix: &str, id: &str) -> Result<(), EngineError> {
     let mut pauses = PAUSES.into_iter();
     loop {
@@ -99,8 +101,9 @@ pub(crate) fn is_alive(labels: &Labels) -> bool {
     instance::liveness(labels.lock()) == Liveness::Alive
 }
 
-/// Whether a living instance with another state directory than that of `own` has objects under the same prefix. The caller holds the lock that
-/// every user of the egress network with the same state directory would hold too.
+/// Whether a living instance with another state directory than that of `own` has objects under the
+/// same prefix. The caller holds the lock that every user of the egress network with the same state
+/// directory would hold too.
 pub(crate) async fn others_alive(engine: &Engine, own: &Labels) -> Result<bool, EngineError> {
     Ok(are_others_alive(&find(engine, own.owner()).await?, own))
 }
@@ -114,7 +117,8 @@ fn are_others_alive(found: &[Found], own: &Labels) -> bool {
 
 /// Which of `found` no instance owns any more.
 fn stale(found: Vec<Found>, liveness: impl Fn(&LockLocation) -> Liveness) -> Vec<Found> {
-    // Each lock is asked once: an instance that ends meanwhile is dead for all its objects or for none.
+    // Each lock is asked once: an instance that ends meanwhile is dead for all its objects or for
+    // none.
     let locks: BTreeSet<LockLocation> = found.iter().map(|found| found.labels.lock().clone()).collect();
     let dead: BTreeSet<LockLocation> =
         locks.iter().filter(|lock| liveness(lock) == Liveness::Dead).cloned().collect();
@@ -125,8 +129,8 @@ fn stale(found: Vec<Found>, liveness: impl Fn(&LockLocation) -> Liveness) -> Vec
     without_runs(stale)
 }
 
-/// Those of `found` that do not outlive their instance. The networks of a run stay with it: the engine keeps a network that a
-/// container is on. Its proxy does not: it has ended.
+/// Those of `found` that do not outlive their instance. The networks of a run stay with it: the
+/// engine keeps a network that a container is on. Its proxy does not: it has ended.
 fn without_runs(found: Vec<Found>) -> Vec<Found> {
     let place = |found: &Found| (found.labels.instance().to_owned(), found.labels.context().to_owned());
     let runs: BTreeSet<_> =
@@ -137,7 +141,8 @@ fn without_runs(found: Vec<Found>) -> Vec<Found> {
         .collect()
 }
 
-/// Removes containers first: the engine keeps a network that a container is on. Goes on after a failure, and gives the first.
+/// Removes containers first: the engine keeps a network that a container is on. Goes on after a
+/// failure, and gives the first.
 async fn remove(engine: &Engine, stale: Vec<Found>) -> (SweepReport, Option<EngineError>) {
     let mut report = SweepReport::default();
     let mut first_error = None;

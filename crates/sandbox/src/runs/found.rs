@@ -12,7 +12,8 @@ use crate::labels::{Labels, Role};
 use crate::spec::{RunName, StopSignal};
 use sandbox_podman::{ContainerId, ContainerSummary, Engine, EngineError, SignalFact};
 
-/// How long the process of a run of another process may take to end; how long it was to have, only that one knows.
+/// How long the process of a run of another process may take to end; how long it was to have, only
+/// that one knows.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A run's container.
@@ -23,7 +24,8 @@ pub(super) struct FoundRun {
     pub(super) name: RunName,
 }
 
-/// All runs of the prefix. A container that only has a name such as a run's is none. Without an engine, no other process has any.
+/// All runs of the prefix. A container that only has a name such as a run's is none. Without an
+/// engine, no other process has any.
 pub(super) async fn all(shared: &Shared) -> Result<Vec<FoundRun>, EngineError> {
     let Ok(engine) = shared.engine() else {
         return Ok(Vec::new());

@@ -11,14 +11,18 @@ use crate::spec::RunName;
 
 type Callback = Arc<dyn Fn(RunName) -> BoxFuture<'static, Result<(), HookError>> + Send + Sync>;
 
-/// Callbacks at the turns of a run's life. Each is optional, gets the run's name, and is called at most once for a run.
+/// Callbacks at the turns of a run's life. Each is optional, gets the run's name, and is called at
+/// most once for a run.
 ///
-/// A `pre_start` that fails keeps the run from being made; a `post_start` that fails takes it back: process, container, proxy and
-/// network go. Of the two others, the verb that called them gives the error, and nothing is undone.
+/// A `pre_start` that fails keeps the run from being made; a `post_start` that fails takes it back:
+/// process, container, proxy and network go. Of the two others, the verb that called them gives the
+/// error, and nothing is undone.
 ///
-/// Whenever a `pre_start` succeeded, `post_stop` is called: after a launch that was rolled back, whatever step failed, else by the first
-/// [`Runs::wait_for_exit`](crate::runs::Runs::wait_for_exit) that saw the end or by [`Runs::stop`](crate::runs::Runs::stop). Only the sandbox that
-/// created the run knows the callbacks; when its process ends, they are not called any more.
+/// Whenever a `pre_start` succeeded, `post_stop` is called: after a launch that was rolled back,
+/// whatever step failed, else by the first
+/// [`Runs::wait_for_exit`](crate::runs::Runs::wait_for_exit) that saw the end or by
+/// [`Runs::stop`](crate::runs::Runs::stop). Only the sandbox that created the run knows the
+/// callbacks; when its process ends, they are not called any more.
 ///
 /// ```
 /// use sandbox::runs::LifecycleHooks;
@@ -58,7 +62,8 @@ impl LifecycleHooks {
         pre_start,
         /// Called when the process was started.
         post_start,
-        /// Called when [`Runs::stream_logs`](crate::runs::Runs::stream_logs) first saw that the run is ready.
+        /// Called when [`Runs::stream_logs`](crate::runs::Runs::stream_logs) first saw that the run
+        /// is ready.
         post_ready,
         /// Called when the run has ended, or its launch was rolled back.
         post_stop,

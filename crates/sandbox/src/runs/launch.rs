@@ -1,4 +1,5 @@
-//! A run between its creation and its end: its folder and the copies of its volumes, beside what the launcher made for it.
+//! A run between its creation and its end: its folder and the copies of its volumes, beside what
+//! the launcher made for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +36,8 @@ pub(super) struct Live {
     pub(super) folder: Option<PathBuf>,
 }
 
-/// Creates the container of `spec` with its network and proxy, and copies its volumes where it is sealed. On any error nothing is left.
+/// Creates the container of `spec` with its network and proxy, and copies its volumes where it is
+/// sealed. On any error nothing is left.
 pub(super) async fn prepare(shared: &Shared, spec: RunSpec) -> Result<PreparedRun, SandboxError> {
     let mut launch = spec.mounted_launch();
     let own = launch.network_log_dir.is_none();
@@ -104,7 +106,8 @@ impl PreparedRun {
         self.prepared.proxy.as_ref()
     }
 
-    /// Has the engine set the container up, verifies it and starts its process. On any error nothing is left.
+    /// Has the engine set the container up, verifies it and starts its process. On any error
+    /// nothing is left.
     pub(super) async fn start(self) -> Result<Live, SandboxError> {
         // The engine mounts only now, and any time may have passed.
         if let Err(error) = self.spec.mounted_launch().refuse_moved_mounts() {

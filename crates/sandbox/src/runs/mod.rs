@@ -1,4 +1,5 @@
-//! Containers that go on without us: created, filled, started, watched and stopped one verb at a time. [`Runs`] says all about them.
+//! Containers that go on without us: created, filled, started, watched and stopped one verb at a
+//! time. [`Runs`] says all about them.
 
 mod copy;
 mod found;

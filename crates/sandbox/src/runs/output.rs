@@ -10,7 +10,8 @@ use serde::Serialize;
 use crate::container::{Chunk, ProgramControl, ProgramLog};
 use sandbox_podman::EngineError;
 
-/// What a run's output says when its set-up is done, unless you agree on something else with your image.
+/// What a run's output says when its set-up is done, unless you agree on something else with your
+/// image.
 pub const READY_MARKER: &str = ">> init complete";
 
 /// The longest line that is looked at; a longer one is looked at in pieces.
@@ -37,13 +38,14 @@ impl Readiness {
     }
 }
 
-/// How long to wait between two looks at a log: so many times what a look took, within these bounds. A large log costs a processor
-/// to read.
+/// How long to wait between two looks at a log: so many times what a look took, within these
+/// bounds. A large log costs a processor to read.
 const PAUSE_FACTOR: u32 = 5;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Gives each line of a run's log to `check` until one pleases it or the run has ended; returns whether one did.
+/// Gives each line of a run's log to `check` until one pleases it or the run has ended; returns
+/// whether one did.
 pub(super) async fn wait_for_line(
     run: &dyn ProgramControl,
     mut check: impl FnMut(&str) -> bool,
@@ -90,8 +92,8 @@ struct Given {
 }
 
 impl Given {
-    /// Gives what is new in `output`, a log from its beginning. A line that has not ended is given once the container has `ended`. Empty
-    /// lines are left out; what is not UTF-8 is replaced.
+    /// Gives what is new in `output`, a log from its beginning. A line that has not ended is given
+    /// once the container has `ended`. Empty lines are left out; what is not UTF-8 is replaced.
     async fn look(
         &mut self,
         mut output: impl Stream<Item = Result<Chunk, EngineError>> + Unpin,

@@ -1,4 +1,5 @@
-//! From a run's specification to the plan of its container, and from the engine's errors back to the specification. Pure.
+//! From a run's specification to the plan of its container, and from the engine's errors back to
+//! the specification. Pure.
 
 use crate::container::{ContainerError, Detachment};
 use crate::error::SandboxError;
@@ -26,8 +27,8 @@ pub(super) fn detached(spec: &RunSpec, name: String) -> Detached {
     }
 }
 
-/// Names the field of the specification that `error` is about: graphics processors that were asked for are devices to the engine. An error
-/// about a device that the caller named stays as it is.
+/// Names the field of the specification that `error` is about: graphics processors that were asked
+/// for are devices to the engine. An error about a device that the caller named stays as it is.
 pub(super) fn describe_error(spec: &RunSpec, error: SandboxError) -> SandboxError {
     match (error, &spec.gpus) {
         (
@@ -46,7 +47,8 @@ pub(super) fn describe_error(spec: &RunSpec, error: SandboxError) -> SandboxErro
     }
 }
 
-/// Whether `problem` is about a device of the request. One that names no device is, unless the isolation has described devices of its own.
+/// Whether `problem` is about a device of the request. One that names no device is, unless the
+/// isolation has described devices of its own.
 fn is_of(gpus: &GpuRequest, spec: &RunSpec, problem: &str) -> bool {
     let named = |device: &&Device| matches!(device, Device::Cdi(name) if names(problem, name));
     let mut own = spec.launch.isolation.devices.iter();

@@ -79,7 +79,8 @@ impl Registry {
         }
     }
 
-    /// Takes a run out for good; `None` when this sandbox has none of that name. One that is being made or started stays.
+    /// Takes a run out for good; `None` when this sandbox has none of that name. One that is being
+    /// made or started stays.
     pub(super) fn take(&self, name: &RunName) -> Result<Option<Entry>, RunError> {
         let mut entries = self.entries();
         match entries.remove(name) {

@@ -51,7 +51,8 @@ async fn remove_found(shared: &Shared, name: &RunName) -> Result<(), SandboxErro
     Ok(())
 }
 
-/// Removes a run that this sandbox did not make: its container, then its proxy and networks, which carry its context.
+/// Removes a run that this sandbox did not make: its container, then its proxy and networks, which
+/// carry its context.
 pub(super) async fn remove(shared: &Shared, found: &FoundRun) -> Result<(), SandboxError> {
     let engine = shared.engine()?;
     match found.handle(engine).await {

@@ -24,9 +24,11 @@ use crate::spec::{RunName, RunSpec};
 use crate::task;
 use sandbox_podman::Owner;
 
-/// Containers that go on without us; [`Sandbox::runs`](crate::Sandbox::runs) gives it. Cloning is cheap: all clones do the same.
+/// Containers that go on without us; [`Sandbox::runs`](crate::Sandbox::runs) gives it. Cloning is
+/// cheap: all clones do the same.
 ///
-/// Each verb is one step of a run's life, from its creation to its removal. A table at the end maps those of terok-sandbox.
+/// Each verb is one step of a run's life, from its creation to its removal. A table at the end maps
+/// those of terok-sandbox.
 ///
 #[doc = include_str!("guide.md")]
 ///
@@ -83,13 +85,14 @@ impl Runs {
         self.start(&name).await
     }
 
-    /// Creates a run without starting it: calls `pre_start`, makes network, proxy and container, and copies the volumes of a sealed
-    /// run. Files may be copied to it until [`Runs::start`].
+    /// Creates a run without starting it: calls `pre_start`, makes network, proxy and container,
+    /// and copies the volumes of a sealed run. Files may be copied to it until [`Runs::start`].
     ///
     /// # Errors
     ///
-    /// When the specification cannot be used, the name is taken, a hook fails, or the engine cannot do what is asked for. Nothing is left
-    /// then, and `post_stop` was called if `pre_start` succeeded.
+    /// When the specification cannot be used, the name is taken, a hook fails, or the engine cannot
+    /// do what is asked for. Nothing is left then, and `post_stop` was called if `pre_start`
+    /// succeeded.
     pub async fn create(&self, spec: RunSpec, mut hooks: LifecycleHooks) -> Result<(), SandboxError> {
         let resolver = task::resolver(self.shared.state_dir(), &spec.mounted_launch().mounts)?;
         let spec = spec.checked(&resolver)?;
@@ -111,13 +114,14 @@ impl Runs {
         }
     }
 
-    /// Starts a run that this sandbox created, once what the kernel enforces for it was compared with its specification; then calls
-    /// `post_start`.
+    /// Starts a run that this sandbox created, once what the kernel enforces for it was compared
+    /// with its specification; then calls `post_start`.
     ///
     /// # Errors
     ///
-    /// When it was not created by this sandbox, was started before or is just being created, the program is not in the image, the
-    /// path of a volume leads elsewhere by now, or a hook fails. All but the first three remove the run; `post_stop` was called.
+    /// When it was not created by this sandbox, was started before or is just being created, the
+    /// program is not in the image, the path of a volume leads elsewhere by now, or a hook fails.
+    /// All but the first three remove the run; `post_stop` was called.
     pub async fn start(&self, name: &RunName) -> Result<(), SandboxError> {
         let (reservation, prepared, mut hooks) = self.registry.begin_start(name)?;
         let live = match Box::pin(prepared.start()).await {
@@ -132,14 +136,16 @@ impl Runs {
         Ok(())
     }
 
-    /// Copies the file or folder `source` of the host to `target` in a run, started or not, of this process or another. A folder at
-    /// `target` gets what is in `source`; folders on the way are made. Links in `source` are copied as links; access rights are kept, the
-    /// set-id bits are not; everything belongs to root.
+    /// Copies the file or folder `source` of the host to `target` in a run, started or not, of this
+    /// process or another. A folder at `target` gets what is in `source`; folders on the way are
+    /// made. Links in `source` are copied as links; access rights are kept, the set-id bits are
+    /// not; everything belongs to root.
     ///
     /// # Errors
     ///
-    /// When there is no such run, `source` holds a socket, pipe or device, or more than 1 GiB of holes, or is changed meanwhile, or
-    /// `target` is not of the image's file system (a mount is not: its files are the host's). Of a copy that fails, a part may be there.
+    /// When there is no such run, `source` holds a socket, pipe or device, or more than 1 GiB of
+    /// holes, or is changed meanwhile, or `target` is not of the image's file system (a mount is
+    /// not: its files are the host's). Of a copy that fails, a part may be there.
     pub async fn copy_to(&self, name: &RunName, source: &Path, target: &str) -> Result<(), SandboxError> {
         let container = match self.registry.container(name) {
             Some(container) => container,
@@ -150,8 +156,9 @@ impl Runs {
         copy::copy(engine, &container, name, &covered, Owner::OfArchive, (source, target)).await
     }
 
-    /// Gives each line of a run's output, from the first that is kept on, to `ready_check`, until that says that the run is ready, the run
-    /// ends, or `timeout` is over (`None`: as long as it takes). The first time that a run is ready, `post_ready` is called.
+    /// Gives each line of a run's output, from the first that is kept on, to `ready_check`, until
+    /// that says that the run is ready, the run ends, or `timeout` is over (`None`: as long as it
+    /// takes). The first time that a run is ready, `post_ready` is called.
     ///
     /// # Errors
     ///
@@ -189,12 +196,13 @@ impl Runs {
         self.stream_logs(name, timeout, |line| line.contains(READY_MARKER)).await
     }
 
-    /// Waits for the end of a run, at most for `timeout` (`None`: as long as it takes). The first time that an end is seen, `post_stop`
-    /// is called. The container stays until [`Runs::stop`].
+    /// Waits for the end of a run, at most for `timeout` (`None`: as long as it takes). The first
+    /// time that an end is seen, `post_stop` is called. The container stays until [`Runs::stop`].
     ///
     /// # Errors
     ///
-    /// When there is no such run, it was not started, it has not ended in time ([`RunError::StillRunning`]), or the hook fails.
+    /// When there is no such run, it was not started, it has not ended in time
+    /// ([`RunError::StillRunning`]), or the hook fails.
     pub async fn wait_for_exit(
         &self,
         name: &RunName,
@@ -214,9 +222,10 @@ impl Runs {
         Ok(exit)
     }
 
-    /// Stops and removes runs, of this process or another, all at once: asks each process to end, kills it when its time is over, and
-    /// removes container, proxy, network and folder. One result each, in the order of `names`; a run that is not there is removed. One
-    /// that is just being created or started is not stopped ([`RunError::Busy`]).
+    /// Stops and removes runs, of this process or another, all at once: asks each process to end,
+    /// kills it when its time is over, and removes container, proxy, network and folder. One result
+    /// each, in the order of `names`; a run that is not there is removed. One that is just being
+    /// created or started is not stopped ([`RunError::Busy`]).
     pub async fn stop(&self, names: &[RunName]) -> Vec<StopResult> {
         let stops = names.iter().map(|name| stop::stop(&self.shared, &self.registry, name));
         futures_util::future::join_all(stops).await
@@ -252,8 +261,9 @@ impl Runs {
         Ok(found.into_iter().map(|found| found.name).collect())
     }
 
-    /// The folder of a run on the host: `runs/<prefix>/<name>` below the state folder. It is made with the run and goes when the run is
-    /// stopped; without a [`RunSpec::task_dir`] it holds the log of network events.
+    /// The folder of a run on the host: `runs/<prefix>/<name>` below the state folder. It is made
+    /// with the run and goes when the run is stopped; without a [`RunSpec::task_dir`] it holds the
+    /// log of network events.
     #[must_use]
     pub fn task_state_dir(&self, name: &RunName) -> PathBuf {
         task_dir::path(self.shared.state_dir(), self.shared.prefix(), name)
@@ -264,7 +274,8 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// When this process does not hold such a network of that run, it is quarantined, or its proxy does not confirm the change within 30 s.
+    /// When this process does not hold such a network of that run, it is quarantined, or its proxy
+    /// does not confirm the change within 30 s.
     pub async fn set_policy(&self, name: &RunName, policy: Allowlist) -> Result<(), SandboxError> {
         let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
         Ok(control.set_policy(policy).await?)
@@ -285,11 +296,13 @@ impl Runs {
         Ok(control.set_replacements(replacements).await?)
     }
 
-    /// Lowers the shield of a run with a sandboxed network for `time`, as [`Command::shield_down`](crate::Command::shield_down).
+    /// Lowers the shield of a run with a sandboxed network for `time`, as
+    /// [`Command::shield_down`](crate::Command::shield_down).
     ///
     /// # Errors
     ///
-    /// As [`Runs::set_policy`], and when `time` is shorter than a millisecond or longer than 24 hours.
+    /// As [`Runs::set_policy`], and when `time` is shorter than a millisecond or longer than 24
+    /// hours.
     pub async fn shield_down(&self, name: &RunName, time: Duration) -> Result<(), SandboxError> {
         let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
         Ok(control.shield_down(time).await?)
@@ -315,11 +328,13 @@ impl Runs {
         Ok(control.shield_state()?)
     }
 
-    /// Cuts a run with a sandboxed network off: its connections are closed, and every further request is refused. Nothing ends that.
+    /// Cuts a run with a sandboxed network off: its connections are closed, and every further
+    /// request is refused. Nothing ends that.
     ///
     /// # Errors
     ///
-    /// When this process does not hold such a network of that run, or its proxy does not confirm the change within 30 s.
+    /// When this process does not hold such a network of that run, or its proxy does not confirm
+    /// the change within 30 s.
     pub async fn quarantine(&self, name: &RunName) -> Result<(), SandboxError> {
         let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
         Ok(control.quarantine().await?)

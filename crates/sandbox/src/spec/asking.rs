@@ -17,7 +17,8 @@ pub struct Question {
     pub id: u64,
     /// The method.
     pub method: String,
-    /// In full, with its query. Other characters than printable ASCII are escaped as in the network log, names are as they are resolved.
+    /// In full, with its query. Other characters than printable ASCII are escaped as in the network
+    /// log, names are as they are resolved.
     pub url: String,
     /// What [`Verdict::Always`] adds: a rule for this method, path and query.
     pub rule: Rule,

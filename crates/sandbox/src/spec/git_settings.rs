@@ -1,4 +1,5 @@
-//! Git's configuration in variables, which hides no file of the user's: `GIT_CONFIG_COUNT`, `GIT_CONFIG_KEY_0`, `GIT_CONFIG_VALUE_0`, …
+//! Git's configuration in variables, which hides no file of the user's: `GIT_CONFIG_COUNT`,
+//! `GIT_CONFIG_KEY_0`, `GIT_CONFIG_VALUE_0`, …
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ const COUNT: &str = "GIT_CONFIG_COUNT";
 /// More than anybody writes.
 const MOST: usize = 10_000;
 
-/// `env` with `settings` (keys and values) before those that it has already: git takes the last one of a key.
+/// `env` with `settings` (keys and values) before those that it has already: git takes the last one
+/// of a key.
 pub(crate) fn with_git_settings(
     env: &ContainerEnv,
     settings: Vec<(String, String)>,
@@ -29,8 +31,8 @@ pub(crate) fn with_git_settings(
     Ok(with)
 }
 
-/// Settings with which git reaches a host over HTTPS also where a URL says SSH, which no proxy passes: keys and values. The password is the surrogate that
-/// the container has anyway.
+/// Settings with which git reaches a host over HTTPS also where a URL says SSH, which no proxy
+/// passes: keys and values. The password is the surrogate that the container has anyway.
 pub(crate) fn over_https(host: GitHost<'_>) -> Vec<(String, String)> {
     let GitHost { host, user, surrogate, .. } = host;
     let instead = format!("url.https://{host}/.insteadOf");
@@ -45,8 +47,9 @@ pub(crate) fn over_https(host: GitHost<'_>) -> Vec<(String, String)> {
     settings
 }
 
-/// Makes git speak HTTP/1.1 with its proxy. Over HTTP/2, curl 7.88 (Debian 12) repeats parts of a long upload: of 40 pushes of 4 MB six were broken, and one
-/// never ended. What the proxy speaks with the upstream does not depend on it.
+/// Makes git speak HTTP/1.1 with its proxy. Over HTTP/2, curl 7.88 (Debian 12) repeats parts of a
+/// long upload: of 40 pushes of 4 MB six were broken, and one never ended. What the proxy speaks
+/// with the upstream does not depend on it.
 pub(crate) fn http_1() -> (String, String) {
     ("http.version".to_owned(), "HTTP/1.1".to_owned())
 }
@@ -56,8 +59,8 @@ pub(crate) const SYSTEM: &str = "GIT_CONFIG_SYSTEM";
 /// Where that is in the container, if the caller says who commits.
 pub(crate) const SYSTEM_FILE: &str = "/run/sandbox/gitconfig";
 
-/// A configuration of the machine that says who commits, unless the image's, the repository's or a variable says otherwise: they all
-/// come later. `None` where there is nothing to say.
+/// A configuration of the machine that says who commits, unless the image's, the repository's or a
+/// variable says otherwise: they all come later. `None` where there is nothing to say.
 pub(crate) fn system_file(identity: &GitIdentity) -> Option<String> {
     let quoted = |value: &String| value.replace('\\', "\\\\").replace('"', "\\\"");
     let line = |key: &str, value: &Option<String>| {

@@ -28,12 +28,14 @@ impl ImageSource {
         Self::Build { dockerfile: dockerfile.into(), context_files, network: Network::Disabled }
     }
 
-    /// What the `RUN` steps of a build may reach: nothing ([`Network::Disabled`], the default), what an allowlist permits through a
-    /// proxy of their own ([`Network::Sandboxed`]), or whatever the engine's host reaches, its loopback included
-    /// ([`Network::Unrestricted`]). The engine itself pulls base images in every case.
+    /// What the `RUN` steps of a build may reach: nothing ([`Network::Disabled`], the default),
+    /// what an allowlist permits through a proxy of their own ([`Network::Sandboxed`]), or whatever
+    /// the engine's host reaches, its loopback included ([`Network::Unrestricted`]). The engine
+    /// itself pulls base images in every case.
     ///
-    /// Unless the network is unrestricted, instructions that make the engine itself download something or that leave the sandbox are
-    /// errors: `ADD` of a URL, flags of `RUN`, `ONBUILD`, here-documents. An image that is not built has no such network.
+    /// Unless the network is unrestricted, instructions that make the engine itself download
+    /// something or that leave the sandbox are errors: `ADD` of a URL, flags of `RUN`, `ONBUILD`,
+    /// here-documents. An image that is not built has no such network.
     #[must_use]
     pub fn with_network(mut self, network: Network) -> Self {
         if let Self::Build { network: of_build, .. } = &mut self {

@@ -11,7 +11,8 @@ use super::{
     Seccomp, SshSigner, http_1, over_https, with_git_settings,
 };
 
-/// Builder methods of everything that is launched. A type says what its defaults of limits and isolation are.
+/// Builder methods of everything that is launched. A type says what its defaults of limits and
+/// isolation are.
 macro_rules! launch_settings {
     (limits: $limits:literal, isolation: $isolation:literal) => {
         /// The variables of the container. Default none. All that may ask the engine can read them.
@@ -61,16 +62,17 @@ macro_rules! attached_settings {
             self
         }
 
-        /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is kept. Each container adds at most 96 MiB
-        /// to each file: see [`NetworkLog`](crate::network::NetworkLog).
+        /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is
+        /// kept. Each container adds at most 96 MiB to each file: see
+        /// [`NetworkLog`](crate::network::NetworkLog).
         #[must_use]
         pub fn network_log_dir(mut self, dir: impl Into<std::path::PathBuf>) -> Self {
             self.launch.network_log_dir = Some(dir.into());
             self
         }
 
-        /// Calls `callback` with each entry of the network log and its line of the text log, in order, as it comes. It must not block: the
-        /// proxy serves nothing that cannot be reported.
+        /// Calls `callback` with each entry of the network log and its line of the text log, in
+        /// order, as it comes. It must not block: the proxy serves nothing that cannot be reported.
         #[must_use]
         pub fn on_network_event(
             mut self,
@@ -80,14 +82,16 @@ macro_rules! attached_settings {
             self
         }
 
-        /// Gives it an SSH agent that signs git's commits, and nothing else unless the signer says so. Default none.
+        /// Gives it an SSH agent that signs git's commits, and nothing else unless the signer says
+        /// so. Default none.
         #[must_use]
         pub fn ssh_signer(mut self, signer: $crate::spec::SshSigner) -> Self {
             self.launch.ssh_signer = Some(Box::new(signer));
             self
         }
 
-        /// Who commits, where neither the image, nor the repository, nor a variable says otherwise. Default: git's own error.
+        /// Who commits, where neither the image, nor the repository, nor a variable says otherwise.
+        /// Default: git's own error.
         #[must_use]
         pub fn git_identity(mut self, identity: sandbox_workspace::GitIdentity) -> Self {
             self.launch.git_identity = identity;
@@ -162,7 +166,8 @@ impl Launch {
         self.refuse_shadowing("/run/sandbox")?;
         self.refuse_shadowing(ENTRY_POINT)?;
         if matches!(self.network, Network::Sandboxed(_)) {
-            // The bundle that the image has lies at one of these, and the proxy's authority is in what lies over it.
+            // The bundle that the image has lies at one of these, and the proxy's authority is in
+            // what lies over it.
             Self::AUTHORITY_BUNDLES.into_iter().try_for_each(|bundle| self.refuse_shadowing(bundle))?;
         }
         self.refuse_twice()?;
@@ -288,7 +293,8 @@ impl Launch {
         self.mounts.iter().any(|mount| Path::new(mount.container_path()) == Path::new(target))
     }
 
-    /// A mount at or above `owned` would hide what the sandbox puts there; one below it would change it.
+    /// A mount at or above `owned` would hide what the sandbox puts there; one below it would
+    /// change it.
     pub(super) fn refuse_shadowing(&self, owned: &str) -> Result<(), InvalidSpec> {
         let owned_path = Path::new(owned);
         let shadows = |mount: &&Mount| {

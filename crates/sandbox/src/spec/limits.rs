@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{ByteSize, Cpus, InvalidSpec};
 
-/// How much a task may use. What is `None` has no limit of ours; the engine's defaults stay. By default everything is `None`.
+/// How much a task may use. What is `None` has no limit of ours; the engine's defaults stay. By
+/// default everything is `None`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,12 +28,16 @@ pub struct ResourceLimits {
     pub cpus: Option<Cpus>,
     /// Processes and threads.
     pub pids: Option<u32>,
-    /// What the root file system may come to: with an engine on btrfs the image counts too, on XFS what is written above it. What is
-    /// written into mounts does not count. On XFS the names and attributes of files do not count either.
+    /// What the root file system may come to: with an engine on btrfs the image counts too, on XFS
+    /// what is written above it. What is written into mounts does not count. On XFS the names and
+    /// attributes of files do not count either.
     ///
-    /// An engine whose storage has no quotas is an error, see [`EngineFacts::disk_limits`](crate::diagnostics::EngineFacts::disk_limits); so are
-    /// [`Seccomp::Default`](crate::isolation::Seccomp::Default) and [`Seccomp::Unconfined`](crate::isolation::Seccomp::Unconfined), with which a task can make a
-    /// folder that no quota counts, and images with volumes of their own. A profile of yours has to refuse that too.
+    /// An engine whose storage has no quotas is an error, see
+    /// [`EngineFacts::disk_limits`](crate::diagnostics::EngineFacts::disk_limits); so are
+    /// [`Seccomp::Default`](crate::isolation::Seccomp::Default) and
+    /// [`Seccomp::Unconfined`](crate::isolation::Seccomp::Unconfined), with which a task can make a
+    /// folder that no quota counts, and images with volumes of their own. A profile of yours has to
+    /// refuse that too.
     pub disk: Option<ByteSize>,
 }
 
@@ -94,7 +99,8 @@ impl ResourceLimits {
     ///
     /// # Errors
     ///
-    /// Where nothing could run under a limit: a timeout of 0, less than 6 MiB of memory or 1 MiB of disk, no process.
+    /// Where nothing could run under a limit: a timeout of 0, less than 6 MiB of memory or 1 MiB of
+    /// disk, no process.
     pub fn validate(&self) -> Result<(), InvalidSpec> {
         let invalid =
             |field: &str, problem: &str| Err(InvalidSpec::new(format!("resource_limits.{field}"), problem));

@@ -22,8 +22,8 @@ pub enum Network {
     Disabled,
     /// A network of its own, on which only the task's egress proxy can be reached.
     Sandboxed(NetworkSandboxConfig),
-    /// The engine's default network: the task reaches whatever the host reaches, the host's own services included. For trusted
-    /// code only.
+    /// The engine's default network: the task reaches whatever the host reaches, the host's own
+    /// services included. For trusted code only.
     Unrestricted,
 }
 
@@ -64,18 +64,21 @@ impl NetworkSandboxConfig {
     ///
     /// # Errors
     ///
-    /// When two have the same name, or the same port although one of them is not [`http`](HostService::http), or port 80 is not for HTTP.
+    /// When two have the same name, or the same port although one of them is not
+    /// [`http`](HostService::http), or port 80 is not for HTTP.
     pub fn services(mut self, services: impl IntoIterator<Item = HostService>) -> Result<Self, InvalidSpec> {
         self.services = services.into_iter().collect();
         service::validate(&self.services)?;
         Ok(self)
     }
 
-    /// Lets the task reach these repositories of the host as `http://gate/NAME.git`, where the allowlist permits it: the host is `gate`, and a
-    /// `git` entry says which refs may be pushed. Default none.
+    /// Lets the task reach these repositories of the host as `http://gate/NAME.git`, where the
+    /// allowlist permits it: the host is `gate`, and a `git` entry says which refs may be pushed.
+    /// Default none.
     ///
-    /// Each execution has a token of its own, which git in the task is given in variables (`GIT_CONFIG_*`). For other clients it is the
-    /// password in the variable `SANDBOX_GATE_TOKEN`; any user name will do.
+    /// Each execution has a token of its own, which git in the task is given in variables
+    /// (`GIT_CONFIG_*`). For other clients it is the password in the variable `SANDBOX_GATE_TOKEN`;
+    /// any user name will do.
     #[must_use]
     pub fn gate(mut self, repositories: impl IntoIterator<Item = Repository>) -> Self {
         let repositories: Vec<_> = repositories.into_iter().collect();
@@ -83,23 +86,28 @@ impl NetworkSandboxConfig {
         self
     }
 
-    /// Lets the task reach any public host, to learn what it needs: its shield is down from the beginning, for 24 hours. All else stays:
-    /// private addresses are out of reach, credentials keep their scopes, and of each request the network log says whether the policy allows it.
+    /// Lets the task reach any public host, to learn what it needs: its shield is down from the
+    /// beginning, for 24 hours. All else stays: private addresses are out of reach, credentials
+    /// keep their scopes, and of each request the network log says whether the policy allows it.
     #[must_use]
     pub fn audited(mut self) -> Self {
         self.audited = true;
         self
     }
 
-    /// Holds each request that is refused for want of a rule, and for nothing else, until `callback` has answered. It is called with each such
-    /// question and returns a [`Verdict`](crate::network::Verdict) or an [`Answer`]. `once` lets exactly this request pass, `always` adds [`Question::rule`] to the policy of
-    /// the execution, `no` refuses it and all later ones for the same host and path. An answer that takes longer than
+    /// Holds each request that is refused for want of a rule, and for nothing else, until
+    /// `callback` has answered. It is called with each such question and returns a
+    /// [`Verdict`](crate::network::Verdict) or an [`Answer`]. `once` lets exactly this request
+    /// pass, `always` adds [`Question::rule`] to the policy of the execution, `no` refuses it and
+    /// all later ones for the same host and path. An answer that takes longer than
     /// [`ask_timeout`](Self::ask_timeout), or a panic, is a no. Default: nothing is asked.
     ///
-    /// Equal requests share a question. At most 16 wait at once and 20 are asked a minute; further ones are refused, and so
-    /// is a host about which five ended with no or without an answer. Never asked about: addresses
-    /// in the place of names, names of a machine's metadata, pushes, what depends on the body, whatever no rule could allow, anything in a
-    /// quarantine. No name is resolved before the answer. All other checks stay: an answer opens no private address, and secrets keep their scopes.
+    /// Equal requests share a question. At most 16 wait at once and 20 are asked a minute; further
+    /// ones are refused, and so is a host about which five ended with no or without an answer.
+    /// Never asked about: addresses in the place of names, names of a machine's metadata, pushes,
+    /// what depends on the body, whatever no rule could allow, anything in a quarantine. No name is
+    /// resolved before the answer. All other checks stay: an answer opens no private address, and
+    /// secrets keep their scopes.
     ///
     /// The future is dropped when its question is over, for example because the client went away.
     ///
@@ -123,8 +131,8 @@ impl NetworkSandboxConfig {
         self
     }
 
-    /// How long a request waits for the answer of [`ask`](Self::ask), which comes first; in milliseconds, rounded down. Clients may give up sooner.
-    /// Default 60 s.
+    /// How long a request waits for the answer of [`ask`](Self::ask), which comes first; in
+    /// milliseconds, rounded down. Clients may give up sooner. Default 60 s.
     #[must_use]
     pub fn ask_timeout(mut self, time: Duration) -> Self {
         if let Some(asking) = &mut self.asking {

@@ -4,13 +4,14 @@ use std::fmt;
 
 use rand::RngExt as _;
 
-/// Made from the execution context id, safe for the engine, and different for each execution: what is left of one can never be
-/// taken for the next.
+/// Made from the execution context id, safe for the engine, and different for each execution: what
+/// is left of one can never be taken for the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectId(String);
 
 impl ObjectId {
-    /// How much of the context id is kept: names stay readable, and short enough for a host name (63 characters).
+    /// How much of the context id is kept: names stay readable, and short enough for a host name
+    /// (63 characters).
     const KEPT: usize = 24;
 
     pub(crate) fn random(context: &str) -> Self {

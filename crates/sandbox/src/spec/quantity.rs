@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use crate::spec::InvalidSpec;
 
-/// Bytes of memory or of a disk: `512m`, `4g`, `1.5 GiB`, `1048576`. Units are powers of 1024, in either case, with or without `b` or
-/// `ib`.
+/// Bytes of memory or of a disk: `512m`, `4g`, `1.5 GiB`, `1048576`. Units are powers of 1024, in
+/// either case, with or without `b` or `ib`.
 ///
 /// ```
 /// let memory: sandbox::ByteSize = "1.5g".parse()?;

@@ -8,10 +8,12 @@ use sandbox_gate::Repository;
 
 use super::InvalidSpec;
 
-/// A service of the host that a task reaches by name, through its proxy: this service and nothing else of the host.
+/// A service of the host that a task reaches by name, through its proxy: this service and nothing
+/// else of the host.
 ///
-/// Its connections pass as they are, and are on record with their bytes and how long they lasted. With [`http`](Self::http) its requests
-/// are judged by the policy's hosts, paths and methods instead, like those to any host.
+/// Its connections pass as they are, and are on record with their bytes and how long they lasted.
+/// With [`http`](Self::http) its requests are judged by the policy's hosts, paths and methods
+/// instead, like those to any host.
 ///
 /// ```
 /// use std::net::Ipv4Addr;
@@ -49,19 +51,23 @@ impl HostService {
         Self { name: Self::GATE.to_owned(), target: ServiceTarget::Gate(repositories), port: 80, http: true }
     }
 
-    /// The service that listens at `address`, as the host reaches it. The task finds it as `name`, at the same port.
+    /// The service that listens at `address`, as the host reaches it. The task finds it as `name`,
+    /// at the same port.
     ///
     /// # Errors
     ///
-    /// When `name` is not one label of a host name, such as `db`, or the port cannot be served: see [`port`](Self::port).
+    /// When `name` is not one label of a host name, such as `db`, or the port cannot be served: see
+    /// [`port`](Self::port).
     pub fn tcp(name: impl Into<String>, address: impl Into<SocketAddr>) -> Result<Self, InvalidSpec> {
         let address = address.into();
         Self::new(name.into(), ServiceTarget::Tcp(address), address.port())
     }
 
-    /// The service that listens on the Unix socket at `path`. The task finds it as `name`, at `port`.
+    /// The service that listens on the Unix socket at `path`. The task finds it as `name`, at
+    /// `port`.
     ///
-    /// The path is resolved again for each connection, without following a link that a task could have made.
+    /// The path is resolved again for each connection, without following a link that a task could
+    /// have made.
     ///
     /// # Errors
     ///
@@ -78,13 +84,15 @@ impl HostService {
     ///
     /// # Errors
     ///
-    /// When the port is 0, 53 or 443, which are the proxy's own. Port 80 is for [`http`](Self::http) alone, which
+    /// When the port is 0, 53 or 443, which are the proxy's own. Port 80 is for
+    /// [`http`](Self::http) alone, which
     /// [`NetworkSandboxConfig::services`](super::NetworkSandboxConfig::services) checks.
     pub fn port(self, port: u16) -> Result<Self, InvalidSpec> {
         Self::new(self.name, self.target, port).map(|service| Self { http: self.http, ..service })
     }
 
-    /// It speaks HTTP, and its requests are judged like those to any host: the policy has to allow the host of this name.
+    /// It speaks HTTP, and its requests are judged like those to any host: the policy has to allow
+    /// the host of this name.
     #[must_use]
     pub fn http(self) -> Self {
         Self { http: true, ..self }
@@ -138,7 +146,8 @@ impl HostService {
 }
 
 impl fmt::Display for HostService {
-    /// Everything that it gives a task, in one line: `db:5432 at 127.0.0.1:5432`. The path of a socket cannot end its backticks.
+    /// Everything that it gives a task, in one line: `db:5432 at 127.0.0.1:5432`. The path of a
+    /// socket cannot end its backticks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.name, self.port)?;
         match &self.target {

@@ -7,11 +7,13 @@ use sandbox_ssh::{Allowed, SignEvent, SigningKeys};
 
 type EventCallback = Arc<dyn Fn(&SignEvent) + Send + Sync>;
 
-/// What an execution can have signed: git's commits and tags, with the keys of one scope. The keys stay in this process.
+/// What an execution can have signed: git's commits and tags, with the keys of one scope. The keys
+/// stay in this process.
 ///
-/// In the container `SSH_AUTH_SOCK` names the agent's socket, and `GIT_CONFIG_*` variables make git sign with the first key; what
-/// [`ContainerEnv`](crate::ContainerEnv) says of git's configuration in the same way wins over that. Signing needs git 2.34 and
-/// `ssh-keygen` in the image. gVisor lets no container connect to a socket of the host: there it is an error.
+/// In the container `SSH_AUTH_SOCK` names the agent's socket, and `GIT_CONFIG_*` variables make git
+/// sign with the first key; what [`ContainerEnv`](crate::ContainerEnv) says of git's configuration
+/// in the same way wins over that. Signing needs git 2.34 and `ssh-keygen` in the image. gVisor
+/// lets no container connect to a socket of the host: there it is an error.
 #[derive(Clone)]
 pub struct SshSigner {
     pub(crate) keys: Arc<SigningKeys>,
@@ -47,14 +49,16 @@ impl SshSigner {
         Self { allowed, ..self }
     }
 
-    /// Makes git sign each commit and tag, also where it is not asked to. Default: only with `-S` and `-s`.
+    /// Makes git sign each commit and tag, also where it is not asked to. Default: only with `-S`
+    /// and `-s`.
     #[must_use]
     pub fn sign_all(self) -> Self {
         Self { signs_all: true, ..self }
     }
 
-    /// Calls `callback` with each signature and refusal. It must not block. Default: signatures and the first hundred refusals of an execution are
-    /// events of `tracing`, with and without a callback.
+    /// Calls `callback` with each signature and refusal. It must not block. Default: signatures and
+    /// the first hundred refusals of an execution are events of `tracing`, with and without a
+    /// callback.
     #[must_use]
     pub fn on_event(self, callback: impl Fn(&SignEvent) + Send + Sync + 'static) -> Self {
         Self { callback: Some(Arc::new(callback)), ..self }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-/// What is done when Claude Code has reported nothing for the time of [`TaskSpec::stall`](crate::TaskSpec::stall).
+/// What is done when Claude Code has reported nothing for the time of
+/// [`TaskSpec::stall`](crate::TaskSpec::stall).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnStall {
     /// There is an event, `EventKind::Stalled`, once for each silence.
     Report,
-    /// There is that event, and Claude Code is stopped: [`Outcome::Stalled`](crate::Outcome::Stalled).
+    /// There is that event, and Claude Code is stopped:
+    /// [`Outcome::Stalled`](crate::Outcome::Stalled).
     Stop,
 }
 

@@ -10,7 +10,8 @@ use sandbox_podman::TerminalSize;
 
 use super::{ImageTag, InvalidSpec, Launch, Mount, OnStall, Stall, attached_settings, launch_settings};
 
-/// A headless agent, Claude Code unless another is named, in a container, with a session that survives it.
+/// A headless agent, Claude Code unless another is named, in a container, with a session that
+/// survives it.
 #[derive(Debug, Clone)]
 pub struct TaskSpec {
     pub(crate) launch: Launch,
@@ -28,11 +29,13 @@ impl TaskSpec {
     /// How long an agent may go on after its result.
     const RESULT_GRACE: Duration = Duration::from_secs(30);
 
-    /// A task of the execution context `context`: an opaque key that groups session, network and container names.
+    /// A task of the execution context `context`: an opaque key that groups session, network and
+    /// container names.
     ///
-    /// `session_dir` keeps `context.json` and `claude/`, which is mounted at `/root/.claude` and named in `CLAUDE_CONFIG_DIR`: all of Claude
-    /// Code's state is in it. `CLAUDE_CODE_DISABLE_BACKGROUND_TASKS` is `1`, since what goes on after the answer has no one who reads it.
-    /// [`env`](Self::env) may say otherwise of both.
+    /// `session_dir` keeps `context.json` and `claude/`, which is mounted at `/root/.claude` and
+    /// named in `CLAUDE_CONFIG_DIR`: all of Claude Code's state is in it.
+    /// `CLAUDE_CODE_DISABLE_BACKGROUND_TASKS` is `1`, since what goes on after the answer has no
+    /// one who reads it. [`env`](Self::env) may say otherwise of both.
     pub fn new(context: impl Into<String>, image: ImageTag, session_dir: impl Into<PathBuf>) -> Self {
         Self {
             launch: Launch::new(context.into(), image),
@@ -50,19 +53,22 @@ impl TaskSpec {
 
     attached_settings!();
 
-    /// The agent. Default Claude Code. Another keeps its state in a folder of its name in `session_dir`, and its variables say so; a folder with
-    /// the session of one agent is refused to another.
+    /// The agent. Default Claude Code. Another keeps its state in a folder of its name in
+    /// `session_dir`, and its variables say so; a folder with the session of one agent is refused
+    /// to another.
     ///
-    /// Its lines become events in the form of Claude Code's, with the session, the texts, the tools and the result that it reports; a line of
-    /// another meaning is kept whole in an event of the type `agent_event`.
+    /// Its lines become events in the form of Claude Code's, with the session, the texts, the tools
+    /// and the result that it reports; a line of another meaning is kept whole in an event of the
+    /// type `agent_event`.
     #[must_use]
     pub fn agent(mut self, agent: Agent) -> Self {
         self.agent = agent;
         self
     }
 
-    /// The agent's program on the host, mounted read-only: a native program without what lies beside it, but for Codex's package and Gemini
-    /// CLI's, which is a script for the image's node. Default: the image's, by its name on the `PATH`.
+    /// The agent's program on the host, mounted read-only: a native program without what lies
+    /// beside it, but for Codex's package and Gemini CLI's, which is a script for the image's node.
+    /// Default: the image's, by its name on the `PATH`.
     #[must_use]
     pub fn agent_binary(mut self, path: impl Into<PathBuf>) -> Self {
         self.agent_binary = Some(path.into());
@@ -75,16 +81,18 @@ impl TaskSpec {
         self.agent_binary(path)
     }
 
-    /// How long Claude Code may go on after its result before it is stopped, which leaves the outcome as it is. What begins another turn ends
-    /// the wait. `None`: as long as it likes. Default 30 s.
+    /// How long Claude Code may go on after its result before it is stopped, which leaves the
+    /// outcome as it is. What begins another turn ends the wait. `None`: as long as it likes.
+    /// Default 30 s.
     #[must_use]
     pub fn result_grace(mut self, grace: Option<Duration>) -> Self {
         self.result_grace = grace;
         self
     }
 
-    /// What to do when Claude Code has reported nothing for the time `after`, not even that it tries the API again. A tool that runs for long
-    /// reports nothing either. The time while an event waits for its reader does not count. Default: nothing is done.
+    /// What to do when Claude Code has reported nothing for the time `after`, not even that it
+    /// tries the API again. A tool that runs for long reports nothing either. The time while an
+    /// event waits for its reader does not count. Default: nothing is done.
     #[must_use]
     pub fn stall(mut self, after: Duration, then: OnStall) -> Self {
         self.stall = Some(Stall { after, then });
@@ -100,16 +108,18 @@ impl TaskSpec {
         }
     }
 
-    /// Whether Claude Code's system prompt says, in at most 2 KiB that are appended to it, what it may reach and write. It names the policy's hosts and paths, the
-    /// services, the mounts and the time limit. Default yes.
+    /// Whether Claude Code's system prompt says, in at most 2 KiB that are appended to it, what it
+    /// may reach and write. It names the policy's hosts and paths, the services, the mounts and the
+    /// time limit. Default yes.
     #[must_use]
     pub fn briefing(mut self, briefing: bool) -> Self {
         self.briefing = briefing;
         self
     }
 
-    /// A file in the folder of Claude Code's state, such as `.credentials.json` with surrogates. It is written before each execution: what a
-    /// task made of the last one is gone. `name` is one without a folder; a real value of a credential in `content` is an error.
+    /// A file in the folder of Claude Code's state, such as `.credentials.json` with surrogates. It
+    /// is written before each execution: what a task made of the last one is gone. `name` is one
+    /// without a folder; a real value of a credential in `content` is an error.
     #[must_use]
     pub fn state_file(mut self, name: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
         self.state_files.push((name.into(), content.into()));
@@ -215,8 +225,9 @@ impl CommandSpec {
 
     attached_settings!();
 
-    /// Gives the command a terminal of this size, in characters: its stdin, stdout and stderr. What it writes is one stream, stdout, with the
-    /// sequences that a terminal obeys; `TERM` is the caller's to set. Default: none.
+    /// Gives the command a terminal of this size, in characters: its stdin, stdout and stderr. What
+    /// it writes is one stream, stdout, with the sequences that a terminal obeys; `TERM` is the
+    /// caller's to set. Default: none.
     #[must_use]
     pub fn terminal(mut self, size: TerminalSize) -> Self {
         self.terminal = Some(size);

@@ -46,7 +46,8 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt for a fresh session and the session store's model; where it has none, `sonnet` for Claude Code, and what another agent chooses.
+    /// A prompt for a fresh session and the session store's model; where it has none, `sonnet` for
+    /// Claude Code, and what another agent chooses.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -72,23 +73,27 @@ impl Prompt {
         self
     }
 
-    /// The model: an alias such as `opus`, or a full name. It becomes the session's: later prompts without one use it.
+    /// The model: an alias such as `opus`, or a full name. It becomes the session's: later prompts
+    /// without one use it.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// How many turns the model may take: [`Outcome::TurnLimitReached`](crate::Outcome::TurnLimitReached). Claude Code counts them. Default:
-    /// no limit of ours.
+    /// How many turns the model may take:
+    /// [`Outcome::TurnLimitReached`](crate::Outcome::TurnLimitReached). Claude Code counts them.
+    /// Default: no limit of ours.
     #[must_use]
     pub fn max_turns(mut self, turns: NonZeroU32) -> Self {
         self.max_turns = Some(turns);
         self
     }
 
-    /// What it may cost, in US dollars at list price: [`Outcome::BudgetExhausted`](crate::Outcome::BudgetExhausted). Claude Code counts after
-    /// each answer of the model, so the last one may exceed it. It must be above 0. Default: no limit of ours.
+    /// What it may cost, in US dollars at list price:
+    /// [`Outcome::BudgetExhausted`](crate::Outcome::BudgetExhausted). Claude Code counts after each
+    /// answer of the model, so the last one may exceed it. It must be above 0. Default: no limit of
+    /// ours.
     #[must_use]
     pub fn max_budget_usd(mut self, dollars: f64) -> Self {
         self.max_budget_usd = Some(dollars);
@@ -146,19 +151,20 @@ impl Prompt {
         checked.map_err(|problem| InvalidSpec::new("arguments", problem.to_string()))
     }
 
-    /// Whether Claude Code's text comes as it is written too, in [`EventKind::Partial`](claude_output::EventKind::Partial). These events are not kept in
-    /// the session and the result, which have the whole text. Other agents have none. Default no.
+    /// Whether Claude Code's text comes as it is written too, in
+    /// [`EventKind::Partial`](claude_output::EventKind::Partial). These events are not kept in the
+    /// session and the result, which have the whole text. Other agents have none. Default no.
     #[must_use]
     pub fn partial_text(mut self, partial: bool) -> Self {
         self.partial = partial;
         self
     }
 
-    /// More arguments for the agent; for Claude Code such as `--mcp-config`, `--tools`, `--settings` or `--append-system-prompt`. Paths are those of the
-    /// container. Default none.
+    /// More arguments for the agent; for Claude Code such as `--mcp-config`, `--tools`,
+    /// `--settings` or `--append-system-prompt`. Paths are those of the container. Default none.
     ///
-    /// The execution is an error with those that the sandbox sets itself (`--output-format`, `--resume`, `--model` and the like), and with
-    /// one that holds the real value of a credential.
+    /// The execution is an error with those that the sandbox sets itself (`--output-format`,
+    /// `--resume`, `--model` and the like), and with one that holds the real value of a credential.
     #[must_use]
     pub fn arguments<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
         self.arguments = arguments.into_iter().map(Into::into).collect();
@@ -172,7 +178,8 @@ enum Use {
     Prompt,
     /// It is sent messages while it runs.
     Messages,
-    /// Someone types, on a terminal of this size; `fresh` is the id of a session that begins, where the agent lets us choose it.
+    /// Someone types, on a terminal of this size; `fresh` is the id of a session that begins, where
+    /// the agent lets us choose it.
     Typed { fresh: Option<String>, terminal: TerminalSize },
 }
 
@@ -188,7 +195,8 @@ fn fresh_session() -> String {
 /// What a caller sends into a conversation.
 type Messages = Box<dyn Stream<Item = Message> + Send + Unpin>;
 
-/// A headless agent in a container of its own, with a session that survives it. [`Sandbox::create_task`] makes one.
+/// A headless agent in a container of its own, with a session that survives it.
+/// [`Sandbox::create_task`] makes one.
 ///
 /// [`Sandbox::create_task`]: crate::Sandbox::create_task
 #[derive(Debug, Clone)]
@@ -223,18 +231,21 @@ impl Task {
         &self.0.store
     }
 
-    /// Runs the agent in the background with `prompt` on its stdin. Read the [`Execution`] for its events as they come, await it for its
-    /// result.
+    /// Runs the agent in the background with `prompt` on its stdin. Read the [`Execution`] for its
+    /// events as they come, await it for its result.
     ///
-    /// The session store is updated with each event: whatever happens, the events so far and the session id are kept. What is kept is
-    /// bounded, see [`ExecutionResult::missing`]; an execution is stopped when its output comes to 512 MiB.
+    /// The session store is updated with each event: whatever happens, the events so far and the
+    /// session id are kept. What is kept is bounded, see [`ExecutionResult::missing`]; an execution
+    /// is stopped when its output comes to 512 MiB.
     ///
-    /// When the result is there, the agent is dead, the session is on the disk, and what was tampered with in protected mounts is out of the
-    /// way. Without such mounts and without a copy of a work tree, its container, proxy and network are removed a moment later;
+    /// When the result is there, the agent is dead, the session is on the disk, and what was
+    /// tampered with in protected mounts is out of the way. Without such mounts and without a copy
+    /// of a work tree, its container, proxy and network are removed a moment later;
     /// [`Sandbox::shutdown`](crate::Sandbox::shutdown) waits for that.
     ///
-    /// The result is an error only when the infrastructure fails, when the prompt has an invalid budget or argument, or one that the agent has no counterpart of, or when an execution of this
-    /// task is already running. Timeouts, API errors and crashes of the agent are outcomes.
+    /// The result is an error only when the infrastructure fails, when the prompt has an invalid
+    /// budget or argument, or one that the agent has no counterpart of, or when an execution of
+    /// this task is already running. Timeouts, API errors and crashes of the agent are outcomes.
     ///
     /// # Panics
     ///
@@ -243,11 +254,14 @@ impl Task {
         self.spawn(prompt, None)
     }
 
-    /// Like [`execute`](Self::execute), and sends each of `messages` into the running conversation as it comes: during a turn, where the model sees
-    /// it after the tool call of the moment, or after one, where it begins another. Claude Code ends when `messages` has ended and the last of them
-    /// is answered. The events have an answer for each turn; the result is that of the last one.
+    /// Like [`execute`](Self::execute), and sends each of `messages` into the running conversation
+    /// as it comes: during a turn, where the model sees it after the tool call of the moment, or
+    /// after one, where it begins another. Claude Code ends when `messages` has ended and the last
+    /// of them is answered. The events have an answer for each turn; the result is that of the last
+    /// one.
     ///
-    /// While `messages` may go on, neither the grace after a result nor silence after one ends the execution: its time limit does.
+    /// While `messages` may go on, neither the grace after a result nor silence after one ends the
+    /// execution: its time limit does.
     ///
     /// ```no_run
     /// # async fn example(task: sandbox::Task) -> Result<(), sandbox::SandboxError> {
@@ -272,13 +286,16 @@ impl Task {
         self.spawn(prompt, Some(Box::new(messages)))
     }
 
-    /// Runs the agent on a terminal of this size, with its own screen, which the [`Execution`] gives as it is drawn; `input` is what is typed. The
-    /// questions of its first start are answered beforehand. The result is that of a command: how the program ended.
+    /// Runs the agent on a terminal of this size, with its own screen, which the [`Execution`]
+    /// gives as it is drawn; `input` is what is typed. The questions of its first start are
+    /// answered beforehand. The result is that of a command: how the program ended.
     ///
-    /// The session goes on with other executions: Claude Code's id is in the session store once the first message was sent. What was said is in the
-    /// agent's own state only, and so are its costs. `TERM` is for the caller to set.
+    /// The session goes on with other executions: Claude Code's id is in the session store once the
+    /// first message was sent. What was said is in the agent's own state only, and so are its
+    /// costs. `TERM` is for the caller to set.
     ///
-    /// The result is an error as of [`execute`](Self::execute), and with a `prompt` that has a text, a budget or a number of turns.
+    /// The result is an error as of [`execute`](Self::execute), and with a `prompt` that has a
+    /// text, a budget or a number of turns.
     ///
     /// # Panics
     ///
@@ -400,7 +417,8 @@ impl Inner {
         output.finish(failed, Duration::from_millis(measured))?.result(finished)
     }
 
-    /// The prompt's model, else the session's, else `sonnet` for Claude Code; it becomes the session's.
+    /// The prompt's model, else the session's, else `sonnet` for Claude Code; it becomes the
+    /// session's.
     fn model(&self, prompt: &Prompt) -> Result<Option<String>, SandboxError> {
         if let Some(model) = &prompt.model {
             self.store.set_model(model)?;
@@ -466,7 +484,8 @@ impl Inner {
         }
         command.extend(["--model", model, "--dangerously-skip-permissions"].map(str::to_owned));
         if !matches!(how, Use::Typed { .. }) {
-            // As plain text it would wait three seconds for the prompt and go on without; a busy machine may need more.
+            // As plain text it would wait three seconds for the prompt and go on without; a busy
+            // machine may need more.
             command.extend(["-p", "--input-format", "stream-json"].map(str::to_owned));
             command.extend(["--output-format", "stream-json", "--verbose"].map(str::to_owned));
             if prompt.partial {

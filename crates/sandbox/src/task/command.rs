@@ -58,7 +58,8 @@ impl fmt::Debug for Input {
     }
 }
 
-/// Any command in a container of its own. [`Sandbox::create_command`](crate::Sandbox::create_command) makes one.
+/// Any command in a container of its own.
+/// [`Sandbox::create_command`](crate::Sandbox::create_command) makes one.
 #[derive(Debug, Clone)]
 pub struct Command(Arc<Inner>);
 
@@ -75,14 +76,17 @@ impl Command {
         Ok(Self(Arc::new(Inner { spec, runner })))
     }
 
-    /// Runs the command in the background. Read the [`Execution`] for its output as it comes, await it for its result.
+    /// Runs the command in the background. Read the [`Execution`] for its output as it comes, await
+    /// it for its result.
     ///
-    /// When the result is there, the process is dead, and what it tampered with in protected mounts is out of the way. Without such mounts and
-    /// without a copy of a work tree, its container, proxy and network are removed a moment later;
+    /// When the result is there, the process is dead, and what it tampered with in protected mounts
+    /// is out of the way. Without such mounts and without a copy of a work tree, its container,
+    /// proxy and network are removed a moment later;
     /// [`Sandbox::shutdown`](crate::Sandbox::shutdown) waits for that.
     ///
-    /// The result is an error only when the infrastructure fails, when the program is not in the image, or when this command is already
-    /// running. A command that fails or is stopped is a result.
+    /// The result is an error only when the infrastructure fails, when the program is not in the
+    /// image, or when this command is already running. A command that fails or is stopped is a
+    /// result.
     ///
     /// # Panics
     ///

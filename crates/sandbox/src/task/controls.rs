@@ -1,6 +1,7 @@
 //! What can be done with a task and a command alike.
 
-/// The methods of a [`Task`](super::Task) and a [`Command`](super::Command) that look at an execution, or control the one that runs.
+/// The methods of a [`Task`](super::Task) and a [`Command`](super::Command) that look at an
+/// execution, or control the one that runs.
 macro_rules! controls {
     ($name:ident) => {
         impl $name {
@@ -11,18 +12,20 @@ macro_rules! controls {
                 dir.map(sandbox_network_log::NetworkLog::new)
             }
 
-            /// Puts `policy` in force for the running execution, from its next request on. While the shield is down, it counts once that is
-            /// up again. Returns when it is in force and in the log.
+            /// Puts `policy` in force for the running execution, from its next request on. While
+            /// the shield is down, it counts once that is up again. Returns when it is in force and
+            /// in the log.
             ///
             /// # Errors
             ///
-            /// When nothing with a network sandbox is running, it is quarantined, or its proxy does not confirm the change within 30 s.
+            /// When nothing with a network sandbox is running, it is quarantined, or its proxy does
+            /// not confirm the change within 30 s.
             pub async fn set_policy(&self, policy: allowlist::Allowlist) -> Result<(), SandboxError> {
                 self.0.runner.live.set_policy(policy).await
             }
 
-            /// The same for the policy that is in force by then: without `removed` of its own rules, and with `added` beside them. No other change is
-            /// lost.
+            /// The same for the policy that is in force by then: without `removed` of its own
+            /// rules, and with `added` beside them. No other change is lost.
             ///
             /// # Errors
             ///
@@ -35,7 +38,8 @@ macro_rules! controls {
                 self.0.runner.live.change_rules(added, removed).await
             }
 
-            /// The policy that was put in force last, with the rules that answers to questions added.
+            /// The policy that was put in force last, with the rules that answers to questions
+            /// added.
             ///
             /// # Errors
             ///
@@ -44,10 +48,12 @@ macro_rules! controls {
                 self.0.runner.live.policy()
             }
 
-            /// Puts other real values in the place of the surrogates that the running execution has, from its next request on: those of a
-            /// [`PreparedSecrets`](crate::credentials::PreparedSecrets) that was [renewed](crate::credentials::PreparedSecrets::renew).
-            /// Answers are still searched for the values of before. Returns when they are in force and in the log. Later executions begin
-            /// with those of the specification again.
+            /// Puts other real values in the place of the surrogates that the running execution
+            /// has, from its next request on: those of a
+            /// [`PreparedSecrets`](crate::credentials::PreparedSecrets) that was
+            /// [renewed](crate::credentials::PreparedSecrets::renew). Answers are still searched
+            /// for the values of before. Returns when they are in force and in the log. Later
+            /// executions begin with those of the specification again.
             ///
             /// # Errors
             ///
@@ -59,19 +65,23 @@ macro_rules! controls {
                 self.0.runner.live.set_replacements(replacements).await
             }
 
-            /// Lowers the shield of the running execution for `time`: from its next request on, any public host may be asked, whatever the policy
-            /// says. What the address guard refuses, masked credentials, limits and the log stay, and a request that no rule permits is marked in the
-            /// log. The proxy ends that by itself; a new time takes the place of the last. Returns when it is in force and in the log.
+            /// Lowers the shield of the running execution for `time`: from its next request on, any
+            /// public host may be asked, whatever the policy says. What the address guard refuses,
+            /// masked credentials, limits and the log stay, and a request that no rule permits is
+            /// marked in the log. The proxy ends that by itself; a new time takes the place of the
+            /// last. Returns when it is in force and in the log.
             ///
             /// # Errors
             ///
-            /// As [`Self::set_policy`], and when `time` is shorter than a millisecond or longer than 24 hours.
+            /// As [`Self::set_policy`], and when `time` is shorter than a millisecond or longer
+            /// than 24 hours.
             pub async fn shield_down(&self, time: std::time::Duration) -> Result<(), SandboxError> {
                 self.0.runner.live.shield_down(time).await
             }
 
-            /// Raises the shield of the running execution again, before its time is over: from its next request on, the policy alone
-            /// decides. Requests in progress may end. Returns when it is in force and in the log, also where it was up.
+            /// Raises the shield of the running execution again, before its time is over: from its
+            /// next request on, the policy alone decides. Requests in progress may end. Returns
+            /// when it is in force and in the log, also where it was up.
             ///
             /// # Errors
             ///
@@ -89,22 +99,25 @@ macro_rules! controls {
                 self.0.runner.live.shield_state()
             }
 
-            /// Cuts the running execution off: its connections are closed, and every further request is refused. Nothing ends that.
+            /// Cuts the running execution off: its connections are closed, and every further
+            /// request is refused. Nothing ends that.
             ///
             /// # Errors
             ///
-            /// When nothing with a network sandbox is running, or its proxy does not confirm the change within 30 s.
+            /// When nothing with a network sandbox is running, or its proxy does not confirm the
+            /// change within 30 s.
             pub async fn quarantine(&self) -> Result<(), SandboxError> {
                 self.0.runner.live.quarantine().await
             }
 
-            /// Returns when the program of an execution has been started, at once where one has been before. An execution that ends without that
-            /// is for the caller to see.
+            /// Returns when the program of an execution has been started, at once where one has
+            /// been before. An execution that ends without that is for the caller to see.
             pub async fn started(&self) {
                 self.0.runner.program.started().await;
             }
 
-            /// Gives the terminal of the running execution another size, in characters. Its program gets SIGWINCH.
+            /// Gives the terminal of the running execution another size, in characters. Its program
+            /// gets SIGWINCH.
             ///
             /// # Errors
             ///
@@ -113,8 +126,10 @@ macro_rules! controls {
                 self.0.runner.program.resize(size).await
             }
 
-            /// Starts a further program in the container of the running execution, with the same user, rights, working directory, variables and
-            /// limits. It reaches what the policy in force permits, and ends with the execution at the latest. Its time limit is for the caller.
+            /// Starts a further program in the container of the running execution, with the same
+            /// user, rights, working directory, variables and limits. It reaches what the policy in
+            /// force permits, and ends with the execution at the latest. Its time limit is for the
+            /// caller.
             ///
             /// ```no_run
             /// # async fn example(command: sandbox::Command) -> Result<(), sandbox::SandboxError> {
@@ -128,7 +143,8 @@ macro_rules! controls {
             ///
             /// # Errors
             ///
-            /// When nothing is running that was started, the engine refuses, or, as far as it says so, the program is not in the image.
+            /// When nothing is running that was started, the engine refuses, or, as far as it says
+            /// so, the program is not in the image.
             pub async fn exec(
                 &self,
                 spec: &crate::launcher::ExecSpec,
@@ -139,7 +155,8 @@ macro_rules! controls {
                 self.0.runner.program.exec(spec).await
             }
 
-            /// Stops a running execution: SIGTERM, and SIGKILL after 5 s. Reports whether there was one; returns when it has ended.
+            /// Stops a running execution: SIGTERM, and SIGKILL after 5 s. Reports whether there was
+            /// one; returns when it has ended.
             pub async fn stop(&self) -> bool {
                 self.0.runner.switch.stop().await
             }

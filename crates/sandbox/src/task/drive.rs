@@ -44,8 +44,8 @@ pub(crate) trait Sink: Send {
     }
 }
 
-/// Moves output into `sink` until the process has ended. The process is stopped after `timeout`, when `switch` says so, and when
-/// `sink` does; it is killed when `gone` ends.
+/// Moves output into `sink` until the process has ended. The process is stopped after `timeout`,
+/// when `switch` says so, and when `sink` does; it is killed when `gone` ends.
 pub(crate) async fn drive<S>(
     output: S,
     handle: &dyn ProgramControl,
@@ -83,7 +83,8 @@ where
     Ok(end)
 }
 
-/// Moves `output` into `sink` until there is no more, and says on `stop` when the process has to be stopped.
+/// Moves `output` into `sink` until there is no more, and says on `stop` when the process has to be
+/// stopped.
 async fn pump<S>(
     output: S,
     sink: &mut impl Sink,
@@ -106,7 +107,8 @@ where
             // Endless output must not put it off.
             verdict = sink.wake(), if deadline.is_some_and(|deadline| deadline <= Instant::now()) => verdict,
             chunk = output.next(), if is_open => match chunk {
-                // What comes after a refusal is still read: a full pipe would keep the process from ending.
+                // What comes after a refusal is still read: a full pipe would keep the process from
+                // ending.
                 Some(Ok(chunk)) if stop.is_some() => sink.take(chunk).await,
                 Some(Ok(_)) => ControlFlow::Continue(()),
                 Some(Err(error)) => {
@@ -185,7 +187,8 @@ async fn asked(stops: oneshot::Receiver<Ended>) -> Ended {
     }
 }
 
-/// Copies `input` to the process and closes its stdin. A process that does not read its input is none of our faults.
+/// Copies `input` to the process and closes its stdin. A process that does not read its input is
+/// none of our faults.
 pub(super) async fn feed(mut input: impl AsyncRead + Unpin, mut stdin: Stdin) {
     if let Err(error) = tokio::io::copy(&mut input, &mut stdin).await {
         tracing::debug!(%error, "the process closed its stdin");

@@ -14,16 +14,20 @@ use tracing::Instrument as _;
 use crate::error::SandboxError;
 use crate::stop_switch::StopSwitch;
 
-/// An execution that runs. It is a [`Stream`] of what happens, and gives its result when it is awaited.
+/// An execution that runs. It is a [`Stream`] of what happens, and gives its result when it is
+/// awaited.
 ///
-/// There is room for a few events only. While no one reads, the program in the container waits when it has filled that room; its time
-/// limit counts all the same, and it can be stopped. Once it has ended nothing waits: what the engine still held of its output, less than a
-/// few mebibytes, is in the stream and in the result, however late they are read. To await the execution is to read no more: what still
-/// happens is discarded.
+/// There is room for a few events only. While no one reads, the program in the container waits when
+/// it has filled that room; its time limit counts all the same, and it can be stopped. Once it has
+/// ended nothing waits: what the engine still held of its output, less than a few mebibytes, is in
+/// the stream and in the result, however late they are read. To await the execution is to read no
+/// more: what still happens is discarded.
 ///
-/// Dropping it kills the program and removes everything of it from the engine in the background. Until that is done, another execution of
-/// the same task or command is [`Busy`](SandboxError::Busy); `stop` waits for it, as does [`Sandbox::shutdown`](crate::Sandbox::shutdown).
-/// What it changed in protected mounts is moved away, and reported in the log only.
+/// Dropping it kills the program and removes everything of it from the engine in the background.
+/// Until that is done, another execution of the same task or command is
+/// [`Busy`](SandboxError::Busy); `stop` waits for it, as does
+/// [`Sandbox::shutdown`](crate::Sandbox::shutdown). What it changed in protected mounts is moved
+/// away, and reported in the log only.
 ///
 /// ```no_run
 /// use futures_util::StreamExt as _;
@@ -88,8 +92,9 @@ where
     E: Send + 'static,
     R: Send + 'static,
 {
-    /// Runs `work` in the background unless `switch` says that the last one still runs. `room` is how many batches of events may wait;
-    /// `log` logs what has to be known of a result when no one takes it.
+    /// Runs `work` in the background unless `switch` says that the last one still runs. `room` is
+    /// how many batches of events may wait; `log` logs what has to be known of a result when no one
+    /// takes it.
     pub(super) fn spawn<W>(
         switch: &Arc<StopSwitch>,
         room: usize,
@@ -148,7 +153,8 @@ impl<E> Events<E> {
         let _ = self.sender.send(batch);
     }
 
-    /// What to do when the program has ended: from then on sending does not wait. What is still to come is bounded by itself.
+    /// What to do when the program has ended: from then on sending does not wait. What is still to
+    /// come is bounded by itself.
     pub(super) fn at_end(&self) -> impl FnOnce() + Send + use<E> {
         let room = Arc::clone(&self.room);
         move || room.close()
@@ -188,7 +194,8 @@ where
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            // The block takes only what it names: without its owner, the execution would be stopped.
+            // The block takes only what it names: without its owner, the execution would be
+            // stopped.
             let Self { events, room, result, _owner: owner, .. } = self;
             drop((events, room));
             // A fault of ours ended it.
@@ -221,7 +228,8 @@ mod tests {
         Execution::spawn(switch, 1, |_| {}, work)
     }
 
-    /// Sends batches of two for ever; gives how many were taken from it when there is no reader any more.
+    /// Sends batches of two for ever; gives how many were taken from it when there is no reader any
+    /// more.
     async fn endless(owner: Owner<u32>, sent: mpsc::UnboundedSender<u32>) -> Result<u32, SandboxError> {
         let (events, gone) = owner.split();
         let sending = async {

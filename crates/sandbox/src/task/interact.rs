@@ -28,8 +28,9 @@ pub(super) const WORKING_DIR: &str = "/workspace";
 /// How often it is looked whether the session is there: its file comes with the first message.
 const LOOKS: Duration = Duration::from_secs(1);
 
-/// [`ANSWERS`] with all that it would ask before it shows its prompt: how it looks, whether the folder is trusted, whether this key is to be
-/// used (a surrogate, in a task), and whether it may act without asking. The task is what the sandbox confines, whatever it answers.
+/// [`ANSWERS`] with all that it would ask before it shows its prompt: how it looks, whether the
+/// folder is trusted, whether this key is to be used (a surrogate, in a task), and whether it may
+/// act without asking. The task is what the sandbox confines, whatever it answers.
 pub(super) fn answered(before: Option<&[u8]>, working_dir: Option<&str>, key: Option<&str>) -> Vec<u8> {
     let before = before.and_then(|bytes| serde_json::from_slice(bytes).ok());
     let mut answers: Map<String, Value> = before.unwrap_or_default();
@@ -67,18 +68,21 @@ pub(super) fn answers_of(store: &SessionStore) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= LARGEST).then_some(bytes)
 }
 
-/// The folder of the session, and the path of the agent's state in it: nothing below is followed that a task put there.
+/// The folder of the session, and the path of the agent's state in it: nothing below is followed
+/// that a task put there.
 fn tree(store: &SessionStore) -> Option<(Tree, PathBuf)> {
     let state = store.state_dir();
     Some((Tree::open(state.parent()?).ok()?, PathBuf::from(state.file_name()?)))
 }
 
-/// Passes output on to `inner`, and notes in the session which of the agent's it is, once that is there.
+/// Passes output on to `inner`, and notes in the session which of the agent's it is, once that is
+/// there.
 pub(super) struct Noting<S> {
     pub(super) inner: S,
     reply: ReplyWriter,
     store: SessionStore,
-    /// The session's id, and its file in the agent's state; `None` once it was noted, and where it is not known.
+    /// The session's id, and its file in the agent's state; `None` once it was noted, and where it
+    /// is not known.
     expected: Option<(String, PathBuf)>,
     next: Instant,
     failure: Option<SessionError>,

@@ -1,5 +1,5 @@
-//! The one launcher: sets up network, proxy and container of a task, a command, an executor or a detached run, and takes them back when
-//! one of them fails.
+//! The one launcher: sets up network, proxy and container of a task, a command, an executor or a
+//! detached run, and takes them back when one of them fails.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -60,7 +60,8 @@ pub(crate) struct Started {
 
 /// What a process reads.
 pub(crate) enum ProcessInput {
-    /// It is copied to the process, from before the process starts on: podman loses the output of one that ends before its input has come.
+    /// It is copied to the process, from before the process starts on: podman loses the output of
+    /// one that ends before its input has come.
     Reader(Box<dyn AsyncRead + Send + Unpin>),
     /// What the caller writes, if the process is given a stdin.
     Written,
@@ -135,8 +136,9 @@ pub(crate) async fn start(
 }
 
 impl Prepared {
-    /// Creates `program` in a container of the image with the id `image`, beside the proxy of its network if `launch` asks for one. On any
-    /// error nothing is left. The timings are those since `since`.
+    /// Creates `program` in a container of the image with the id `image`, beside the proxy of its
+    /// network if `launch` asks for one. On any error nothing is left. The timings are those since
+    /// `since`.
     pub(crate) async fn create(
         shared: &Shared,
         launch: &Launch,
@@ -248,7 +250,8 @@ fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
     })
 }
 
-/// The container of an execution: what is created is decided here and nowhere else. Writes the files of ours that lie over the engine's.
+/// The container of an execution: what is created is decided here and nowhere else. Writes the
+/// files of ours that lie over the engine's.
 fn plan(
     shared: &Shared,
     launch: &Launch,

@@ -22,7 +22,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message with this content, as the Messages API has it: a text, or a list of blocks such as texts and images.
+    /// A message with this content, as the Messages API has it: a text, or a list of blocks such as
+    /// texts and images.
     #[must_use]
     pub fn new(content: Value) -> Self {
         Self { content }

@@ -1,7 +1,7 @@
 //! Executions: headless Claude Code, or any command, from its launch to its outcome.
 //!
-//! `launch` brings network, proxy and container up, of detached runs as well; `drive` moves output and enforces the time limit; `agent` and `command` say
-//! what runs and what its end means.
+//! `launch` brings network, proxy and container up, of detached runs as well; `drive` moves output
+//! and enforces the time limit; `agent` and `command` say what runs and what its end means.
 
 mod agent;
 mod briefing;

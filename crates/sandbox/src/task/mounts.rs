@@ -7,12 +7,14 @@ use crate::error::SandboxError;
 use crate::spec::{InvalidSpec, Mount};
 use sandbox_files::host_path::{self, Found, Resolver};
 
-/// `mounts` with what their paths lead to now, found without following a link that a task can have made. What they let tasks write is
-/// untrusted from now on, for every sandbox with this state directory.
+/// `mounts` with what their paths lead to now, found without following a link that a task can have
+/// made. What they let tasks write is untrusted from now on, for every sandbox with this state
+/// directory.
 ///
 /// # Errors
 ///
-/// When a path leads nowhere or through such a link, or to the state directory, which holds the keys of every task's proxy.
+/// When a path leads nowhere or through such a link, or to the state directory, which holds the
+/// keys of every task's proxy.
 pub(crate) fn resolved(state_dir: &Path, mounts: &[Mount]) -> Result<Vec<Mount>, SandboxError> {
     if mounts.is_empty() {
         return Ok(Vec::new());
@@ -35,7 +37,8 @@ pub(crate) fn resolved(state_dir: &Path, mounts: &[Mount]) -> Result<Vec<Mount>,
     Ok(sources)
 }
 
-/// Refuses a folder for the sandbox's own files that a task can have written, or that a link of a task leads to.
+/// Refuses a folder for the sandbox's own files that a task can have written, or that a link of a
+/// task leads to.
 ///
 /// # Errors
 ///
@@ -58,7 +61,8 @@ pub(crate) fn refuse_untrusted(
     Err(InvalidSpec::new(field, format!("`{}`: {problem}; keep it apart", path.display())).into())
 }
 
-/// What finds the sources of `mounts`: tasks can write what earlier ones could, and what these let them.
+/// What finds the sources of `mounts`: tasks can write what earlier ones could, and what these let
+/// them.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! What is read of an agent's output: events for the session and for the caller, and the evidence of how it ended.
+//! What is read of an agent's output: events for the session and for the caller, and the evidence
+//! of how it ended.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -18,12 +19,13 @@ use super::execution::Events;
 use super::result::{ExecutionResult, Timings};
 use super::watchdog::{Alarm, Watchdog};
 
-/// What stdout may come to before the task is stopped, in MiB. What is kept of it has bounds of its own; a runaway agent is not to be read for
-/// ever.
+/// What stdout may come to before the task is stopped, in MiB. What is kept of it has bounds of its
+/// own; a runaway agent is not to be read for ever.
 const OUTPUT_LIMIT_MIB: u64 = 512;
 const OUTPUT_LIMIT: u64 = OUTPUT_LIMIT_MIB * 1024 * 1024;
 
-/// The longest line that may be an event: 32 MiB. The API takes no larger request, so nothing of a conversation is longer.
+/// The longest line that may be an event: 32 MiB. The API takes no larger request, so nothing of a
+/// conversation is longer.
 const LINE_LIMIT: usize = 32 * 1024 * 1024;
 
 /// What has been read of an execution so far.

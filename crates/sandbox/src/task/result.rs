@@ -10,7 +10,8 @@ use sandbox_proxy_protocol::Traffic;
 use sandbox_session::MissingEvents;
 use sandbox_workspace::{GitChanges, TamperedPath};
 
-/// What an execution of an agent came to. Always returned: only infrastructure failures are errors. It serializes its output as text.
+/// What an execution of an agent came to. Always returned: only infrastructure failures are errors.
+/// It serializes its output as text.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ExecutionResult {
@@ -20,14 +21,17 @@ pub struct ExecutionResult {
     pub session_id: Option<String>,
     /// The reply's text; empty where there is none.
     pub response_text: String,
-    /// Why it failed, in the words of the agent or its stderr where there are any, else in ours; `None` on success only.
+    /// Why it failed, in the words of the agent or its stderr where there are any, else in ours;
+    /// `None` on success only.
     pub error_summary: Option<String>,
-    /// The last error of the API that the agent reported, whatever the outcome: also one that a later attempt made good.
+    /// The last error of the API that the agent reported, whatever the outcome: also one that a
+    /// later attempt made good.
     pub last_api_error: Option<ApiError>,
     /// All events, in order, but for those that are [`missing`](Self::missing).
     pub events: Vec<StreamEvent>,
-    /// Events that came when those before them already weighed 128 MiB. The caller of `execute` got them, the session has them not. Results
-    /// and API errors are kept all the same, up to 16 MiB of them.
+    /// Events that came when those before them already weighed 128 MiB. The caller of `execute` got
+    /// them, the session has them not. Results and API errors are kept all the same, up to 16 MiB
+    /// of them.
     pub missing: MissingEvents,
     /// Milliseconds, as the agent reports them, else as measured.
     pub duration_ms: u64,
@@ -47,13 +51,15 @@ pub struct ExecutionResult {
     pub exit_code: i64,
     /// Whether the time limit ended it. The outcome may say what it was waiting for.
     pub timed_out: bool,
-    /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not report it.
+    /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not
+    /// report it.
     pub oom_killed: bool,
-    /// What it wrote where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
+    /// What it wrote where programs of the host would run it: see
+    /// [`Protection`](crate::workspace::Protection).
     #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
-    /// What came of what it did in repositories of [protected](crate::Mount::protected) mounts, and what did not. Of a copy,
-    /// [`WorkspaceCopy`](crate::workspace::WorkspaceCopy) says that.
+    /// What came of what it did in repositories of [protected](crate::Mount::protected) mounts, and
+    /// what did not. Of a copy, [`WorkspaceCopy`](crate::workspace::WorkspaceCopy) says that.
     pub git: GitChanges,
     /// What was used of the network; `None` where there was no proxy, or it had ended.
     pub traffic: Option<Traffic>,
@@ -79,13 +85,15 @@ pub struct CommandResult {
     pub timed_out: bool,
     /// Whether [`Command::stop`](crate::Command::stop) or a shutdown ended it.
     pub stopped: bool,
-    /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not report it.
+    /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not
+    /// report it.
     pub oom_killed: bool,
-    /// What it wrote where programs of the host would run it: see [`Protection`](crate::workspace::Protection).
+    /// What it wrote where programs of the host would run it: see
+    /// [`Protection`](crate::workspace::Protection).
     #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
-    /// What came of what it did in repositories of [protected](crate::Mount::protected) mounts, and what did not. Of a copy,
-    /// [`WorkspaceCopy`](crate::workspace::WorkspaceCopy) says that.
+    /// What came of what it did in repositories of [protected](crate::Mount::protected) mounts, and
+    /// what did not. Of a copy, [`WorkspaceCopy`](crate::workspace::WorkspaceCopy) says that.
     pub git: GitChanges,
     /// What was used of the network; `None` where there was no proxy, or it had ended.
     pub traffic: Option<Traffic>,

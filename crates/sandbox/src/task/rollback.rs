@@ -1,7 +1,7 @@
 //! Taking back what a launch has made.
 //!
-//! Why the launch failed is worth more than that something of it is left, which a sweep finds by its labels: the one is the error, the
-//! other is in the log.
+//! Why the launch failed is worth more than that something of it is left, which a sweep finds by
+//! its labels: the one is the error, the other is in the log.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ pub(crate) async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxErro
     }
 }
 
-/// Makes a container and its proxy side by side: both or neither. `remove` takes the container away again.
+/// Makes a container and its proxy side by side: both or neither. `remove` takes the container away
+/// again.
 pub(crate) async fn both<C>(
     container: impl Future<Output = Result<C, SandboxError>>,
     proxy: impl Future<Output = Result<RunningProxy, ProxyError>>,
@@ -57,7 +58,8 @@ pub(crate) async fn tear_down(
     handle: Arc<dyn ProgramControl>,
     proxy: Option<RunningProxy>,
 ) -> Result<(), SandboxError> {
-    // The network goes with the proxy, and the engine does not remove a network that a container is still on.
+    // The network goes with the proxy, and the engine does not remove a network that a container is
+    // still on.
     handle.remove().await?;
     close(proxy).await
 }

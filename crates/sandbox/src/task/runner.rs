@@ -1,4 +1,5 @@
-//! What tasks and commands have in common: one execution at a time, from its launch to its teardown, and its control meanwhile.
+//! What tasks and commands have in common: one execution at a time, from its launch to its
+//! teardown, and its control meanwhile.
 
 use std::sync::Arc;
 
@@ -45,7 +46,8 @@ impl Runner {
         Ok(Self { shared, switch, live: LiveProxy::default(), program: LiveProgram::default() })
     }
 
-    /// Runs `program` on `input`, with its output into `sink`, to its end; kills it when `gone` ends.
+    /// Runs `program` on `input`, with its output into `sink`, to its end; kills it when `gone`
+    /// ends.
     pub(super) async fn run(
         &self,
         launch: &Launch,

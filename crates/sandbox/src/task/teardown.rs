@@ -1,4 +1,5 @@
-//! The end of an execution: what it tampered with is looked for, and what it did in repositories imported, when nothing of it lives any more.
+//! The end of an execution: what it tampered with is looked for, and what it did in repositories
+//! imported, when nothing of it lives any more.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use sandbox_workspace::{FailedImport, Findings, GitChanges, TamperedPath, Worksp
 
 use super::rollback;
 
-/// Removes an execution, and returns what it did in its mounts. Its caller waits for no more than that takes.
+/// Removes an execution, and returns what it did in its mounts. Its caller waits for no more than
+/// that takes.
 pub(super) async fn remove(
     shared: &Shared,
     handle: Arc<dyn ProgramControl>,
@@ -35,7 +37,8 @@ pub(super) async fn remove(
     receiver.await.unwrap_or(unseen)
 }
 
-/// Returns `result`. Where it is an error, `findings` go to the log, as there is no result to report them with.
+/// Returns `result`. Where it is an error, `findings` go to the log, as there is no result to
+/// report them with.
 pub(super) fn logged_on_error<T>(
     result: Result<T, SandboxError>,
     findings: &Findings,
@@ -46,8 +49,8 @@ pub(super) fn logged_on_error<T>(
     result
 }
 
-/// Looks for tampered paths once the container is removed; a process that lives could write them behind our back, or be at work in a copy
-/// that another has taken.
+/// Looks for tampered paths once the container is removed; a process that lives could write them
+/// behind our back, or be at work in a copy that another has taken.
 async fn look(
     removal: impl Future<Output = Result<(), SandboxError>>,
     hold: WorkspaceGuard,

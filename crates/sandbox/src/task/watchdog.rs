@@ -1,4 +1,5 @@
-//! When an agent has to be looked after although it writes nothing: after its result, and when it reports nothing for long.
+//! When an agent has to be looked after although it writes nothing: after its result, and when it
+//! reports nothing for long.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -87,7 +88,8 @@ impl Watchdog {
         self.answered = self.answered.map(later);
     }
 
-    /// Whether nothing has to come: there is a result, and the grace after it ends the execution, or the caller's next message is awaited.
+    /// Whether nothing has to come: there is a result, and the grace after it ends the execution,
+    /// or the caller's next message is awaited.
     fn may_be_silent(&self) -> bool {
         self.answered.is_some() && (self.grace.is_some() || self.is_open())
     }
@@ -95,7 +97,8 @@ impl Watchdog {
     /// When to call [`Self::wake`]. The first call starts the clock, at `now`.
     pub(super) fn deadline(&mut self, now: Instant) -> Option<Instant> {
         let last_event = *self.last_event.get_or_insert(now);
-        // While messages may come it is looked at again after that time: nothing says when the last one has.
+        // While messages may come it is looked at again after that time: nothing says when the last
+        // one has.
         let done = if self.is_open() { self.answered.map(|_| now) } else { self.done() };
         let least = if self.is_open() { LOOK } else { Duration::ZERO };
         let grace = self.grace.zip(done).and_then(|(grace, done)| done.checked_add(grace.max(least)));

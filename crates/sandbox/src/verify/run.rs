@@ -22,7 +22,8 @@ use super::report::VerifyReport;
 
 /// How long all checks may take: some have to wait for an answer that does not come.
 const LONGEST: Duration = Duration::from_mins(2);
-/// The time limit that is verified, and what may be added to it: the time to end by itself, and the work of the engine.
+/// The time limit that is verified, and what may be added to it: the time to end by itself, and the
+/// work of the engine.
 const SHORT: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(20);
@@ -31,7 +32,8 @@ const OUTPUT: usize = 1 << 20;
 /// An exit code that nothing else gives.
 const CODE: i64 = 42;
 
-/// Runs all checks. A container that cannot be launched is an error; a guarantee that does not hold is in the report.
+/// Runs all checks. A container that cannot be launched is an error; a guarantee that does not hold
+/// is in the report.
 pub(crate) async fn verify(shared: &Shared, spec: &VerifySpec) -> Result<VerifyReport, SandboxError> {
     let (isolation, limits) = &spec.made;
     let mut whole = launch(spec, isolation.clone(), *limits);
@@ -53,7 +55,8 @@ pub(crate) async fn verify(shared: &Shared, spec: &VerifySpec) -> Result<VerifyR
     Ok(VerifyReport::new(&expected, findings))
 }
 
-/// Several containers have the mounts at once, and programs of the image run in them: nothing would look for what they tamper with.
+/// Several containers have the mounts at once, and programs of the image run in them: nothing would
+/// look for what they tamper with.
 fn refuse_guarded(mounts: &[Mount]) -> Result<(), InvalidSpec> {
     let Some(mount) = mounts.iter().find(|mount| mount.is_guarded()) else {
         return Ok(());
@@ -113,7 +116,8 @@ async fn time_limit(shared: &Shared, launch: &Launch, program: &Mount) -> Result
         ..launch.clone()
     };
     let started = start(shared, &launch, program, &["attempt", "outlive"]).await?;
-    // From here on the limit counts: how long an engine takes to make a container says nothing about it.
+    // From here on the limit counts: how long an engine takes to make a container says nothing
+    // about it.
     let begun = std::time::Instant::now();
     let ran = tokio::time::timeout(LATEST, finish(&launch, started)).await;
     let took = begun.elapsed().as_millis();
@@ -160,7 +164,8 @@ async fn finish(launch: &Launch, started: Started) -> Result<(End, Vec<u8>), San
     // Nothing is held for the mounts: those that need it were refused.
     let Started { program, proxy, .. } = started;
     let LaunchedProgram { stdin, output, control: handle } = program;
-    // It reads nothing, and what lies between may take an end of its input for the end of its output.
+    // It reads nothing, and what lies between may take an end of its input for the end of its
+    // output.
     drop(stdin);
     let mut stdout = Report(Capture::new(OUTPUT));
     let end = task::drive(

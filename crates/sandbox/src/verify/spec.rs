@@ -32,7 +32,8 @@ impl FromStr for ExpectedProgram {
 
 /// What is to be verified: an image, and how its containers are to be confined.
 ///
-/// Of more than 512 MiB of memory or 512 processes only so much is tried: whether the engine enforces a limit does not depend on it.
+/// Of more than 512 MiB of memory or 512 processes only so much is tried: whether the engine
+/// enforces a limit does not depend on it.
 #[derive(Debug, Clone)]
 pub struct VerifySpec {
     pub(super) image: ImageTag,
@@ -62,7 +63,8 @@ impl VerifySpec {
         }
     }
 
-    /// Makes the containers with these instead, and still expects what is guaranteed: shows that the verification can fail.
+    /// Makes the containers with these instead, and still expects what is guaranteed: shows that
+    /// the verification can fail.
     #[must_use]
     pub fn made_with(mut self, isolation: Isolation, limits: ResourceLimits) -> Self {
         self.made = (isolation, limits);
@@ -83,7 +85,8 @@ impl VerifySpec {
         self
     }
 
-    /// Adds a mount. One that is [protected](Mount::protected) and writable, or [copy-on-write](Mount::copy_on_write), is refused.
+    /// Adds a mount. One that is [protected](Mount::protected) and writable, or
+    /// [copy-on-write](Mount::copy_on_write), is refused.
     #[must_use]
     pub fn mount(mut self, mount: Mount) -> Self {
         self.mounts.push(mount);

@@ -231,7 +231,8 @@ async fn the_budget_of_the_policy_ends_an_agent_that_loops() {
         let records = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         records.filter(|record| record["event"] == "request" && record["decision"] == "allowed").count()
     };
-    // Each reply of the stand-in reports 10500 tokens in and 42 out; Claude Code also asks for what reports none.
+    // Each reply of the stand-in reports 10500 tokens in and 42 out; Claude Code also asks for what
+    // reports none.
     for (budget, exceeded, replies) in
         [("requests: 5", "5 requests", 1..=5), ("output_tokens: 100", "100 output tokens", 3..=3)]
     {

@@ -1,4 +1,5 @@
-//! `agent` on a pseudo-terminal, with the real Claude Code: without a prompt, its own screen; with one, its text as it comes.
+//! `agent` on a pseudo-terminal, with the real Claude Code: without a prompt, its own screen; with
+//! one, its text as it comes.
 
 use e2e_tests::setting::Setting;
 
@@ -26,7 +27,8 @@ fn typed(project: &Project, arguments: &[&str]) -> Terminal {
     Terminal::start(&project.sandbox(&[&common, arguments].concat()))
 }
 
-/// Types a line into the agent's screen, which takes a line end that comes with other keys for a part of the text.
+/// Types a line into the agent's screen, which takes a line end that comes with other keys for a
+/// part of the text.
 fn says(terminal: &mut Terminal, text: &str) {
     terminal.types(text);
     terminal.shows(text);

@@ -80,7 +80,8 @@ async fn the_terminal_is_asked_once_always_and_no() {
     assert_nothing_left(prefix).await;
 }
 
-/// The task has the terminal's screen, but not while a question is on it; and what it asks for is shown as text.
+/// The task has the terminal's screen, but not while a question is on it; and what it asks for is
+/// shown as text.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_cannot_write_over_a_question_nor_type_into_it() {
     let prefix = "e2e-cli-ask-forged";

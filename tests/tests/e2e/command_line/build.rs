@@ -62,7 +62,8 @@ async fn the_configuration_names_the_allowlist_or_asks_for_the_hosts_network() {
     let asked = project.wary(&["build"]).output().expect("the sandbox command");
     let asked = String::from_utf8_lossy(&asked.stderr).into_owned();
     assert!(asked.contains("build images outside of the sandbox"), "it was not agreed to: {asked}");
-    // On the engine's network: the name server of the world answers, and no proxy is there to write a log.
+    // On the engine's network: the name server of the world answers, and no proxy is there to write
+    // a log.
     let built = project.output(&["build"]);
     assert_eq!(built.code, Some(0), "{built:?}");
     with("{allowlist: ../policy.yaml}");

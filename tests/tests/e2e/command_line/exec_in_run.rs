@@ -119,7 +119,8 @@ async fn streams_and_codes_pass_and_signals_end_it() {
         (Some(0), Some("e55b8bdf621ddaa8f462c74745db9680d3bb7536a9cf854f8d6668b34a287890"))
     );
 
-    // One that reads nothing is ended all the same, with what it started, also in a session of its own.
+    // One that reads nothing is ended all the same, with what it started, also in a session of its
+    // own.
     let mut child = spawn(
         &project,
         &["exec", "--run", &run, "--", "bash", "-c", "setsid sleep 999 & echo up; sleep 998; true"],

@@ -1,4 +1,5 @@
-//! `gate` and the key of that name: a repository of the host, from its making to what a task pushed.
+//! `gate` and the key of that name: a repository of the host, from its making to what a task
+//! pushed.
 
 use std::process::Command;
 

@@ -1,5 +1,6 @@
-//! What people do with git every day, in each kind of repository, with the work tree itself and with a copy: it works, or git or the command
-//! says why not, and the host's own git stays safe. docs/git.md says the same in words.
+//! What people do with git every day, in each kind of repository, with the work tree itself and
+//! with a copy: it works, or git or the command says why not, and the host's own git stays safe.
+//! docs/git.md says the same in words.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -201,7 +202,8 @@ impl Fixture {
         ended
     }
 
-    /// Asserts that the host's git finds everything as the task left it: on the other branch, with a further one, but no further work tree.
+    /// Asserts that the host's git finds everything as the task left it: on the other branch, with
+    /// a further one, but no further work tree.
     fn assert_whole(&self, dirty: &str) {
         let tree = &self.work_tree;
         assert_eq!(self.host(tree, "git branch --show-current"), "other\n");
@@ -365,7 +367,8 @@ async fn work_trees_of_the_host_survive_a_prune() {
     }
 }
 
-/// A hook, settings and pointers that would make the host's git, or that of the next task, run `mark`.
+/// A hook, settings and pointers that would make the host's git, or that of the next task, run
+/// `mark`.
 const PLANTS: &str = "cd /workspace; common=$(realpath $(git rev-parse --git-common-dir))
     plant() { printf '#!/bin/sh\\necho ran >> MARK\\n' > $1 && chmod +x $1; }
     mkdir -p $common/hooks; plant $common/hooks/post-commit; plant /workspace/evil; mkdir -p /workspace/evil.d; plant /workspace/evil.d/post-commit
@@ -416,7 +419,8 @@ async fn hooks_and_settings_that_a_task_plants_run_nowhere() {
     }
 }
 
-/// Exit codes of attempts to lead the host's git elsewhere while the task runs, one a line, and a hook in a repository without its `HEAD`.
+/// Exit codes of attempts to lead the host's git elsewhere while the task runs, one a line, and a
+/// hook in a repository without its `HEAD`.
 const REPLACEMENTS: &str = "common=$(realpath $(git rev-parse --git-common-dir))
     (echo ../../evil > $common/worktrees/elsewhere/commondir) 2> /dev/null; echo $?
     mv $common/worktrees/elsewhere $common/worktrees/x 2> /dev/null; echo $?
@@ -484,7 +488,8 @@ async fn what_several_runs_on_a_copy_put_together_stays_behind() {
     assert!(mark.exists(), "the control");
 }
 
-/// A task that could once write `.git` of a linked work tree gets no other repository of the user's with it.
+/// A task that could once write `.git` of a linked work tree gets no other repository of the user's
+/// with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_work_tree_is_not_led_to_another_repository() {
     let fixture = Fixture::new(Kind::Linked);

@@ -1,4 +1,5 @@
-//! From an empty policy to one that is enough: `--audit`, `allowlist learn`, `packages`, `why`, `allow`, `deny` and `simulate`.
+//! From an empty policy to one that is enough: `--audit`, `allowlist learn`, `packages`, `why`,
+//! `allow`, `deny` and `simulate`.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,8 @@ use serde_json::Value;
 
 use super::project::{Ended, Project, assert_nothing_left, config};
 
-/// Installs a package with each of the clients that people use most, from repositories that serve one.
+/// Installs a package with each of the clients that people use most, from repositories that serve
+/// one.
 const INSTALL: &str = "set -e; export HOME=/tmp; cd /tmp
 pip install -q --break-system-packages --disable-pip-version-check --index-url https://pypi.test/simple --target /tmp/site demo
 PYTHONPATH=/tmp/site python3 -c 'import demo; print(demo.GREETING)'
@@ -126,7 +128,8 @@ async fn an_audit_opens_public_hosts_and_nothing_else() {
     assert_eq!(learnt["rules"].as_array().map(Vec::len), Some(1), "{learnt}");
     assert_eq!(learnt["rules"][0]["rule"]["host"], "open.test");
 
-    // Without an audit they are refused for want of a rule; no rule is made for addresses all the same.
+    // Without an audit they are refused for want of a rule; no rule is made for addresses all the
+    // same.
     let plain = clients.run(
         &["--allow", "other.test"],
         &format!("{ask}; curl -s https://other.test/; curl -s https://later.test/a"),

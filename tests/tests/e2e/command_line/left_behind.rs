@@ -1,5 +1,6 @@
-//! What a run leaves in the work tree is hostile to the next one: links, pipes, rewritten settings, archives. Each test has a control
-//! in which the same attempt succeeds where no task could have made it, or where the user agreed to it.
+//! What a run leaves in the work tree is hostile to the next one: links, pipes, rewritten settings,
+//! archives. Each test has a control in which the same attempt succeeds where no task could have
+//! made it, or where the user agreed to it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -316,7 +317,8 @@ async fn mount_of_host_root_or_sockets_is_refused() {
         let refused = mount(Path::new(path), &[]);
         assert!(is_refused(&refused, "is a folder of the system or a home folder"), "{path}: {refused:?}");
     }
-    // The control: it is asked for by name. The tests' engine has a system of its own, and shares the folders in /tmp only.
+    // The control: it is asked for by name. The tests' engine has a system of its own, and shares
+    // the folders in /tmp only.
     let home = tempfile::tempdir().expect("a folder");
     let at_home = format!("{}:/x:ro", home.path().display());
     for (flags, code) in [(&[][..], 125), (&["--allow-system-mounts"], 0)] {

@@ -1,5 +1,5 @@
-//! `agent --agent NAME`, with the real Codex, Gemini CLI and `OpenCode` from npm: two turns, a denied request, a masked key, and an end in
-//! the middle of a stream.
+//! `agent --agent NAME`, with the real Codex, Gemini CLI and `OpenCode` from npm: two turns, a
+//! denied request, a masked key, and an end in the middle of a stream.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -179,7 +179,8 @@ fn typed_to(agent: &Agent, prompt: &str, answer: &str) {
     assert_eq!(terminal.ends(), Some(143));
 }
 
-/// A tool's request that the policy refuses is on record, and what the agent has of its key is not the key.
+/// A tool's request that the policy refuses is on record, and what the agent has of its key is not
+/// the key.
 fn denied_and_masked(agent: &Agent) {
     let key = Setting::of_this_run().unique(&format!("sk-masked-{}", agent.name));
     let blocked = format!("blocked-{}.test", agent.name);
@@ -238,7 +239,8 @@ async fn killed_in_mid_stream(agent: &Agent) {
     assert!(resumed.stdout.contains("heliotrope"), "{resumed:?}");
 }
 
-/// What its API refuses has the outcome of the status that the program reports, and a hint for this agent.
+/// What its API refuses has the outcome of the status that the program reports, and a hint for this
+/// agent.
 fn refused_by_its_api(agent: &Agent) {
     let project = agent.project("e2e-cli", &agent.masked("sk-refused-0123456789"));
     let refused = agent.run(&project, &["scenario:unauthorized"]);

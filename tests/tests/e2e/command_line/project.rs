@@ -74,7 +74,8 @@ impl Project {
 
     /// The command, which trusts what is on record and nothing else.
     pub(crate) fn wary(&self, arguments: &[&str]) -> Command {
-        // As from a shell: a test runner in the background may have been started with signals ignored, which children inherit.
+        // As from a shell: a test runner in the background may have been started with signals
+        // ignored, which children inherit.
         let mut command = Command::new("env");
         command.arg("--default-signal=INT,TERM,HUP").arg(&self.sandbox).args(arguments);
         self.set_up(command)

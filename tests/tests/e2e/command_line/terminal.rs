@@ -89,7 +89,8 @@ impl Terminal {
         }
     }
 
-    /// The same as [`shows`](Self::shows) with a deadline; where that passes, what was shown instead.
+    /// The same as [`shows`](Self::shows) with a deadline; where that passes, what was shown
+    /// instead.
     fn shows_within(&mut self, time: Duration, text: &str) -> Result<String, String> {
         let mut deadline = Instant::now() + time;
         let mut ended = false;
@@ -211,7 +212,8 @@ async fn a_command_has_a_terminal_with_its_size_and_its_keys() {
     terminal.shows("$ ");
     terminal.types("trap 'echo resized $(stty size)' WINCH\n");
     terminal.shows("$ ");
-    // The shell runs the trap after the next command, and the size comes by another way than the keys.
+    // The shell runs the trap after the next command, and the size comes by another way than the
+    // keys.
     let deadline = Instant::now() + DEADLINE;
     loop {
         terminal.resize(122, 45);

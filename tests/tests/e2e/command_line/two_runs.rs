@@ -1,5 +1,6 @@
-//! The first run rewrites whatever it can reach, at random; then each command of the command line runs in what it left. Nothing
-//! outside of the work tree is read, written or run, and nothing hangs.
+//! The first run rewrites whatever it can reach, at random; then each command of the command line
+//! runs in what it left. Nothing outside of the work tree is read, written or run, and nothing
+//! hangs.
 
 use std::fs::{self, FileTimes};
 use std::path::Path;
@@ -19,7 +20,8 @@ const CHANGES: usize = 60;
 /// Many times what any of the commands takes.
 const LONGEST: &str = "150";
 
-/// What commands look for in a work tree, and names that mean something to programs or to terminals.
+/// What commands look for in a work tree, and names that mean something to programs or to
+/// terminals.
 const NAMES: &[&str] = &[
     ".sandbox",
     ".sandbox/sandbox.yaml",

@@ -19,7 +19,8 @@ use super::terminal::nothing_is_left;
 const SCRIPT: &str = "#!/bin/bash\necho sockets\n\
     status() { for url; do curl -g -s -o /dev/null -w '%{http_code} ' \"$url\"; done; }\n\
     while read -r line; do eval \"$line\"; echo; done\n";
-/// The name of a program, in which the terminal's title, its colours and the direction of its text are.
+/// The name of a program, in which the terminal's title, its colours and the direction of its text
+/// are.
 const PROGRAM: &str = "\u{1b}]0;title\u{7}\u{1b}[31m\u{202e}x";
 
 /// A terminal with a shell, which has run the command.
@@ -28,7 +29,8 @@ struct Tmux {
 }
 
 impl Tmux {
-    /// Runs the command, and says in the end its exit code, and whether the terminal has its usual mode.
+    /// Runs the command, and says in the end its exit code, and whether the terminal has its usual
+    /// mode.
     fn start(command: &Command, columns: u16, rows: u16) -> Self {
         let script = "echo before; \"$@\"; echo code=$?; stty -a | grep -o '[-]*icanon'; exec sleep 1000";
         Self::with(command, columns, rows, &["sh", "-c", script, "sh"])
@@ -72,7 +74,8 @@ impl Tmux {
         self.ask(&[&["send-keys"], keys].concat());
     }
 
-    /// Answers what the screen asks, which takes no answer before it could be read, until the screen has `text`.
+    /// Answers what the screen asks, which takes no answer before it could be read, until the
+    /// screen has `text`.
     #[track_caller]
     fn answers(&self, key: &str, text: &str) {
         std::thread::sleep(Duration::from_millis(600));
@@ -105,7 +108,8 @@ impl Tmux {
         self.shows_all(&[text])
     }
 
-    /// Waits until the screen has all of `texts` at once: tmux may have read a part of what the view has written.
+    /// Waits until the screen has all of `texts` at once: tmux may have read a part of what the
+    /// view has written.
     #[track_caller]
     fn shows_all(&self, texts: &[&str]) -> String {
         let deadline = Instant::now() + DEADLINE;

@@ -62,8 +62,8 @@ impl Machine {
     }
 }
 
-/// The image that the default Dockerfile begins with. No package can be had here: `apt-get` does nothing, and `npm` installs an agent that answers
-/// with the key that it has.
+/// The image that the default Dockerfile begins with. No package can be had here: `apt-get` does
+/// nothing, and `npm` installs an agent that answers with the key that it has.
 async fn base_image() {
     let project = Project::new();
     project.write(".sandbox/sandbox.yaml", &config(PREFIX, "X").replace("image: X\n", ""));

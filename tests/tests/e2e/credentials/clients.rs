@@ -223,7 +223,8 @@ async fn claude_code_with_the_masked_token_of_a_subscription() {
         .await;
 }
 
-/// Claude Code answers with a surrogate in `variable` where the API accepts the real `value` only, which is then nowhere.
+/// Claude Code answers with a surrogate in `variable` where the API accepts the real `value` only,
+/// which is then nowhere.
 async fn claude_code_with(host: &'static str, variable: &str, value: &str, lock: Lock) {
     let policy = format!("domains: [{host}]");
     let fixture = Fixture::new().await;

@@ -1,4 +1,5 @@
-//! A host in scope that sends the real value back: in a header, a cookie, an error page, a body, compressed, live.
+//! A host in scope that sends the real value back: in a header, a cookie, an error page, a body,
+//! compressed, live.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::{Fixture, read_until};
@@ -18,8 +19,8 @@ fn secret(strict: bool) -> (String, String, PreparedSecrets) {
     (real, surrogate, secrets)
 }
 
-/// `script` prints what came back; it must be the surrogate, so many times. The control, whose proxy may let the real value back
-/// in, must print that.
+/// `script` prints what came back; it must be the surrogate, so many times. The control, whose
+/// proxy may let the real value back in, must print that.
 async fn check(script: &str, times: usize) {
     let script = format!("ask() {{ curl -sS -H \"Authorization: Bearer $TOKEN\" \"$@\"; }}\n{script}");
     let fixture = Fixture::new().await;
@@ -78,7 +79,8 @@ async fn in_an_event_which_arrives_while_the_stream_is_open() {
         let spec = fixture.command_with(&secrets, POLICY, &["bash", "-c", &script]);
         let command = fixture.sandbox.create_command(spec).expect("a good command");
         let mut execution = command.execute(Input::Empty);
-        // The second event is sent only once the first is here, whole: were it held back, this would time out.
+        // The second event is sent only once the first is here, whole: were it held back, this
+        // would time out.
         read_until(&mut execution, |output| output.ends_with("\n\n")).await;
         World::shared().release(&name);
         let result = execution.await.expect("the sandbox works");

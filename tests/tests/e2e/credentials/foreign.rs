@@ -1,5 +1,6 @@
-//! Credentials that an attacker brings along to a host that is allowed: to send something out to an account of their own. The table of
-//! their forms is in the proxy's tests (`credentials`, `signing`).
+//! Credentials that an attacker brings along to a host that is allowed: to send something out to an
+//! account of their own. The table of their forms is in the proxy's tests (`credentials`,
+//! `signing`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,8 +10,8 @@ use e2e_tests::secret::{AwsKey, Secrets, injection, unique};
 use e2e_tests::world::World;
 use sandbox::credentials::Injection;
 
-/// What `host` receives as `Authorization` of curl with `arguments`, in which `$TOKEN` is the surrogate, and the real token.
-/// With no injection the proxy knows of no secret.
+/// What `host` receives as `Authorization` of curl with `arguments`, in which `$TOKEN` is the
+/// surrogate, and the real token. With no injection the proxy knows of no secret.
 async fn authorization(
     host: &str,
     injection: impl Into<Option<Injection>>,

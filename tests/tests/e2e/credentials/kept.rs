@@ -1,4 +1,5 @@
-//! Values that this machine keeps: read when a run starts that was trusted to, and again before their time is over.
+//! Values that this machine keeps: read when a run starts that was trusted to, and again before
+//! their time is over.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -15,7 +16,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::command_line::project::{Ended, Project};
 
-/// A folder of the user: a program that prints what is in `value` there, and counts how often it was run.
+/// A folder of the user: a program that prints what is in `value` there, and counts how often it
+/// was run.
 struct Keeper(tempfile::TempDir);
 
 impl Keeper {
@@ -192,7 +194,8 @@ async fn a_file_and_a_failing_program() {
     assert_held!(!failed.stderr.contains(&value), "{failed:?}");
 }
 
-/// The API of a forge with an App, on this machine's loopback. `host` opens to the token that it made last.
+/// The API of a forge with an App, on this machine's loopback. `host` opens to the token that it
+/// made last.
 fn forge(host: &'static str, tokens: Vec<String>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let api = format!("http://{}", listener.local_addr().expect("a bound listener"));

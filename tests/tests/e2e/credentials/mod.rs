@@ -1,4 +1,5 @@
-//! Credentials never enter a container: real clients, real verifiers, and what an attacker would try.
+//! Credentials never enter a container: real clients, real verifiers, and what an attacker would
+//! try.
 //!
 //! Each attack has its control: the same attempt against a weakened set-up succeeds.
 

@@ -1,5 +1,5 @@
-//! S3: the AWS command line, boto3 and a client that signs chunks, against a server that we did not write and that verifies
-//! every signature with the real key. The container has the surrogate only.
+//! S3: the AWS command line, boto3 and a client that signs chunks, against a server that we did not
+//! write and that verifies every signature with the real key. The container has the surrogate only.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -83,7 +83,8 @@ fn seen(server: &S3, bucket: &str) -> Vec<Seen> {
     seen
 }
 
-/// Nothing that the container had has left it, what left names the real key, and nothing of that came back or was written down.
+/// Nothing that the container had has left it, what left names the real key, and nothing of that
+/// came back or was written down.
 #[track_caller]
 fn assert_only_the_real_key_was_sent(server: &S3, bucket: &str, secrets: &PreparedSecrets, ran: &Ran) {
     for (name, real) in server.key.variables() {

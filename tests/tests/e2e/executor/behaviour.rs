@@ -92,7 +92,8 @@ async fn the_root_cannot_be_written_and_nothing_makes_root() {
     fixture.close().await;
 }
 
-/// No image of ours has `sudo`; this one has a program of that name that makes its caller root without asking.
+/// No image of ours has `sudo`; this one has a program of that name that makes its caller root
+/// without asking.
 #[tokio::test(flavor = "multi_thread")]
 async fn sudo_gives_nothing() {
     let fixture = Fixture::new().await;

@@ -1,4 +1,5 @@
-//! The process that owns an executor, as a program of its own: what it takes, and what its death leaves.
+//! The process that owns an executor, as a program of its own: what it takes, and what its death
+//! leaves.
 
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};

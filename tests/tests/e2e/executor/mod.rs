@@ -1,5 +1,5 @@
-//! The executor: what it promises, on a real engine. Tests of confinement and limits compare with a container that is weaker in
-//! just that.
+//! The executor: what it promises, on a real engine. Tests of confinement and limits compare with a
+//! container that is weaker in just that.
 
 mod attacks;
 mod behaviour;

@@ -7,7 +7,8 @@ use super::fixture::{
     config, executor, marker, output, processes, run, timed_out_once_begun, until_processes,
 };
 
-/// Starts two processes that leave the command's session, group and parent, and waits until they are there.
+/// Starts two processes that leave the command's session, group and parent, and waits until they
+/// are there.
 fn escape(marker: &str) -> String {
     format!(
         "setsid sleep {marker} </dev/null >/dev/null 2>&1 & (setsid bash -c 'sleep {marker} & disown' & ); \

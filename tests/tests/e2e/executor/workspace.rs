@@ -1,4 +1,5 @@
-//! What commands write in folders of the host: looked through when their container has ended, and copies that only one container has.
+//! What commands write in folders of the host: looked through when their container has ended, and
+//! copies that only one container has.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

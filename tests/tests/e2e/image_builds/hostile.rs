@@ -22,7 +22,8 @@ async fn what_the_engine_would_do_outside_of_the_sandbox_is_refused() {
             ("RUN <<EOF\ntrue\nEOF\n", "here-document"),
             ("COPY --from=oci-archive:/etc/passwd / /x\n", "not the name"),
         ] {
-            // Where a comment splits a step depends on who reads it; whatever follows is a step of its own or is refused.
+            // Where a comment splits a step depends on who reads it; whatever follows is a step of
+            // its own or is refused.
             let built = yard.build(network.clone(), steps).await;
             match built.tag {
                 Err(error) => {

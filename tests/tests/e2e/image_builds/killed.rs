@@ -33,8 +33,9 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The containers of builds that are under way, or were cut off: those that the engine does not call its own. Other tests have some too, and
-/// podman 4 fails where one of these goes while it looks at all.
+/// The containers of builds that are under way, or were cut off: those that the engine does not
+/// call its own. Other tests have some too, and podman 4 fails where one of these goes while it
+/// looks at all.
 async fn working_containers() -> BTreeSet<String> {
     let begun = Instant::now();
     let all = loop {
@@ -52,8 +53,8 @@ async fn working_containers() -> BTreeSet<String> {
     all.iter().filter(is_working).map(|container| container["Id"].to_string()).collect()
 }
 
-/// Begins a build with the step `run`, which sleeps for the seconds of `mark`, and drops it once it does. What is dropped is all that a
-/// killed owner has: its ends of the connections.
+/// Begins a build with the step `run`, which sleeps for the seconds of `mark`, and drops it once it
+/// does. What is dropped is all that a killed owner has: its ends of the connections.
 async fn dropped(yard: &Yard, network: Network, run: &str, mark: &str) {
     let steps = format!("RUN {run}\n");
     let sleep = format!("sleep {mark}");
@@ -92,7 +93,8 @@ async fn the_control_a_step_outside_of_the_sandbox_goes_on() {
     let (mark, end) = (marker(53), marker(54));
     let step = format!("sleep {mark}; for i in $(seq 20); do sleep 0.1; done; sleep {end}");
     dropped(&yard, Network::Unrestricted, &step, &mark).await;
-    // The engine notices at once that its client is gone, and does nothing about it: the step goes on to its end.
+    // The engine notices at once that its client is gone, and does nothing about it: the step goes
+    // on to its end.
     end_all(&mark);
     let sleep = format!("sleep {end}");
     until("the control: it goes on", || !processes(&sleep).is_empty()).await;

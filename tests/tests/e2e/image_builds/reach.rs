@@ -41,8 +41,9 @@ async fn a_step_reaches_what_the_allowlist_permits_and_all_of_it_is_in_the_log()
     yard.close().await;
 }
 
-/// Tries the host's services, the bridges' addresses and names, each with one line of output. Errors go the same way, since the engine reads
-/// two pipes in any order and could put one into the middle of a line.
+/// Tries the host's services, the bridges' addresses and names, each with one line of output.
+/// Errors go the same way, since the engine reads two pipes in any order and could put one into the
+/// middle of a line.
 fn attempts(port: u16) -> String {
     let addresses = ["127.0.0.1", HOST, "10.88.0.1", "::1"].join(" ");
     format!(
@@ -106,7 +107,8 @@ async fn a_build_without_a_network_says_so_when_a_step_fails() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_kernels_other_doors_are_closed_to_steps() {
-    // Sockets that belong to no network, or open much of the kernel; raw ones; a user namespace of one's own.
+    // Sockets that belong to no network, or open much of the kernel; raw ones; a user namespace of
+    // one's own.
     let attempts = "python3 -c 'import socket\n\
         for name, family, kind, protocol in [(\"vsock\", 40, 1, 0), (\"alg\", 38, 5, 0), (\"rxrpc\", 33, 2, 0), (\"xfrm\", 16, 3, 6), (\"packet\", 17, 3, 0)]:\n    \
         try: socket.socket(family, kind, protocol); print(name, \"open\")\n    \

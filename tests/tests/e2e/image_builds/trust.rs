@@ -33,7 +33,8 @@ async fn clients_of_many_kinds_trust_the_proxy() {
     yard.close().await;
 }
 
-/// A package whose installation regenerates the bundle of authorities can be installed: nothing is mounted over it.
+/// A package whose installation regenerates the bundle of authorities can be installed: nothing is
+/// mounted over it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_images_own_authorities_can_be_regenerated() {
     let yard = Yard::new("e2e-build-update").await;
@@ -59,7 +60,8 @@ async fn nothing_of_the_sandbox_is_in_the_image() {
         .await;
     let tag = built.succeeded();
     assert!(built.output.contains("read-only"), "{}", built.output);
-    // A line of the certificate, which the step printed backwards: the log of the build may hold it, the image may not.
+    // A line of the certificate, which the step printed backwards: the log of the build may hold
+    // it, the image may not.
     let line: String = built
         .output
         .lines()
@@ -136,7 +138,8 @@ async fn run(yard: &Yard, image: &sandbox::ImageTag, command: &[&str]) -> (i64, 
     (result.exit_code, String::from_utf8_lossy(&result.stdout).into_owned())
 }
 
-/// With another network steps may make another image, so it has another name; the layers come from the engine's cache where they are the same.
+/// With another network steps may make another image, so it has another name; the layers come from
+/// the engine's cache where they are the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_allowlist_is_another_image() {
     let yard = Yard::new("e2e-build-tags").await;

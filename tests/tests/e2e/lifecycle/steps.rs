@@ -1,4 +1,5 @@
-//! Kill -9 of the `sandbox` command at every step of an execution. One start later nothing of the dead is left.
+//! Kill -9 of the `sandbox` command at every step of an execution. One start later nothing of the
+//! dead is left.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,11 +15,12 @@ use sandbox::session::{SessionMetadata, SessionStore};
 use crate::command_line::project::{Project, assert_nothing_left};
 use crate::command_line::stand_in::{RESULT, StandIn};
 
-/// How many times an execution is killed, evenly over the time that a whole one takes and half as much again.
+/// How many times an execution is killed, evenly over the time that a whole one takes and half as
+/// much again.
 const KILLS: u32 = 16;
 
-/// Kills an execution at each step; returns what was left each time, as its number of containers and networks. The last one waits where it
-/// finds a file `hold`, and is killed once `is_at_work`.
+/// Kills an execution at each step; returns what was left each time, as its number of containers
+/// and networks. The last one waits where it finds a file `hold`, and is killed once `is_at_work`.
 ///
 /// The steps are shares of what a whole execution takes, so that a slow machine has the same ones.
 async fn kill_at_every_step(
@@ -66,8 +68,8 @@ async fn kill_at_every_step(
     left
 }
 
-/// What an engine that was asked to make something makes after its client has died may come after a sweep: a start waits for none of
-/// that. So this waits until the engine makes nothing more.
+/// What an engine that was asked to make something makes after its client has died may come after a
+/// sweep: a start waits for none of that. So this waits until the engine makes nothing more.
 async fn until_settled(prefix: &str) {
     let deadline = Instant::now() + DEADLINE;
     let there = async || (engine::containers(prefix).await, engine::networks(prefix).await);

@@ -11,8 +11,8 @@ const EVENTS: usize = 300_000;
 /// Bytes that are read at once.
 const PIECE: u64 = 1 << 20;
 
-/// Runs an agent that says some 300 MB in events, in so many KiB of memory, and reads them slowly; how many there were, and whether it
-/// went well.
+/// Runs an agent that says some 300 MB in events, in so many KiB of memory, and reads them slowly;
+/// how many there were, and whether it went well.
 fn run(kibibytes: u64) -> (usize, bool) {
     let project = Project::new();
     let stand_in = StandIn::new(&format!(

@@ -1,4 +1,5 @@
-//! Faults of the machinery around a task: what it did is on record, what it came to is true, and nothing stays behind.
+//! Faults of the machinery around a task: what it did is on record, what it came to is true, and
+//! nothing stays behind.
 
 mod bridges;
 mod flood;

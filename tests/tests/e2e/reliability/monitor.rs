@@ -16,7 +16,8 @@ fn kill(pid: u32) {
     kill_process(pid, Signal::KILL).expect("root");
 }
 
-/// Starts `arguments`, whose script says `ready`, kills the monitor of its container, and waits for the end.
+/// Starts `arguments`, whose script says `ready`, kills the monitor of its container, and waits for
+/// the end.
 async fn without_monitor(prefix: &str, project: &Project, arguments: &[&str]) -> Ended {
     let marker = project.path().join("ready");
     let _ = fs::remove_file(&marker);

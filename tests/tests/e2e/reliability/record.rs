@@ -1,4 +1,5 @@
-//! What a task was permitted is on record, however much it was refused, and whatever becomes of who reads the records.
+//! What a task was permitted is on record, however much it was refused, and whatever becomes of who
+//! reads the records.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};

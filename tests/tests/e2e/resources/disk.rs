@@ -55,8 +55,8 @@ async fn a_limit_of_the_disk_is_an_error_on_storage_without_quotas() {
     fixture.close().await;
 }
 
-/// On storage without quotas, what bounds an agent is the size of each file, where one is asked for. What it wrote is gone with its
-/// container.
+/// On storage without quotas, what bounds an agent is the size of each file, where one is asked
+/// for. What it wrote is gone with its container.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agents_files_are_bounded_where_it_is_asked_for() {
     let fixture = Fixture::new().await;
@@ -71,7 +71,8 @@ async fn an_agents_files_are_bounded_where_it_is_asked_for() {
     fixture.close().await;
 }
 
-/// Runs a container behind the sandbox's back that prints 4 MiB, and returns how large the engine's own record of it is.
+/// Runs a container behind the sandbox's back that prints 4 MiB, and returns how large the engine's
+/// own record of it is.
 async fn recorded(driver: &str) -> u64 {
     let spec = json!({
         "image": Setting::of_this_run().clients_image,

@@ -1,4 +1,5 @@
-//! Events without end, that are good ones: the session keeps so many, says how many are missing, and the host's memory is bounded.
+//! Events without end, that are good ones: the session keeps so many, says how many are missing,
+//! and the host's memory is bounded.
 
 use std::fs;
 use std::process::Output;

@@ -41,8 +41,8 @@ async fn output_without_end_ends_with_the_time_and_is_kept_in_part() {
     fixture.close().await;
 }
 
-/// A gigabyte, in as much memory as the command needs for the ends that it keeps. Ten of them pass through an executor, where the
-/// container itself keeps the ends.
+/// A gigabyte, in as much memory as the command needs for the ends that it keeps. Ten of them pass
+/// through an executor, where the container itself keeps the ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gigabyte_passes_through_a_command_in_little_memory() {
     const BYTES: u64 = 1_000_000_000;
@@ -64,7 +64,8 @@ async fn a_gigabyte_passes_through_a_command_in_little_memory() {
     assert!(!run(24 * 1024, BYTES).1, "the control: the memory was bounded");
 }
 
-/// Runs a task whose Claude Code is the bash script `script`; gives its result and its session as another program reads it.
+/// Runs a task whose Claude Code is the bash script `script`; gives its result and its session as
+/// another program reads it.
 async fn session(fixture: &Fixture, script: &str) -> (ExecutionResult, Value) {
     let program = fixture.folder().join("claude");
     fs::write(&program, format!("#!/bin/bash\n{script}\n")).expect("a script");

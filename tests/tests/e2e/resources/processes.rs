@@ -79,7 +79,8 @@ async fn zombies_by_the_thousand_are_reaped() {
     fixture.close().await;
 }
 
-/// Processes of the whole host whose command line has `mark`, but for those that merely carry the script.
+/// Processes of the whole host whose command line has `mark`, but for those that merely carry the
+/// script.
 fn with_mark(mark: &str) -> usize {
     let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
     entries

@@ -1,4 +1,5 @@
-//! What may be asked for of a run, and what the engine makes of it: it works, or it is an error that says so.
+//! What may be asked for of a run, and what the engine makes of it: it works, or it is an error
+//! that says so.
 
 use e2e_tests::engine;
 use e2e_tests::fixture::Fixture;

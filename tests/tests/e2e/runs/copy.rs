@@ -1,4 +1,5 @@
-//! Copies into runs: neither the host's files nor the host's folders are in reach of what is copied.
+//! Copies into runs: neither the host's files nor the host's folders are in reach of what is
+//! copied.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

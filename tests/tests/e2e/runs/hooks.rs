@@ -104,7 +104,8 @@ async fn a_run_that_is_being_launched_cannot_be_stopped_until_it_is() {
     fixture.close().await;
 }
 
-/// Launches a run that must fail: with `failing` among its hooks, or for another reason. Nothing may be left, and its name is free.
+/// Launches a run that must fail: with `failing` among its hooks, or for another reason. Nothing
+/// may be left, and its name is free.
 async fn fails(fixture: &Fixture, spec: RunSpec, failing: &'static str, expected: &str, called: &[&str]) {
     let (runs, run, calls) = (fixture.sandbox.runs(), spec.name().clone(), Calls::default());
     let spec = spec.network(fixture::network("domains: [open.test]"));
@@ -141,7 +142,8 @@ async fn whatever_step_fails_nothing_is_left_and_post_stop_is_called() {
     fails(&fixture, plain("rb-pre"), "pre_start", "the pre_start hook", &["pre_start"]).await;
     let copying = plain("rb-copy").volume(VolumeSpec::new(&with_socket, "/w")).sealed();
     fails(&fixture, copying, "", "sockets, pipes and devices are not copied", &nobody_listens).await;
-    // A folder that is found to be missing only once the container exists: the copy and the creation are past.
+    // A folder that is found to be missing only once the container exists: the copy and the
+    // creation are past.
     let program = RunSpec::new(name("rb-program"), fixture.image.clone(), ["sleep", "300"])
         .working_dir("/proc/no/such");
     fails(&fixture, program, "", "`/proc/no/such`: No such file", &nobody_listens).await;

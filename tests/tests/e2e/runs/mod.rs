@@ -1,4 +1,5 @@
-//! Containers that go on without their sandbox: sealed or not, with hooks, roll-back, a policy that changes, and what may and may not be asked for.
+//! Containers that go on without their sandbox: sealed or not, with hooks, roll-back, a policy that
+//! changes, and what may and may not be asked for.
 
 mod allowed;
 mod copy;

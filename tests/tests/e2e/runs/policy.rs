@@ -8,7 +8,8 @@ use sandbox::runs::{LifecycleHooks, RunSpec};
 
 use super::fixture::{LONG, name, spec, stop};
 
-/// A run that goes on asking two hosts and says what came of it, with a network that permits `policy`.
+/// A run that goes on asking two hosts and says what came of it, with a network that permits
+/// `policy`.
 fn asking(fixture: &Fixture, run: &str, policy: &str) -> RunSpec {
     let script = "while :; do for host in open other; do \
                   curl -fsS --max-time 20 -o /dev/null https://$host.test/ 2>/dev/null && echo $host reached || echo $host lost; \
@@ -20,7 +21,8 @@ fn policy(text: &str) -> Allowlist {
     Allowlist::from_yaml(text, "test.yaml").expect("a good allowlist")
 }
 
-/// Waits until the run, after all of its lines that were `seen` already, says each of `expected` in turn.
+/// Waits until the run, after all of its lines that were `seen` already, says each of `expected` in
+/// turn.
 async fn says(fixture: &Fixture, run: &str, seen: &mut usize, expected: &[&str]) {
     let (runs, run) = (fixture.sandbox.runs(), name(run));
     let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();

@@ -1,4 +1,5 @@
-//! What the sandbox promises by what it does itself: on an engine that does not do what it was asked.
+//! What the sandbox promises by what it does itself: on an engine that does not do what it was
+//! asked.
 
 use std::path::{Path, PathBuf};
 
@@ -86,7 +87,8 @@ async fn an_engine_that_does_not_end_processes_or_reports_other_codes_is_detecte
                 assert_held!(expected.is_empty() || !broken.is_empty(), "{lie:?} is not detected");
                 assert_eq!(broken, expected, "{lie:?}: {report:#?}");
             }
-            // What an engine says of an end is compared: a lie can be an error before it is a finding.
+            // What an engine says of an end is compared: a lie can be an error before it is a
+            // finding.
             Err(error) => assert!(!expected.is_empty(), "{lie:?}: {error}"),
         }
         fixture.close().await;

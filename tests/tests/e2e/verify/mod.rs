@@ -1,4 +1,5 @@
-//! `sandbox verify`: it holds where it should, and each way to weaken a container makes it fail where it should and nowhere else.
+//! `sandbox verify`: it holds where it should, and each way to weaken a container makes it fail
+//! where it should and nowhere else.
 
 mod holds;
 mod lying;

@@ -1,4 +1,5 @@
-//! What no field of an isolation takes away: the checks in containers that podman makes behind the sandbox's back.
+//! What no field of an isolation takes away: the checks in containers that podman makes behind the
+//! sandbox's back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -106,7 +107,8 @@ async fn a_container_that_could_raise_its_limits_or_turn_ipv6_on_is_seen() {
     all(false, &ids, &json!({"privileged": true})).await;
 }
 
-/// The bridge that podman makes by itself, whose gateway is the host: it refuses ports without a listener.
+/// The bridge that podman makes by itself, whose gateway is the host: it refuses ports without a
+/// listener.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_with_neighbours_and_no_proxy_is_seen() {
     let gateway = "10.88.0.1";

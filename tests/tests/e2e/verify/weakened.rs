@@ -51,7 +51,8 @@ async fn more_capabilities() {
         (Capability::SYS_TIME, &["capabilities", "clock_refused"]),
         // It speaks to the filter of packets, too.
         (Capability::NET_ADMIN, &["capabilities", "foreign_sockets_refused"]),
-        // `modules_refused` has no control: the kernels that tests run on may have no modules, and refuse them to everybody.
+        // `modules_refused` has no control: the kernels that tests run on may have no modules, and
+        // refuse them to everybody.
     ] {
         let mut made = Isolation::agent();
         made.capabilities.insert(capability);
@@ -80,7 +81,8 @@ async fn new_privileges_and_unfiltered_calls() {
             Isolation { seccomp: Seccomp::Unconfined, ..Isolation::agent() },
             &["foreign_sockets_refused", "seccomp_filter", "user_namespace_refused"],
         ),
-        // Podman's own profile lets everybody make a user namespace, and talk with the machine's hypervisor.
+        // Podman's own profile lets everybody make a user namespace, and talk with the machine's
+        // hypervisor.
         (
             Isolation::untrusted(),
             Isolation { seccomp: Seccomp::Default, ..Isolation::untrusted() },

@@ -1,4 +1,5 @@
-//! What a task writes so that a program of the host runs it, and what becomes of that with and without protection.
+//! What a task writes so that a program of the host runs it, and what becomes of that with and
+//! without protection.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::Fixture;
@@ -17,7 +18,8 @@ pub(super) struct Attack {
     pub(super) task: &'static str,
     /// What the user does on the host later.
     pub(super) host: &'static str,
-    /// What is reported; nothing where the task could not even write it, or wrote to its view of a repository.
+    /// What is reported; nothing where the task could not even write it, or wrote to its view of a
+    /// repository.
     pub(super) planted: &'static [&'static str],
 }
 
@@ -34,7 +36,8 @@ impl Attack {
     }
 }
 
-/// On a protected mount each attack is refused, or undone and reported, or stays in a view, and is never run.
+/// On a protected mount each attack is refused, or undone and reported, or stays in a view, and is
+/// never run.
 pub(super) async fn all_fail(attacks: &[Attack]) {
     let fixture = Fixture::new().await;
     let mut different: Vec<String> = Vec::new();

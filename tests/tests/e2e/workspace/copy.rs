@@ -114,7 +114,8 @@ async fn protected_paths_in_a_copy_are_held_back_and_links_lead_nowhere() {
     let tree = Tree::new();
     let outside = tempfile::tempdir().expect("a folder");
     fs::write(outside.path().join("file"), "of the host").expect("a file");
-    // The host's link leads out of the tree: in the task it leads into the container, and what is written there is lost.
+    // The host's link leads out of the tree: in the task it leads into the container, and what is
+    // written there is lost.
     std::os::unix::fs::symlink(outside.path(), tree.path().join("out")).expect("a link");
     let script = "cp /bin/true .git/hooks/post-commit; git config core.fsmonitor /evil; echo evil > .envrc; ln -s /etc/passwd passwd; \
                   mkdir -p \"$(readlink out)\"; echo evil > out/file; rm out; mkdir out; echo evil > out/file; mkfifo pipe; \

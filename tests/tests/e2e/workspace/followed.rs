@@ -1,5 +1,6 @@
-//! Attacks on what git of the host follows elsewhere than in `.git`: what its configuration names, what links lead to, and where pointer
-//! files point. Each is also tried without protection, where the host must run, or write, what the task wanted.
+//! Attacks on what git of the host follows elsewhere than in `.git`: what its configuration names,
+//! what links lead to, and where pointer files point. Each is also tried without protection, where
+//! the host must run, or write, what the task wanted.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::Fixture;

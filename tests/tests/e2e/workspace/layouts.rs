@@ -1,4 +1,5 @@
-//! The life of a normal user: in ten everyday layouts, a day of git, builds and edits produces no report but of work trees that git added.
+//! The life of a normal user: in ten everyday layouts, a day of git, builds and edits produces no
+//! report but of work trees that git added.
 
 use std::path::Path;
 
@@ -60,7 +61,8 @@ async fn a_day_of_work_in_a_copy_is_applied_whole() {
     fixture.close().await;
 }
 
-/// Overlay file systems move no folder that lies below the copy; programs that move files one by one do.
+/// Overlay file systems move no folder that lies below the copy; programs that move files one by
+/// one do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_of_the_tree_is_moved_in_a_copy_file_by_file() {
     let fixture = Fixture::new().await;

@@ -1,5 +1,5 @@
-//! Attacks on the host through a writable mount. Each is also tried on a mount without protection, where the host must run what was
-//! planted.
+//! Attacks on the host through a writable mount. Each is also tried on a mount without protection,
+//! where the host must run what was planted.
 
 use e2e_tests::assert_held;
 use e2e_tests::fixture::{Fixture, read_until};

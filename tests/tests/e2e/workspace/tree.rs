@@ -46,7 +46,8 @@ impl Tree {
         fs::read_to_string(self.path().join(path)).unwrap_or_default()
     }
 
-    /// Runs `script` on the host, in the work tree; returns whether it succeeded, and what it printed.
+    /// Runs `script` on the host, in the work tree; returns whether it succeeded, and what it
+    /// printed.
     pub(super) fn host(&self, script: &str) -> (bool, String) {
         let output = Command::new("sh")
             .args(["-c", script])
@@ -61,7 +62,8 @@ impl Tree {
         (output.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// A command that runs `script` in `/workspace`, where `mount` is. `$MARKER` is the host's path of the marker.
+    /// A command that runs `script` in `/workspace`, where `mount` is. `$MARKER` is the host's path
+    /// of the marker.
     pub(super) fn spec(&self, fixture: &Fixture, mount: Mount, script: &str) -> CommandSpec {
         let env = [
             ("MARKER", self.marker().display().to_string()),

@@ -1,7 +1,8 @@
 //! Serves the stand-in for the Messages API on a loopback address until its standard input ends.
 //!
-//! The first and only line on standard output is the base URL to give to Claude Code as `ANTHROPIC_BASE_URL`. Waiting
-//! for the end of standard input ties the server's life to whoever started it.
+//! The first and only line on standard output is the base URL to give to Claude Code as
+//! `ANTHROPIC_BASE_URL`. Waiting for the end of standard input ties the server's life to whoever
+//! started it.
 
 use std::io::Write;
 use std::net::Ipv4Addr;

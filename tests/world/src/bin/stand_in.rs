@@ -1,8 +1,9 @@
 //! An internet in a process of its own: `stand-in ADDRESS [SOCKET]`.
 //!
-//! Once it listens at ADDRESS, it prints the certificate of its authority; the last line of it says that it is ready.
-//! The tests, which ask it at SOCKET what it saw, end it by closing its standard input. Without SOCKET it is the demo's,
-//! in a container, and ends by itself after a while, so that a demo that was killed leaves nothing running.
+//! Once it listens at ADDRESS, it prints the certificate of its authority; the last line of it says
+//! that it is ready. The tests, which ask it at SOCKET what it saw, end it by closing its standard
+//! input. Without SOCKET it is the demo's, in a container, and ends by itself after a while, so
+//! that a demo that was killed leaves nothing running.
 
 use std::io::Write as _;
 use std::net::Ipv4Addr;

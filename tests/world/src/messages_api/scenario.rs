@@ -13,31 +13,35 @@ pub enum Scenario {
     Text,
     /// `thinking`: a thinking block, then a text.
     Thinking,
-    /// `tool-use`: one call of the Bash tool, then a text that quotes what it printed. A line `command: …` of the
-    /// prompt is the command; without one it is an `echo`.
+    /// `tool-use`: one call of the Bash tool, then a text that quotes what it printed. A line
+    /// `command: …` of the prompt is the command; without one it is an `echo`.
     ToolUse,
     /// `tool-loop`: a call of the Bash tool after each result, without end.
     ToolLoop,
-    /// `web-search`: one call of the `WebSearch` tool, whose own prompt is `scenario:tools-seen`, then a text that quotes what it printed.
+    /// `web-search`: one call of the `WebSearch` tool, whose own prompt is `scenario:tools-seen`,
+    /// then a text that quotes what it printed.
     WebSearch,
-    /// `mcp`: one call of the tool `echo` of the MCP server `mcp`, then a text that quotes what it printed. A line `message: …` of the prompt is
-    /// what it is called with.
+    /// `mcp`: one call of the tool `echo` of the MCP server `mcp`, then a text that quotes what it
+    /// printed. A line `message: …` of the prompt is what it is called with.
     Mcp,
     /// `tools-seen`: a text that says which tools of the vendor's the request has.
     ToolsSeen,
     /// `system-seen`: a text that quotes the last part of the request's system prompt.
     SystemSeen,
-    /// `subagent`: one call of the Agent tool, whose own prompt is answered like `tool-use`, then a text.
+    /// `subagent`: one call of the Agent tool, whose own prompt is answered like `tool-use`, then a
+    /// text.
     Subagent,
     /// `background`: like `subagent`, but Claude Code does not wait for the answer.
     Background,
-    /// `quoted-error`: a successful reply, after a tool call, both of which quote what an API error looks like.
+    /// `quoted-error`: a successful reply, after a tool call, both of which quote what an API error
+    /// looks like.
     QuotedError,
     /// `refusal`: the model declines, which the API reports as a stop reason.
     Refusal,
     /// `empty`: a reply without any content.
     Empty,
-    /// `slow`: a text block at once, then a long text that trickles, one word each tenth of a second.
+    /// `slow`: a text block at once, then a long text that trickles, one word each tenth of a
+    /// second.
     Slow,
     /// `hang`: the head of the stream, then nothing for an hour.
     Hang,

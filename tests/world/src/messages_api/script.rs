@@ -30,12 +30,14 @@ const FOREVER: Duration = Duration::from_hours(1);
 
 /// The stand-in: answers each request as the scenario that its prompt names says.
 ///
-/// The same request always gets the same answer, but for the scenario that fails once: Claude Code sends a retry that
-/// differs in nothing from the first attempt, so only a memory can distinguish them.
+/// The same request always gets the same answer, but for the scenario that fails once: Claude Code
+/// sends a retry that differs in nothing from the first attempt, so only a memory can distinguish
+/// them.
 #[derive(Debug, Default)]
 pub struct Script {
     default: Scenario,
-    /// The conversations that were refused once. The lock holds for one look-up; no invariant spans two.
+    /// The conversations that were refused once. The lock holds for one look-up; no invariant spans
+    /// two.
     refused: Mutex<HashSet<String>>,
 }
 

@@ -37,7 +37,8 @@ pub async fn serve(listener: TcpListener, script: Arc<Script>) -> io::Result<Inf
         let script = Arc::clone(&script);
         tokio::spawn(async move {
             let service = service_fn(move |request| handle(Arc::clone(&script), request));
-            // The client may leave at any time, and an `Abort` step ends a connection with an error on purpose.
+            // The client may leave at any time, and an `Abort` step ends a connection with an error
+            // on purpose.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -68,7 +69,8 @@ async fn read(request: Request<Incoming>) -> Result<ApiRequest, hyper::Error> {
 
 fn respond(answer: ApiResponse) -> Response<impl hyper::body::Body<Data = Bytes, Error = io::Error>> {
     let frames = stream::iter(answer.body).filter_map(|step| async move {
-        // hyper flushes only when a body has nothing ready, and an error throws away what is not flushed.
+        // hyper flushes only when a body has nothing ready, and an error throws away what is not
+        // flushed.
         tokio::task::yield_now().await;
         match step {
             Step::Bytes(bytes) => Some(Ok(Frame::data(bytes))),

@@ -19,7 +19,8 @@ use super::routes::{Body, text};
 pub struct Backend {
     /// Where it listens.
     pub address: SocketAddr,
-    /// The session token that each request must carry, in its header or its query. The server itself does not look at it.
+    /// The session token that each request must carry, in its header or its query. The server
+    /// itself does not look at it.
     pub session_token: Option<String>,
 }
 

@@ -41,7 +41,8 @@ impl TestAuthority {
         &self.pem
     }
 
-    /// A server that shows a certificate for whatever name it is asked for, and speaks HTTP/2 and HTTP/1.1.
+    /// A server that shows a certificate for whatever name it is asked for, and speaks HTTP/2 and
+    /// HTTP/1.1.
     ///
     /// # Panics
     ///

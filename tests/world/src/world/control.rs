@@ -1,7 +1,8 @@
-//! The world of a test run as its tests see it: a server in a process of its own, which they ask over a Unix socket.
+//! The world of a test run as its tests see it: a server in a process of its own, which they ask
+//! over a Unix socket.
 //!
-//! Each connection carries one call and its answer, a line of JSON each. The tests are processes of their own, several
-//! at once, and share what the server remembers.
+//! Each connection carries one call and its answer, a line of JSON each. The tests are processes of
+//! their own, several at once, and share what the server remembers.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -88,7 +89,8 @@ impl World {
         ask::<()>(&self.socket, &Call::Delegate { domain: domain.to_owned(), backend });
     }
 
-    /// Lets the server-sent-event stream `name` (the last part of `/sse/NAME` or `/mirror/sse/NAME`) go on to its second event.
+    /// Lets the server-sent-event stream `name` (the last part of `/sse/NAME` or
+    /// `/mirror/sse/NAME`) go on to its second event.
     pub fn release(&self, name: &str) {
         ask::<()>(&self.socket, &Call::Release { name: name.to_owned() });
     }

@@ -14,14 +14,16 @@ enum Data<'a> {
 
 const PRIVATE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// The records in the answer to a query for the address of `name`, each with its owner; `None` where there is no such name.
+/// The records in the answer to a query for the address of `name`, each with its owner; `None`
+/// where there is no such name.
 fn records(name: &str, origin: Ipv4Addr) -> Option<Vec<(&str, Data<'static>)>> {
     Some(match name {
         "nx.test" => return None,
         "down.test" => vec![(name, Data::Address(UNUSED))],
         "private.test" => vec![(name, Data::Address(PRIVATE))],
         "loopback.test" => vec![(name, Data::Address(Ipv4Addr::LOCALHOST))],
-        // What an engine without root makes of its host (pasta), and the host's own address (slirp4netns).
+        // What an engine without root makes of its host (pasta), and the host's own address
+        // (slirp4netns).
         "host-of-pasta.test" => vec![(name, Data::Address(Ipv4Addr::new(169, 254, 1, 2)))],
         "host-of-slirp.test" => vec![(name, Data::Address(Ipv4Addr::new(203, 0, 113, 254)))],
         "metadata.test" => vec![(name, Data::Address(Ipv4Addr::new(169, 254, 169, 254)))],

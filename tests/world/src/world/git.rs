@@ -1,5 +1,6 @@
-//! A git repository: over plain files ("dumb" HTTP) at `https://git.test/demo.git`, and through git's own server program, which
-//! also takes pushes, at `https://ANYTHING.git.test/demo.git`; at `/NAME.git` is a copy that is made when it is first asked for.
+//! A git repository: over plain files ("dumb" HTTP) at `https://git.test/demo.git`, and through
+//! git's own server program, which also takes pushes, at `https://ANYTHING.git.test/demo.git`; at
+//! `/NAME.git` is a copy that is made when it is first asked for.
 
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
@@ -111,7 +112,8 @@ fn http_backend(
         .stdout(Stdio::piped())
         .spawn()?;
     let mut input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-    // On a thread of its own, which ends with the request: git may answer before it has read everything.
+    // On a thread of its own, which ends with the request: git may answer before it has read
+    // everything.
     std::thread::spawn(move || {
         while let Some(piece) = body.blocking_recv() {
             if input.write_all(&piece).is_err() {

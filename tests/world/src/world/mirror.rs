@@ -19,7 +19,8 @@ use tokio::sync::watch;
 use super::lock::credential;
 use super::routes::{Body, full, not_found, text};
 
-/// The credential lies between so much text on either side, so that a compressed body has it beyond the first block.
+/// The credential lies between so much text on either side, so that a compressed body has it beyond
+/// the first block.
 const PADDING: usize = 200 * 1024;
 
 /// Answers `/mirror/WHAT/…`; `gate` opens when the test says so.

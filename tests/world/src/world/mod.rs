@@ -1,8 +1,9 @@
 //! A name server, an origin that speaks everything, and sinks that count what arrives.
 //!
-//! Every name resolves to the origin, but for the few that the name server lists; the origin shows a certificate of a
-//! [`TestAuthority`] for whatever name it is asked for. In the end-to-end tests all of it lives in the tests' own network
-//! namespace, at addresses that only the engine's namespace can reach.
+//! Every name resolves to the origin, but for the few that the name server lists; the origin shows
+//! a certificate of a [`TestAuthority`] for whatever name it is asked for. In the end-to-end tests
+//! all of it lives in the tests' own network namespace, at addresses that only the engine's
+//! namespace can reach.
 
 mod apt;
 mod archive;

@@ -43,8 +43,9 @@ async fn serve_tls(listener: TcpListener, config: Arc<ServerConfig>, state: Arc<
     }
 }
 
-/// The next client. The benchmark measures against this origin, so it sends small frames at once as real ones do: a window update
-/// that waits for the acknowledgement of the one before stops an upload for as long as its sender delays that, 40 ms on Linux.
+/// The next client. The benchmark measures against this origin, so it sends small frames at once as
+/// real ones do: a window update that waits for the acknowledgement of the one before stops an
+/// upload for as long as its sender delays that, 40 ms on Linux.
 async fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
     let (stream, _) = listener.accept().await?;
     // A client that is gone already is no reason to end the listener.
@@ -54,7 +55,8 @@ async fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
 
 async fn converse(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, state: Arc<State>) {
     let service = service_fn(move |request| routes::answer(Arc::clone(&state), request));
-    // A client that goes away, and a step of the script that breaks the connection, end it with an error on purpose.
+    // A client that goes away, and a step of the script that breaks the connection, end it with an
+    // error on purpose.
     let _ = auto::Builder::new(TokioExecutor::new())
         .serve_connection_with_upgrades(TokioIo::new(stream), service)
         .await;

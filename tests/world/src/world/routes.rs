@@ -24,7 +24,8 @@ use super::{apt, cargo, git, mirror, npm, python, websocket};
 
 pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// Of each host only the first requests are remembered: a benchmark makes more of them than fit into memory.
+/// Of each host only the first requests are remembered: a benchmark makes more of them than fit
+/// into memory.
 const REMEMBERED: usize = 10_000;
 
 /// A request that reached the origin.

@@ -21,8 +21,9 @@ pub struct WorldServer {
 }
 
 impl WorldServer {
-    /// A world at `address`: names on port 53, HTTP on 80, HTTPS on 443. It listens when this returns, runs on threads of
-    /// its own, so that it outlives the runtime of any one test, and ends with the process.
+    /// A world at `address`: names on port 53, HTTP on 80, HTTPS on 443. It listens when this
+    /// returns, runs on threads of its own, so that it outlives the runtime of any one test, and
+    /// ends with the process.
     ///
     /// # Errors
     ///
@@ -37,8 +38,8 @@ impl WorldServer {
         Ok(Self { address, authority, state })
     }
 
-    /// Lets other processes ask what the origin saw, and say what it does, at the Unix socket `socket`: see
-    /// [`World`](super::World).
+    /// Lets other processes ask what the origin saw, and say what it does, at the Unix socket
+    /// `socket`: see [`World`](super::World).
     ///
     /// # Errors
     ///

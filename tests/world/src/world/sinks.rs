@@ -71,7 +71,8 @@ impl IcmpSink {
             use std::io::Read as _;
             let mut buffer = [0; 2048];
             while let Ok(length) = (&socket).read(&mut buffer) {
-                // Behind the IPv4 header, which says how many words it has, is the type: 8 is an echo request.
+                // Behind the IPv4 header, which says how many words it has, is the type: 8 is an
+                // echo request.
                 let head = usize::from(buffer[0] & 15) * 4;
                 if buffer.get(..length).and_then(|packet| packet.get(head)) == Some(&8) {
                     counter.fetch_add(1, Ordering::SeqCst);

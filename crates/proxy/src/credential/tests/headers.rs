@@ -232,8 +232,8 @@ fn trailers_may_not_be_called_as_an_entry_names_a_header() {
 }
 
 proptest! {
-    /// Whatever surrounds a surrogate in a header that is named exactly: the real value goes out only if the whole credential is
-    /// the surrogate, and nothing else does.
+    /// Whatever surrounds a surrogate in a header that is named exactly: the real value goes out
+    /// only if the whole credential is the surrogate, and nothing else does.
     #[test]
     fn the_real_value_never_travels_with_anything(before in "[ -~]{0,12}", after in "[ -~]{0,12}") {
         let value = format!("{before}{SURROGATE}{after}");

@@ -1,4 +1,5 @@
-//! What becomes of credentials at a host that a key signs for: whatever is not the key's own goes, unless every key lets it.
+//! What becomes of credentials at a host that a key signs for: whatever is not the key's own goes,
+//! unless every key lets it.
 
 use allowlist::HostPattern;
 use http::header::AUTHORIZATION;

@@ -138,7 +138,8 @@ fn bytes_after_an_upgrade_wait() {
 }
 
 proptest! {
-    /// Neither what passes nor how it ends depends on how the bytes were cut, and nothing passes that was not sent.
+    /// Neither what passes nor how it ends depends on how the bytes were cut, and nothing passes
+    /// that was not sent.
     #[test]
     fn any_split_passes_alike(
         messages in "(GET / HTTP/1\\.1\r\n|Host: a\r\n|Content-Length: [0-4]\r\n|Transfer-Encoding: chunked\r\n|Upgrade: x\r\n|\r\n|\n|[0-3]\r\n|abc|\r|x: y\r\n| |0\r\n\r\n){0,20}",

@@ -52,7 +52,8 @@ pub(super) struct Step {
 
 /// Undoes one coding. What comes after the end of the data is read and dropped.
 pub(super) trait Decoder: Send {
-    /// Reads some of `input` and fills some of `output`. When it does neither, everything that the input decides has been written.
+    /// Reads some of `input` and fills some of `output`. When it does neither, everything that the
+    /// input decides has been written.
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, DecodeError>;
 
     /// Whether the data may end here.

@@ -1,4 +1,5 @@
-//! `gzip` (RFC 1952): members, each of a header, compressed data, and a trailer with checksum and length.
+//! `gzip` (RFC 1952): members, each of a header, compressed data, and a trailer with checksum and
+//! length.
 
 use flate2::Crc;
 

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::DecodeError;
 
-/// In bytes. It must fit into the memory of the proxy's container. A brotli stream takes up to 20 MiB (usually 0.5 to 4), a zstd stream
-/// up to 17, and a gzip stream 0.05.
+/// In bytes. It must fit into the memory of the proxy's container. A brotli stream takes up to 20
+/// MiB (usually 0.5 to 4), a zstd stream up to 17, and a gzip stream 0.05.
 const MOST_MEMORY: usize = 64 * 1024 * 1024;
 
 static RESERVED: AtomicUsize = AtomicUsize::new(0);

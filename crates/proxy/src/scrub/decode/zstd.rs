@@ -51,7 +51,8 @@ impl Decoder for Zstd {
 mod tests {
     use super::*;
 
-    /// A frame with a window of 8 MiB, without an end: blocks of one byte repeated, each of 128 KiB.
+    /// A frame with a window of 8 MiB, without an end: blocks of one byte repeated, each of 128
+    /// KiB.
     fn endless(blocks: usize) -> Vec<u8> {
         let head = [0x28, 0xb5, 0x2f, 0xfd, 0, (WINDOW_LOG - 10) << 3];
         let block = [0x02, 0x00, 0x10, b'x'];

@@ -1,5 +1,5 @@
-//! The worked examples of AWS's documentation of S3, to the last digit; for SigV4A, where signatures are random, the published
-//! public key of the same credential verifies them.
+//! The worked examples of AWS's documentation of S3, to the last digit; for SigV4A, where
+//! signatures are random, the published public key of the same credential verifies them.
 
 use bytes::BytesMut;
 

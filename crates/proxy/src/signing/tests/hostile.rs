@@ -1,4 +1,5 @@
-//! Input from a hostile client: no bytes make a signer panic, hold more than it may, or depend on how they were split.
+//! Input from a hostile client: no bytes make a signer panic, hold more than it may, or depend on
+//! how they were split.
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue};

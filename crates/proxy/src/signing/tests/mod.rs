@@ -1,4 +1,5 @@
-//! Signatures against the official suites, the documentation's examples, another signer, and hostile input.
+//! Signatures against the official suites, the documentation's examples, another signer, and
+//! hostile input.
 
 mod examples;
 mod fixture;

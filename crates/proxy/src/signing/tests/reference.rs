@@ -1,5 +1,5 @@
-//! Against another signer: `aws-sigv4` signs random requests as a client does, once with a surrogate key and once with the real
-//! one. Signed again here, the first must be the second.
+//! Against another signer: `aws-sigv4` signs random requests as a client does, once with a
+//! surrogate key and once with the real one. Signed again here, the first must be the second.
 
 use std::time::{Duration, SystemTime};
 

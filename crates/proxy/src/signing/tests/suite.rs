@@ -1,7 +1,8 @@
 //! AWS's own test suites for SigV4 and SigV4A, which the package of `aws-sigv4` carries.
 //!
-//! Each signed request of a suite is taken for one that a container sent: its credential is exchanged for a surrogate and its
-//! signature is wiped. Signed again with the suite's key it must be the suite's request again, to the last byte.
+//! Each signed request of a suite is taken for one that a container sent: its credential is
+//! exchanged for a surrogate and its signature is wiped. Signed again with the suite's key it must
+//! be the suite's request again, to the last byte.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,7 +77,8 @@ fn every_case_of_v4a() {
                 verifies(&key.x, &key.y, &done.string_to_sign, &done.signature),
                 "{folder:?} {variant}: signature"
             );
-            // The suite's own signature verifies just as well; it is another one, since each is random.
+            // The suite's own signature verifies just as well; it is another one, since each is
+            // random.
             let theirs = signature_of(&done.expected);
             assert!(verifies(&key.x, &key.y, &done.string_to_sign, &theirs), "{folder:?} {variant}: theirs");
             assert!(!verifies(&key.x, &key.y, "another text", &done.signature));
@@ -92,8 +94,9 @@ fn every_case_of_v4a() {
     assert_eq!(cases, 2 * CASES);
 }
 
-/// Two cases that the package adds to the suite. They come as a header variant without a context, and disagree with themselves
-/// on the date (`double-encode-path`) or on the key; what they are for is the canonical request.
+/// Two cases that the package adds to the suite. They come as a header variant without a context,
+/// and disagree with themselves on the date (`double-encode-path`) or on the key; what they are for
+/// is the canonical request.
 #[test]
 fn the_cases_without_a_context() {
     let mut cases = 0;

@@ -1,4 +1,5 @@
-//! Upstreams: one that answers by path, over HTTP and HTTPS, and one that only writes down what it gets.
+//! Upstreams: one that answers by path, over HTTP and HTTPS, and one that only writes down what it
+//! gets.
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -257,7 +258,8 @@ fn socket(request: &mut Request<Incoming>) -> Response<Body> {
     response
 }
 
-/// A plain upstream that sends what it reads to the test, and `answer` after each read that ends a head.
+/// A plain upstream that sends what it reads to the test, and `answer` after each read that ends a
+/// head.
 pub(crate) async fn plain_capture(answer: &'static str) -> (Ipv4Addr, mpsc::UnboundedReceiver<String>) {
     let address = fresh_address();
     let listener = TcpListener::bind(SocketAddr::new(address.into(), HTTP)).await.unwrap();
@@ -282,8 +284,8 @@ pub(crate) async fn plain_capture(answer: &'static str) -> (Ipv4Addr, mpsc::Unbo
     (address, receiver)
 }
 
-/// An upstream that speaks HTTP/2 up to the head of a request, and then says goodbye, and why in `words`. Before that it begins an answer if
-/// it `answers`.
+/// An upstream that speaks HTTP/2 up to the head of a request, and then says goodbye, and why in
+/// `words`. Before that it begins an answer if it `answers`.
 pub(crate) async fn goodbye(tls: Arc<ServerConfig>, words: &'static [u8], answers: bool) -> Ipv4Addr {
     let address = fresh_address();
     let listener = TcpListener::bind(SocketAddr::new(address.into(), HTTPS)).await.unwrap();

@@ -14,7 +14,8 @@ use crate::printer::Printer;
 use crate::settings::login_of;
 use crate::workspace_copy::WorkspaceReport;
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
+/// What `--output json` prints; it changes its version when a field changes its meaning or goes
+/// away.
 #[derive(Debug, Serialize)]
 struct AgentReport<'a> {
     version: u32,

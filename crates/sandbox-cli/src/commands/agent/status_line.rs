@@ -14,7 +14,8 @@ pub(super) const TICK: Duration = Duration::from_secs(1);
 
 const WAITING: &str = "waiting for the API";
 
-/// A line on stderr that is written again in place: the time, and what the agent does. Dropping it removes it.
+/// A line on stderr that is written again in place: the time, and what the agent does. Dropping it
+/// removes it.
 #[derive(Debug)]
 pub(super) struct StatusLine {
     /// None where there is no terminal to write it to.

@@ -79,7 +79,8 @@ pub(super) fn check(args: &CheckArgs, project: &Project, printer: Printer) -> Re
     Ok(worst.status())
 }
 
-/// A line `METHOD URL`, or `URL` alone, which is asked for with `method`. The URL is taken byte for byte.
+/// A line `METHOD URL`, or `URL` alone, which is asked for with `method`. The URL is taken byte for
+/// byte.
 fn judge_line(policy: &Allowlist, method: &str, line: &[u8]) -> Verdict {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let start = line.iter().position(|byte| !is_blank(byte)).unwrap_or(line.len());

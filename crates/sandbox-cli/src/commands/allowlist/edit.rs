@@ -58,7 +58,8 @@ pub(super) fn deny(args: &EditArgs, project: &Project, printer: Printer) -> Resu
     Ok(if left.is_empty() { ExitStatus::Success } else { ExitStatus::Negative })
 }
 
-/// Removes the rules that allow nothing but what `rule` does from the file that a flag names, else from the project's.
+/// Removes the rules that allow nothing but what `rule` does from the file that a flag names, else
+/// from the project's.
 pub(in crate::commands) fn remove(
     rule: &Rule,
     project: &Project,

@@ -113,7 +113,8 @@ fn note(learnt: &LearntRule) -> String {
     note
 }
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
+/// What `--output json` prints; it changes its version when a field changes its meaning or goes
+/// away.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     version: u32,

@@ -1,7 +1,9 @@
-//! `allowlist packages`: rules for reading from where the image's own clients of package repositories fetch.
+//! `allowlist packages`: rules for reading from where the image's own clients of package
+//! repositories fetch.
 //!
-//! No such host is written in this program. The image is asked, in a container without a network; the author of the image can name any
-//! host, so its answer is hostile, and nothing follows from it before the user agreed to the rules.
+//! No such host is written in this program. The image is asked, in a container without a network;
+//! the author of the image can name any host, so its answer is hostile, and nothing follows from it
+//! before the user agreed to the rules.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +23,8 @@ use crate::settings::TrustedProject;
 const SCRIPT: &str = include_str!("packages.sh");
 /// Bytes of an answer that are read; the rest is not.
 const MOST_BYTES: usize = 16 * 1024;
-/// Rules that are made of an answer. A project with more has its own repositories, and knows their hosts.
+/// Rules that are made of an answer. A project with more has its own repositories, and knows their
+/// hosts.
 const MOST_RULES: usize = 16;
 /// Entries that no rule is made for, of which each is shown.
 const MOST_LEFT_OUT: usize = 16;

@@ -56,7 +56,8 @@ pub(super) fn simulate(
     Ok(status)
 }
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes away.
+/// What `--output json` prints; it changes its version when a field changes its meaning or goes
+/// away.
 #[derive(Debug, Serialize)]
 struct Report {
     version: u32,
@@ -72,7 +73,8 @@ struct Change {
     verdict: Verdict,
 }
 
-/// What became of requests with the policy of their run, or during an audit, and would not with `policy`.
+/// What became of requests with the policy of their run, or during an audit, and would not with
+/// `policy`.
 fn change(policy: &Allowlist, run: &str, logged: &Logged) -> Option<Change> {
     if !logged.is_up_to_rules() {
         return None;

@@ -28,7 +28,8 @@ pub(super) fn why(args: &WhyArgs, project: &Project, printer: Printer) -> Result
     }
 }
 
-/// What `--output json` prints of a URL; it changes its version when a field changes its meaning or goes away.
+/// What `--output json` prints of a URL; it changes its version when a field changes its meaning or
+/// goes away.
 #[derive(Debug, Serialize)]
 struct UrlReport {
     version: u32,

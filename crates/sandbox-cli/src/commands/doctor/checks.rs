@@ -12,7 +12,8 @@ use crate::settings::Project;
 use super::report::{Check, Report};
 use super::{engine, host, project, trial};
 
-/// Looks at everything that can be looked at, whatever is wrong with the rest. `config` is not asked for without a project.
+/// Looks at everything that can be looked at, whatever is wrong with the rest. `config` is not
+/// asked for without a project.
 pub(crate) async fn doctor(
     project: Result<Project, Failure>,
     config: impl FnOnce() -> Result<SandboxConfig, Failure>,

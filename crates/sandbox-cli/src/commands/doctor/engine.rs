@@ -97,7 +97,8 @@ fn system_calls(facts: &EngineFacts) -> Check {
     )
 }
 
-/// Nothing needs it unless the project asks for it; a task without a limit can fill the storage of everybody.
+/// Nothing needs it unless the project asks for it; a task without a limit can fill the storage of
+/// everybody.
 fn disk(facts: &EngineFacts) -> Check {
     let name = "disk";
     match facts.disk_limits() {
@@ -122,8 +123,8 @@ fn disk(facts: &EngineFacts) -> Check {
     }
 }
 
-/// What an engine needs whose containers gVisor runs: `runsc` leaves out sysctls, and this sets those of the network. The end-to-end tests'
-/// engine has this very file.
+/// What an engine needs whose containers gVisor runs: `runsc` leaves out sysctls, and this sets
+/// those of the network. The end-to-end tests' engine has this very file.
 const GVISOR_HOOK: &str = include_str!("gvisor-hook.json");
 
 /// gVisor is a choice of the engine's service, never of a task.
@@ -155,8 +156,9 @@ fn gvisor(facts: &EngineFacts, installed: Option<PathBuf>) -> Check {
     }
 }
 
-/// The commands that start a service of podman's with gVisor. `network=host` means the container's own network, without gVisor's: newer
-/// kernels make some versions of runsc take every network for the host's.
+/// The commands that start a service of podman's with gVisor. `network=host` means the container's
+/// own network, without gVisor's: newer kernels make some versions of runsc take every network for
+/// the host's.
 fn gvisor_service(runsc: &Path) -> String {
     format!(
         "mkdir -p /etc/sandbox-gvisor\n\
@@ -230,7 +232,8 @@ async fn left_behind(sandbox: &Sandbox) -> Check {
 
 const BRIDGES: &str = "bridges";
 
-/// What a service of podman's leaves that is killed while it makes networks. podman removes none of it.
+/// What a service of podman's leaves that is killed while it makes networks. podman removes none of
+/// it.
 fn bridges(stray: &[String]) -> Check {
     if stray.is_empty() {
         return Check::ok(BRIDGES, "none without a network");

@@ -10,7 +10,8 @@ use sha2::{Digest as _, Sha256};
 use super::report::Check;
 
 const NAME: &str = "parts";
-/// What `cargo xtask dist` writes beside the programs, for `sha256sum --check` in that folder too: a line for each of them and for the command.
+/// What `cargo xtask dist` writes beside the programs, for `sha256sum --check` in that folder too:
+/// a line for each of them and for the command.
 const SUMS: &str = "SHA256SUMS";
 /// This command in it.
 const COMMAND: &str = "../../bin/sandbox";

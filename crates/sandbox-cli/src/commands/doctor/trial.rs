@@ -1,4 +1,5 @@
-//! A trial run: the proxy's own program as a task, because its image is there and needs nothing else.
+//! A trial run: the proxy's own program as a task, because its image is there and needs nothing
+//! else.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,9 @@
-//! Versions of the engine, its runtime and the kernel with known vulnerabilities that matter to a sandbox.
+//! Versions of the engine, its runtime and the kernel with known vulnerabilities that matter to a
+//! sandbox.
 //!
-//! A version number cannot show that a distribution backported a fix, so all of this is a warning. What a number cannot show at all, such
-//! as that of a distribution's own kernel series, is not judged.
+//! A version number cannot show that a distribution backported a fix, so all of this is a warning.
+//! What a number cannot show at all, such as that of a distribution's own kernel series, is not
+//! judged.
 
 use std::fmt;
 
@@ -93,7 +95,8 @@ impl Advisory {
             // Distributions that stay with a first release count their own fixes behind it.
             Some(_) if self.product == "kernel" && version.2 == 0 => false,
             Some(fixed) => version < *fixed,
-            // Not every release of podman and the runtimes is patched, but kernels have many series that are not listed.
+            // Not every release of podman and the runtimes is patched, but kernels have many series
+            // that are not listed.
             None => self.product != "kernel" && self.fixed.iter().all(|fixed| version < *fixed),
         }
     }

@@ -1,4 +1,5 @@
-//! The page. Every text goes through [`shown`], and `maud` escapes what is left; there is no script, and no link.
+//! The page. Every text goes through [`shown`], and `maud` escapes what is left; there is no
+//! script, and no link.
 
 use claude_output::{ContentBlock, EventKind, StreamEvent};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -18,7 +19,8 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 
 const STYLE: &str = include_str!("style.css");
 
-/// A text that someone else wrote: what hides, moves or reorders text is visible, and what is too long is cut.
+/// A text that someone else wrote: what hides, moves or reorders text is visible, and what is too
+/// long is cut.
 fn shown(text: &str) -> String {
     sanitize(&cut(text))
 }

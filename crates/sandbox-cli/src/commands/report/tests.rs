@@ -6,7 +6,8 @@ use sandbox::session::SessionReply;
 
 use super::*;
 
-/// Markup, a script, an end of an attribute, terminal sequences, text that is shown in another order, and a URL that a browser would load.
+/// Markup, a script, an end of an attribute, terminal sequences, text that is shown in another
+/// order, and a URL that a browser would load.
 const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'onload=x &lt; \u{1b}[31m\u{202e}\u{200b}http://evil.test/";
 
 fn hostile() -> Report {

@@ -6,8 +6,8 @@ use unicode_width::UnicodeWidthChar as _;
 
 use crate::printer::sanitize_name;
 
-/// What came over the network, of which at most `most` characters are shown: only printable ASCII is as it is, and a backslash always begins
-/// an escape, so that no two texts look the same.
+/// What came over the network, of which at most `most` characters are shown: only printable ASCII
+/// is as it is, and a backslash always begins an escape, so that no two texts look the same.
 pub(super) fn from_network(raw: &str, most: usize) -> String {
     let mut shown = String::new();
     for (count, c) in raw.chars().enumerate() {
@@ -27,7 +27,8 @@ pub(super) fn from_network(raw: &str, most: usize) -> String {
     shown
 }
 
-/// The name of a program or a folder: letters of any script are as they are, what has no place of its own in a line is not.
+/// The name of a program or a folder: letters of any script are as they are, what has no place of
+/// its own in a line is not.
 pub(super) fn name(raw: &str, most: usize) -> String {
     let mut shown = String::new();
     for c in sanitize_name(&raw.chars().take(most).collect::<String>()).chars() {

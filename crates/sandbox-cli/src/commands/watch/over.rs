@@ -93,7 +93,8 @@ pub(super) fn help(area: Rect, buffer: &mut Buffer) {
     window("Keys", "any key goes back", lines.collect(), area, buffer);
 }
 
-/// The question with all that it is about. Returns whether there is room for it: what cannot be read as a whole cannot be agreed to.
+/// The question with all that it is about. Returns whether there is room for it: what cannot be
+/// read as a whole cannot be agreed to.
 pub(super) fn confirmation(confirmation: &Confirmation, area: Rect, buffer: &mut Buffer) -> bool {
     let Some(choice) = confirmation.choices.get(confirmation.chosen) else { return false };
     let columns = usize::from(area.width.saturating_sub(10)).min(90);

@@ -175,7 +175,8 @@ fn of_request(request: &RequestRecord) -> Row {
     }
 }
 
-/// The request in the form that rules are made of; none for one that is too long for a rule that a person reads.
+/// The request in the form that rules are made of; none for one that is too long for a rule that a
+/// person reads.
 fn asked(request: &RequestRecord) -> Option<Asked> {
     let RequestRecord { method, scheme, host, target, .. } = request;
     let is_short = method.len() + host.len() + target.len() <= ASKED;

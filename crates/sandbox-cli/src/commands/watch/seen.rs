@@ -1,4 +1,5 @@
-//! What the person at the keys had the time to read. A key answers nothing else: a task chooses when its requests come.
+//! What the person at the keys had the time to read. A key answers nothing else: a task chooses
+//! when its requests come.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! The looks that a piece of text can have: the terminal's own sixteen colours on its own background.
+//! The looks that a piece of text can have: the terminal's own sixteen colours on its own
+//! background.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -32,8 +32,8 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     if columns > 0 { cut + "…" } else { cut }
 }
 
-/// `text` on lines of so many columns, of which there are `most`; the last one says where more was. A line ends after a word where its last
-/// third has such an end.
+/// `text` on lines of so many columns, of which there are `most`; the last one says where more was.
+/// A line ends after a word where its last third has such an end.
 pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
     let (mut lines, mut rest) = (Vec::new(), text);
     loop {

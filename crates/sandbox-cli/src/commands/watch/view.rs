@@ -1,4 +1,5 @@
-//! How the state looks: the terminal's own sixteen colours on its own background, and no meaning that only a colour has.
+//! How the state looks: the terminal's own sixteen colours on its own background, and no meaning
+//! that only a colour has.
 
 use std::time::Duration;
 

@@ -24,7 +24,8 @@ pub(in crate::config) struct MaskedDocument {
     /// The secret, or where it is; default `!env` with the name of the entry.
     #[schemars(with = "Source")]
     value: Option<Source>,
-    /// How long a value is good that is read from this machine, as in 50m: before that is over, it is read again.
+    /// How long a value is good that is read from this machine, as in 50m: before that is over, it
+    /// is read again.
     #[schemars(with = "Ttl")]
     ttl: Option<Spanned<Ttl>>,
     /// Fills in what is left out.
@@ -39,7 +40,8 @@ pub(in crate::config) struct MaskedDocument {
     /// In Basic credentials, the pattern that the other half must match; default any.
     #[schemars(with = "String")]
     basic_user: Option<Glob>,
-    /// Whether these headers may also carry credentials of the task's own; default they are removed.
+    /// Whether these headers may also carry credentials of the task's own; default they are
+    /// removed.
     #[schemars(with = "bool")]
     allow_foreign_credentials: Option<bool>,
     /// Whether it may travel over plain HTTP.
@@ -75,14 +77,15 @@ pub(in crate::config) struct SigningDocument {
     secret_access_key: Option<Source>,
     #[schemars(with = "Source")]
     session_token: Option<Source>,
-    /// How long parts are good that are read from this machine, as in 50m: before that is over, they are read again.
+    /// How long parts are good that are read from this machine, as in 50m: before that is over,
+    /// they are read again.
     #[schemars(with = "Ttl")]
     ttl: Option<Spanned<Ttl>>,
     /// Hosts whose requests are signed, `*` for any run of characters.
     #[schemars(with = "Vec<String>", length(min = 1))]
     scopes: Option<NonEmpty<HostPattern>>,
-    /// Whether requests to these hosts may also carry credentials of the task's own, in Authorization, in presigned URLs or as session
-    /// tokens; default they are removed.
+    /// Whether requests to these hosts may also carry credentials of the task's own, in
+    /// Authorization, in presigned URLs or as session tokens; default they are removed.
     allow_foreign_credentials: bool,
 }
 
@@ -182,7 +185,8 @@ fn ttl<'a>(
 }
 
 impl CredentialsFile {
-    /// The entries with what their presets fill in; `folder` is what relative paths are relative to.
+    /// The entries with what their presets fill in; `folder` is what relative paths are relative
+    /// to.
     pub(in crate::config) fn new(
         masked: Entries<VariableName, MaskedDocument>,
         signing: Entries<String, SigningDocument>,

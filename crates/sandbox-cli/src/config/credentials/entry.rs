@@ -114,7 +114,8 @@ impl CredentialsFile {
 }
 
 impl SigningEntry {
-    /// The variables that the task gets surrogates in: those behind `!env`, else those that every AWS client reads.
+    /// The variables that the task gets surrogates in: those behind `!env`, else those that every
+    /// AWS client reads.
     pub(crate) fn variables(&self) -> Vec<&str> {
         let sources = self.sources().zip(AWS_VARIABLES);
         sources.map(|(source, usual)| source.variable_name().unwrap_or(usual)).collect()

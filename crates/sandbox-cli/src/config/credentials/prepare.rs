@@ -12,7 +12,8 @@ use crate::config::Environment;
 use located_yaml::{InvalidFile, Location};
 
 impl CredentialsFile {
-    /// Looks the values up and makes a surrogate for each. Those that this machine keeps were [read](Self::read) before.
+    /// Looks the values up and makes a surrogate for each. Those that this machine keeps were
+    /// [read](Self::read) before.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Reads values from where this machine keeps them: what it runs and opens is nothing that a task could have written.
+//! Reads values from where this machine keeps them: what it runs and opens is nothing that a task
+//! could have written.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -55,7 +56,8 @@ impl CredentialsFile {
         crate::config::ConfigFile::parse(yaml, "sandbox.yaml", Path::new("/project")).unwrap().credentials
     }
 
-    /// The same with what this machine keeps read: programs are run, and files and keys read, one after the other.
+    /// The same with what this machine keeps read: programs are run, and files and keys read, one
+    /// after the other.
     ///
     /// # Errors
     ///
@@ -77,7 +79,8 @@ impl CredentialsFile {
         if faults.is_empty() { Ok(read_file) } else { Err(faults) }
     }
 
-    /// The same with values of the usual form where this machine keeps the real ones: for commands that only look.
+    /// The same with values of the usual form where this machine keeps the real ones: for commands
+    /// that only look.
     pub(crate) fn with_stand_ins(&self) -> Self {
         let mut looked_at = self.clone();
         for source in looked_at.sources_mut() {
@@ -86,7 +89,8 @@ impl CredentialsFile {
         looked_at
     }
 
-    /// What is already known to be in the way of [`read`](Self::read) without running or reading anything.
+    /// What is already known to be in the way of [`read`](Self::read) without running or reading
+    /// anything.
     pub(crate) fn places(&self, environment: &Environment, resolver: &Resolver) -> Vec<InvalidFile> {
         let kept = self.sources().filter_map(Source::kept);
         kept.filter_map(|kept| {
@@ -175,8 +179,8 @@ fn value(bytes: &[u8]) -> Result<SecretValue, &'static str> {
     }
 }
 
-/// The command with the whole path of its program, which no task can have written. Arguments that are paths are checked like it: a
-/// script that a task could have written is as good as a program.
+/// The command with the whole path of its program, which no task can have written. Arguments that
+/// are paths are checked like it: a script that a task could have written is as good as a program.
 pub(in crate::config) fn trusted_command(
     command: &[String],
     environment: &Environment,
@@ -199,7 +203,8 @@ pub(in crate::config) fn trusted_command(
         path.to_str().ok_or("the path of the program is not UTF-8")?.to_owned()
     };
     for argument in arguments.iter().filter(|argument| argument.starts_with('/')) {
-        // What is missing may be no path at all, or be made after this: then what counts is where it would be.
+        // What is missing may be no path at all, or be made after this: then what counts is where
+        // it would be.
         let found = Path::new(argument).ancestors().find(|path| match resolver.find(path) {
             Ok(_) => true,
             Err(error) => matches!(error.problem(), PathProblem::Link { .. }),
@@ -233,7 +238,8 @@ mod tests {
 
     const VALUE: &str = "hunter2-hunter2-hunter2";
 
-    /// A machine: `/host` of a user, `/tree` of tasks, each with a program `get` and a file `token`.
+    /// A machine: `/host` of a user, `/tree` of tasks, each with a program `get` and a file
+    /// `token`.
     struct Machine {
         root: tempfile::TempDir,
         resolver: Resolver,

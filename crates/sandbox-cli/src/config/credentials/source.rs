@@ -1,4 +1,5 @@
-//! Where the value of a credential comes from: a text or variable, or a place where this machine keeps it.
+//! Where the value of a credential comes from: a text or variable, or a place where this machine
+//! keeps it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -207,7 +208,8 @@ impl Kept {
 }
 
 impl fmt::Display for Kept {
-    /// What is done to read it, for the person who is to trust it. One argument never looks like two.
+    /// What is done to read it, for the person who is to trust it. One argument never looks like
+    /// two.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=@%+,".contains(c);
         match self {

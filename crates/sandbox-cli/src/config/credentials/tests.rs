@@ -126,7 +126,8 @@ fn entries_say_all_or_leave_it_to_what_is_usual() {
     assert!(summary("masked_secrets: {}\nsigning_credentials: {}").is_empty());
 }
 
-/// Every preset with hosts of its own fills in scopes and headers, whichever key comes first; the entry has the last word.
+/// Every preset with hosts of its own fills in scopes and headers, whichever key comes first; the
+/// entry has the last word.
 #[test]
 fn presets_fill_in_what_is_left_out() {
     for preset in Preset::ALL {

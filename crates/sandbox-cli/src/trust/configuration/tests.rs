@@ -158,7 +158,8 @@ fn no_name_begins_or_ends_a_line() {
                 "{line:?}"
             );
             assert!(!line.contains("  "), "{line:?}");
-            // Backticks are ours alone, so they come in pairs; a program's arguments have quotes inside of them.
+            // Backticks are ours alone, so they come in pairs; a program's arguments have quotes
+            // inside of them.
             assert!(line.matches('`').count().is_multiple_of(2) || line.contains('"'), "{line:?}");
         }
     }

@@ -184,7 +184,8 @@ impl Given {
         policy.with_vendor_tools(tools).with_budget(budget)
     }
 
-    /// The same where what gives no more is left out: a push fetches too, and a budget of nothing bounds nothing.
+    /// The same where what gives no more is left out: a push fetches too, and a budget of nothing
+    /// bounds nothing.
     fn normal(mut self) -> Self {
         let pushed: Vec<Part> = self
             .parts

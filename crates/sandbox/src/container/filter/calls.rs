@@ -1,9 +1,11 @@
 //! Which system calls a container may make. What is in no list does not exist for it.
 //!
-//! The names, separated by spaces, are those of 64-bit programs on x86-64 and arm64. 32-bit programs do not run: they have a second
-//! entrance to most of the kernel, and `socketcall`, whose arguments a filter cannot see.
+//! The names, separated by spaces, are those of 64-bit programs on x86-64 and arm64. 32-bit
+//! programs do not run: they have a second entrance to most of the kernel, and `socketcall`, whose
+//! arguments a filter cannot see.
 
-/// What every container may call, by what it is for. None of these gives a right that the process does not have.
+/// What every container may call, by what it is for. None of these gives a right that the process
+/// does not have.
 pub(super) const FREE: &[&str] = &[
     FILES,
     ATTRIBUTES,
@@ -46,7 +48,8 @@ const MEMORY: &str = "brk get_mempolicy madvise mbind membarrier mincore mlock m
     mremap msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect process_mrelease \
     remap_file_pages set_mempolicy";
 
-/// `clone` is not here: its flags decide. Nor is `clone3`, whose flags a filter cannot see; the C libraries then take `clone`.
+/// `clone` is not here: its flags decide. Nor is `clone3`, whose flags a filter cannot see; the C
+/// libraries then take `clone`.
 const PROCESSES: &str = "execve execveat exit exit_group fork futex futex_time64 get_robust_list getpgid getpgrp getpid \
     getppid getsid gettid get_thread_area pidfd_getfd pidfd_open prctl process_vm_readv \
     process_vm_writev ptrace rseq set_robust_list set_thread_area set_tid_address setpgid setsid \
@@ -70,7 +73,8 @@ const SCHEDULING: &str = "getcpu getpriority getrlimit getrusage ioprio_get iopr
     sched_rr_get_interval sched_rr_get_interval_time64 sched_setaffinity sched_setattr \
     sched_setparam sched_setscheduler sched_yield setpriority setrlimit";
 
-/// `socket` and `socketpair` are not here: their family decides. Nor is `setsockopt`: its level and option decide.
+/// `socket` and `socketpair` are not here: their family decides. Nor is `setsockopt`: its level and
+/// option decide.
 const CONNECTIONS: &str = "accept accept4 bind connect getpeername getsockname getsockopt listen recvfrom recvmmsg \
     recvmmsg_time64 recvmsg sendmmsg sendmsg sendto shutdown";
 
@@ -103,7 +107,7 @@ pub(super) const PRIVILEGED: &[(&str, &str)] = &[
     ("CAP_SYS_TTY_CONFIG", "vhangup"),
 ];
 
-/// What no program needs, and no namespace separates or the kernel has had faults in: key rings, other kernels, page faults in user
-/// space, moving pages of others.
+/// What no program needs, and no namespace separates or the kernel has had faults in: key rings,
+/// other kernels, page faults in user space, moving pages of others.
 pub(super) const REFUSED: &str = "add_key kexec_file_load kexec_load keyctl migrate_pages move_pages request_key swapoff swapon \
     userfaultfd uselib ustat vmsplice";

@@ -1,18 +1,23 @@
-//! Which options of sockets a container may set: those of its own connections, but none that puts another protocol on top of one.
+//! Which options of sockets a container may set: those of its own connections, but none that puts
+//! another protocol on top of one.
 //!
-//! `TCP_ULP` hands a connection to a module of the kernel (`espintcp`, `tls`, `smc`), and `UDP_ENCAP` hands packets to `xfrm`: both load
-//! large parts of the kernel that need no right and have had faults (CVE-2026-43284, CVE-2026-46300). What is permitted is listed, and
-//! compared in all 64 bits: a number that the kernel would cut is in no list. Levels of other families are in none either.
+//! `TCP_ULP` hands a connection to a module of the kernel (`espintcp`, `tls`, `smc`), and
+//! `UDP_ENCAP` hands packets to `xfrm`: both load large parts of the kernel that need no right and
+//! have had faults (CVE-2026-43284, CVE-2026-46300). What is permitted is listed, and compared in
+//! all 64 bits: a number that the kernel would cut is in no list. Levels of other families are in
+//! none either.
 
 use serde_json::{Value, json};
 
-/// Levels with options that need no look: sockets, IPv4, IPv6 and its ICMP, raw sockets, packets, netlink, multipath TCP.
+/// Levels with options that need no look: sockets, IPv4, IPv6 and its ICMP, raw sockets, packets,
+/// netlink, multipath TCP.
 const LEVELS: [u64; 8] = [1, 0, 41, 58, 255, 263, 270, 284];
 
 const TCP: u64 = 6;
 /// Options of TCP up to `TCP_FASTOPEN_CONNECT` all are permitted.
 const TCP_ULP: u64 = 31;
-/// Those behind it, up to `TCP_TX_DELAY`, and `TCP_IS_MPTCP` and `TCP_RTO_MAX_MS`; not the authentication of routers.
+/// Those behind it, up to `TCP_TX_DELAY`, and `TCP_IS_MPTCP` and `TCP_RTO_MAX_MS`; not the
+/// authentication of routers.
 const TCP_LATER: [u64; 8] = [32, 33, 34, 35, 36, 37, 43, 44];
 
 const UDP: u64 = 17;
@@ -33,7 +38,8 @@ pub(super) fn permitted() -> Vec<Vec<Value>> {
     all
 }
 
-/// Conditions for which the answer says that it is not permitted, rather than that there is no such call.
+/// Conditions for which the answer says that it is not permitted, rather than that there is no such
+/// call.
 pub(super) fn refused() -> Vec<Vec<Value>> {
     let option = |(level, option)| vec![equal(1, level), equal(2, option)];
     [(TCP, TCP_ULP), (UDP, UDP_ENCAP)].map(option).to_vec()
@@ -63,7 +69,8 @@ mod tests {
     #[test]
     fn what_connections_need_is_permitted_and_no_protocol_on_top() {
         for (level, option, permitted) in [
-            // SO_REUSEADDR, IP_TOS, IPV6_V6ONLY, TCP_NODELAY, TCP_FASTOPEN_CONNECT, TCP_INQ, UDP_SEGMENT.
+            // SO_REUSEADDR, IP_TOS, IPV6_V6ONLY, TCP_NODELAY, TCP_FASTOPEN_CONNECT, TCP_INQ,
+            // UDP_SEGMENT.
             (1, 2, true),
             (0, 1, true),
             (41, 26, true),

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::calls::{FREE, PRIVILEGED, REFUSED};
 use super::{options, requests};
 
-/// The profile in the form of the OCI runtimes' configuration, with podman's conditions on capabilities.
+/// The profile in the form of the OCI runtimes' configuration, with podman's conditions on
+/// capabilities.
 pub(super) static PROFILE: LazyLock<String> = LazyLock::new(|| profile().to_string());
 
 /// As the kernel numbers them.
@@ -16,19 +17,23 @@ const ENOSYS: u32 = 38;
 const EPROTONOSUPPORT: u32 = 93;
 const EAFNOSUPPORT: u32 = 97;
 
-/// `CLONE_NEW…` of all namespaces that `clone` makes, and of those that `unshare` makes, which are the same and the clocks'.
+/// `CLONE_NEW…` of all namespaces that `clone` makes, and of those that `unshare` makes, which are
+/// the same and the clocks'.
 const CLONE_NAMESPACES: u64 = 0x7e02_0000;
 const UNSHARE_NAMESPACES: u64 = 0x7e02_0080;
-/// Linux as it is, as on a 32-bit machine, with an old version number, both; and the question which it is.
+/// Linux as it is, as on a 32-bit machine, with an old version number, both; and the question which
+/// it is.
 const PERSONALITIES: [u64; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
 /// Families that stay within the container's network: its own files' sockets, IPv4, IPv6.
 const UNIX: u64 = 1;
 const FAMILIES: [u64; 3] = [UNIX, 2, 10];
-/// Talking with the kernel, about these alone: routes and addresses, sockets, devices that come and go, families of messages.
+/// Talking with the kernel, about these alone: routes and addresses, sockets, devices that come and
+/// go, families of messages.
 const NETLINK: u64 = 16;
 const NETLINK_SUBJECTS: [u64; 4] = [0, 4, 15, 16];
-/// The kernel's audit. With the error of a kernel that keeps none, PAM goes on (`su`, `sudo`, `passwd`); with any other it gives up.
+/// The kernel's audit. With the error of a kernel that keeps none, PAM goes on (`su`, `sudo`,
+/// `passwd`); with any other it gives up.
 const NETLINK_AUDIT: u64 = 9;
 /// The filter of packets, which only who may set a network up can speak to.
 const NETLINK_NETFILTER: u64 = 12;
@@ -71,9 +76,9 @@ fn namespaces() -> Vec<Value> {
     ]
 }
 
-/// A list of what is permitted, because others leave the network namespace (`AF_VSOCK` leads to the machine's hypervisor) or are large
-/// parts of the kernel that no task needs (`AF_ALG`, `AF_CAN`, `AF_TIPC` …). Values are compared in all 64 bits; one that the kernel
-/// would cut is in no list.
+/// A list of what is permitted, because others leave the network namespace (`AF_VSOCK` leads to the
+/// machine's hypervisor) or are large parts of the kernel that no task needs (`AF_ALG`, `AF_CAN`,
+/// `AF_TIPC` …). Values are compared in all 64 bits; one that the kernel would cut is in no list.
 fn sockets() -> Vec<Value> {
     let socket = || allow("socket");
     let mut rules: Vec<Value> = FAMILIES.iter().map(|family| when(socket(), &[equal(0, *family)])).collect();
@@ -179,7 +184,8 @@ mod tests {
         }
     }
 
-    /// What the filter answers to `socket(family, …, protocol)`: overlapping rules would leave it to the runtime's library.
+    /// What the filter answers to `socket(family, …, protocol)`: overlapping rules would leave it
+    /// to the runtime's library.
     fn answers(family: u64, protocol: u64, capability: Option<&str>) -> Vec<String> {
         let profile: Value = serde_json::from_str(&PROFILE).unwrap();
         let has = |condition: &Value| {

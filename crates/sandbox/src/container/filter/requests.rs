@@ -1,8 +1,10 @@
-//! Which requests of `ioctl` a container may make: all but those with which it could leave the quota of its root file system.
+//! Which requests of `ioctl` a container may make: all but those with which it could leave the
+//! quota of its root file system.
 //!
-//! On btrfs everybody may make a subvolume, which no quota of the container counts; on XFS everybody may give a file of theirs to another
-//! project, or a folder's new files to none. A request has a kind in its second byte and a number in its first; the kernel looks at 32 bits,
-//! so the rules do not look at more.
+//! On btrfs everybody may make a subvolume, which no quota of the container counts; on XFS
+//! everybody may give a file of theirs to another project, or a folder's new files to none. A
+//! request has a kind in its second byte and a number in its first; the kernel looks at 32 bits, so
+//! the rules do not look at more.
 
 use serde_json::{Value, json};
 
@@ -16,13 +18,14 @@ const REFUSED: [(u32, u16); 3] = [
     (16, 0x6602),
 ];
 
-/// Sharing of blocks between files, which has a kind that is otherwise btrfs's: `FICLONE`, `FICLONERANGE`, `FIDEDUPERANGE`.
+/// Sharing of blocks between files, which has a kind that is otherwise btrfs's: `FICLONE`,
+/// `FICLONERANGE`, `FIDEDUPERANGE`.
 const PERMITTED: [u64; 3] = [0x4004_9409, 0x4020_940d, 0xc018_9436];
 
 const BITS: u32 = 16;
 
-/// Conditions on the arguments of `ioctl`, of which one must hold. A filter cannot say what a request must *not* be, so they are all the
-/// pieces of the numbers that are left.
+/// Conditions on the arguments of `ioctl`, of which one must hold. A filter cannot say what a
+/// request must *not* be, so they are all the pieces of the numbers that are left.
 pub(super) fn permitted() -> Vec<Value> {
     let mut pieces = Vec::new();
     cover(0, 0, &mut pieces);
@@ -32,7 +35,8 @@ pub(super) fn permitted() -> Vec<Value> {
     pieces.into_iter().map(piece).chain(PERMITTED.map(exactly)).collect()
 }
 
-/// Adds the mask and the value of each largest piece without a refused number, among those whose first `bits` bits are those of `begin`.
+/// Adds the mask and the value of each largest piece without a refused number, among those whose
+/// first `bits` bits are those of `begin`.
 fn cover(begin: u16, bits: u32, pieces: &mut Vec<(u64, u64)>) {
     let mask = |bits: u32| u16::MAX.checked_shl(BITS - bits).unwrap_or(0);
     if REFUSED.iter().any(|(length, number)| *length <= bits && begin & mask(*length) == *number) {

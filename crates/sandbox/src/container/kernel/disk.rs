@@ -1,7 +1,8 @@
 //! What the root file system of a container can come to, by the kernel's word.
 //!
-//! On btrfs a container's root is a subvolume, whose quota is in `/sys/fs/btrfs`. XFS with project quotas gives the quota as the size of the
-//! file system, and an overlay the size of what it writes to.
+//! On btrfs a container's root is a subvolume, whose quota is in `/sys/fs/btrfs`. XFS with project
+//! quotas gives the quota as the size of the file system, and an overlay the size of what it writes
+//! to.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +12,8 @@ use super::mountinfo::KernelMount;
 /// The bit of a group's `limit_flags` that puts `max_referenced` in force.
 const LIMITS_REFERENCED: u64 = 1;
 
-/// The most bytes that the root file system of the process `pid` can hold. `None`: unbounded, or nothing is known of a bound. `host` is
-/// the root folder below which `/proc` and `/sys` are.
+/// The most bytes that the root file system of the process `pid` can hold. `None`: unbounded, or
+/// nothing is known of a bound. `host` is the root folder below which `/proc` and `/sys` are.
 pub(in crate::container) fn disk_bound(host: &Path, pid: u32, mounts: &[KernelMount]) -> Option<u64> {
     // The last one at a place is the one that is seen.
     let root = mounts.iter().rfind(|mount| mount.target == "/")?;

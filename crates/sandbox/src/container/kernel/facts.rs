@@ -41,7 +41,8 @@ pub(in crate::container) struct KernelFacts {
     /// The same of its groups.
     pub(in crate::container) groups: Vec<(u32, u32, u32)>,
     pub(in crate::container) limits: BTreeMap<UlimitKind, SoftAndHard>,
-    /// The controllers that have a control group of the container's own for it: `memory`, `cpu`, `pids`.
+    /// The controllers that have a control group of the container's own for it: `memory`, `cpu`,
+    /// `pids`.
     pub(in crate::container) controlled: BTreeSet<&'static str>,
     pub(in crate::container) mounts: Vec<KernelMount>,
     /// Those of the paths that were asked about that the container does not have.
@@ -52,7 +53,8 @@ pub(in crate::container) struct KernelFacts {
     pub(in crate::container) nodes: BTreeMap<String, Node>,
     /// The host's devices that were asked for, by where the container is to see them.
     pub(in crate::container) planned_nodes: BTreeMap<String, Node>,
-    /// Bytes that its root file system can come to, where it was asked for: see [`disk_bound`](super::disk_bound).
+    /// Bytes that its root file system can come to, where it was asked for: see
+    /// [`disk_bound`](super::disk_bound).
     pub(in crate::container) disk: Option<u64>,
     /// The filter of system calls that the runtime was asked to load.
     pub(in crate::container) filter: Option<Filter>,
@@ -62,7 +64,8 @@ pub(in crate::container) struct KernelFacts {
     pub(in crate::container) apparmor: Option<String>,
 }
 
-/// Reads the facts about `first`, which must be the container's. `asked` are paths of the container.
+/// Reads the facts about `first`, which must be the container's. `asked` are paths of the
+/// container.
 pub(in crate::container) fn read(
     proc: &Path,
     first: Process<'_>,
@@ -197,7 +200,8 @@ fn has_ipv6(addresses: &Path) -> io::Result<bool> {
     }
 }
 
-/// `net/snmp` has a line of names and a line of values for each protocol; forwarding is 1, not forwarding 2.
+/// `net/snmp` has a line of names and a line of values for each protocol; forwarding is 1, not
+/// forwarding 2.
 fn forwards(snmp: &str) -> Option<bool> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Ip: "));
     let (names, values) = (lines.next()?, lines.next()?);

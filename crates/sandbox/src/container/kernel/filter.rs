@@ -1,7 +1,9 @@
-//! The filter of system calls that a container's runtime was asked to load, and the `AppArmor` profile.
+//! The filter of system calls that a container's runtime was asked to load, and the `AppArmor`
+//! profile.
 //!
-//! With no-new-privileges the filter is loaded in the last moment before the program, so the kernel has nothing to report yet. What podman reports in
-//! an inspection is not what the runtime gets; this is.
+//! With no-new-privileges the filter is loaded in the last moment before the program, so the kernel
+//! has nothing to report yet. What podman reports in an inspection is not what the runtime gets;
+//! this is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -15,7 +17,8 @@ use serde_json::Value;
 /// No configuration and no profile is near this size.
 const LARGEST: u64 = 16 << 20;
 
-/// A filter, as far as it is compared: what a runtime was asked to load, or the profile that an engine makes that from.
+/// A filter, as far as it is compared: what a runtime was asked to load, or the profile that an
+/// engine makes that from.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::container) struct Filter {
@@ -88,9 +91,10 @@ struct Condition {
 }
 
 impl Filter {
-    /// Whether it is what a runtime makes of `profile` for a container with `capabilities` (`CAP_…`). Each of its rules is one of the
-    /// profile's that is for such a container, and all of the profile's that are so are there; what depends on the architecture or the
-    /// version of the kernel may be missing.
+    /// Whether it is what a runtime makes of `profile` for a container with `capabilities`
+    /// (`CAP_…`). Each of its rules is one of the profile's that is for such a container, and all
+    /// of the profile's that are so are there; what depends on the architecture or the version of
+    /// the kernel may be missing.
     pub(in crate::container) fn is_made_from(&self, profile: &Self, capabilities: &BTreeSet<String>) -> bool {
         let (certain, possible): (Vec<_>, Vec<_>) = profile
             .rules()
@@ -142,7 +146,8 @@ impl Rule {
             && is_error(self.errno_ret, profile.errno_ret, profile.errno.as_deref())
     }
 
-    /// Whether an engine takes it for a container with `capabilities`: `None` where it does not, false where more than these decides.
+    /// Whether an engine takes it for a container with `capabilities`: `None` where it does not,
+    /// false where more than these decides.
     fn is_for(&self, capabilities: &BTreeSet<String>) -> Option<bool> {
         let (includes, excludes) = (self.includes.as_ref(), self.excludes.as_ref());
         let caps = |condition: Option<&Condition>| condition.and_then(|condition| condition.caps.clone());
@@ -160,7 +165,8 @@ impl Condition {
     }
 }
 
-/// Whether the error `is` is the one of a profile, which has a number, or a name that the engine looked up.
+/// Whether the error `is` is the one of a profile, which has a number, or a name that the engine
+/// looked up.
 fn is_error(is: Option<u32>, number: Option<u32>, name: Option<&str>) -> bool {
     match name {
         None | Some("") => is == number,
@@ -206,8 +212,8 @@ pub(in crate::container) fn requested(proc: &Path, monitor: u32, path: &str) -> 
     Ok(Requested { filter: configuration.linux.seccomp, apparmor: configuration.process.apparmor_profile })
 }
 
-/// The filter in the profile at `path`, where this program sees what the engine's service does. Below the folders that `resolver` knows as
-/// tasks', no link is followed.
+/// The filter in the profile at `path`, where this program sees what the engine's service does.
+/// Below the folders that `resolver` knows as tasks', no link is followed.
 pub(in crate::container) fn profile(resolver: &Resolver, path: &Path) -> Result<Filter, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let found = resolver.find(path).and_then(|found| found.read(LARGEST));

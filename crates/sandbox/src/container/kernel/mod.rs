@@ -1,7 +1,8 @@
 //! What the kernel enforces for a container that is set up but does not run yet, read from `/proc`.
 //!
-//! The engine's inspect does not report whether sysctls were set, what is masked or how large a file system in memory is, and nothing
-//! that it reports is as good as the kernel's own word. The filter of system calls is read from the runtime's configuration.
+//! The engine's inspect does not report whether sysctls were set, what is masked or how large a
+//! file system in memory is, and nothing that it reports is as good as the kernel's own word. The
+//! filter of system calls is read from the runtime's configuration.
 
 mod disk;
 mod facts;

@@ -40,7 +40,8 @@ impl KernelMount {
     }
 }
 
-/// Each line: id, parent, device, root, target, flags, any number of fields, `-`, file system, source, options.
+/// Each line: id, parent, device, root, target, flags, any number of fields, `-`, file system,
+/// source, options.
 pub(in crate::container) fn parse(text: &str) -> Option<Vec<KernelMount>> {
     text.lines().map(mount).collect()
 }

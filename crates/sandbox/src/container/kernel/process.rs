@@ -17,11 +17,13 @@ pub(in crate::container) struct Process<'a> {
 }
 
 impl Process<'_> {
-    /// Whether it is the container's: where this program has a process namespace of its own, the numbers mean other processes.
+    /// Whether it is the container's: where this program has a process namespace of its own, the
+    /// numbers mean other processes.
     ///
-    /// Either its control group is named after the container, or, where an engine without root may make none, its parent is a process
-    /// that was started with the container's id. Before the container runs, only the engine and its programs know that id, so no process
-    /// of another task can pose as it.
+    /// Either its control group is named after the container, or, where an engine without root may
+    /// make none, its parent is a process that was started with the container's id. Before the
+    /// container runs, only the engine and its programs know that id, so no process of another task
+    /// can pose as it.
     pub(in crate::container) fn is_of_container(&self, proc: &Path) -> bool {
         let read = |name: &str| std::fs::read_to_string(proc.join(self.pid.to_string()).join(name));
         let in_group = read("cgroup").is_ok_and(|groups| groups.contains(self.id));
@@ -30,12 +32,14 @@ impl Process<'_> {
         in_group || (self.is_monitored(proc) && is_child())
     }
 
-    /// Those of the controllers of memory, processors and processes that have a control group of the container's own for it. Limits are
-    /// those of this group; the engine reports them in any case.
+    /// Those of the controllers of memory, processors and processes that have a control group of
+    /// the container's own for it. Limits are those of this group; the engine reports them in any
+    /// case.
     pub(in crate::container) fn controlled(&self, proc: &Path) -> BTreeSet<&'static str> {
         let groups =
             std::fs::read_to_string(proc.join(self.pid.to_string()).join("cgroup")).unwrap_or_default();
-        // A number, the controllers and the group: in version 1 a line for each hierarchy, in version 2 one line without controllers.
+        // A number, the controllers and the group: in version 1 a line for each hierarchy, in
+        // version 2 one line without controllers.
         let group_of = |controller: &str| {
             let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
             let (_, group) = lines.find(|(names, _)| names.split(',').any(|name| name == controller))?;

@@ -57,7 +57,8 @@ fn namespaces(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
         let own = matches!(mode.as_str(), "private" | "shareable" | "none" | "");
         found.require(own, || format!("{name} namespace: is {mode:?}"));
     }
-    // Without one of its own, a container is in the engine's; podman 5 reports none before the container is set up.
+    // Without one of its own, a container is in the engine's; podman 5 reports none before the
+    // container is set up.
     let apart = matches!(host.userns_mode.as_str(), "" | "private");
     found.require(apart, || format!("user namespace: is {:?}", host.userns_mode));
     if let UserNamespace::Private { first, size } = plan.isolation.user_namespace {
@@ -68,8 +69,8 @@ fn namespaces(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
     }
 }
 
-/// The devices of a container that is set up: only then does an engine know those of a description. Where users are not the host's, devices
-/// are mounts, and engines do not report them.
+/// The devices of a container that is set up: only then does an engine know those of a description.
+/// Where users are not the host's, devices are mounts, and engines do not report them.
 pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts, kernel: &KernelFacts) {
     let is_mounted = |target: &str| {
         let mut mounts = kernel.mounts.iter();
@@ -144,7 +145,8 @@ fn nodes(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
         .map(|(target, _)| target.as_str())
         .collect();
     let described = devices.iter().filter(|device| device.node_paths().is_none());
-    // An engine that has the host's users makes nodes rather than mounting them, and reports what was made.
+    // An engine that has the host's users makes nodes rather than mounting them, and reports what
+    // was made.
     let right = match described.count() {
         0 => more.is_empty(),
         planned => more.len() >= planned || !are_mounts(kernel),
@@ -152,7 +154,8 @@ fn nodes(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
     found.require(right, || format!("devices in the kernel: beside the planned nodes it has {more:?}"));
 }
 
-/// Whether `node` at `target` is the first pseudo-terminal of the container's own, which is its console then.
+/// Whether `node` at `target` is the first pseudo-terminal of the container's own, which is its
+/// console then.
 fn is_own_terminal(kernel: &KernelFacts, target: &str, node: Node) -> bool {
     let at = |target: &str| kernel.mounts.iter().rfind(|mount| mount.target == target);
     let (Some(console), Some(own)) = (at(CONSOLE), at("/dev/pts")) else { return false };

@@ -1,4 +1,5 @@
-//! Copy-on-write views of folders: the engine and the kernel must both report the overlay. Tests only.
+//! Copy-on-write views of folders: the engine and the kernel must both report the overlay. Tests
+//! only.
 
 use serde_json::{Value, json};
 

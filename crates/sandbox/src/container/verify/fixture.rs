@@ -11,7 +11,8 @@ use crate::labels::Labels;
 use crate::spec::{ContainerEnv, Isolation, Mount, Tmpfs, UlimitKind};
 use sandbox_podman::ImageFacts;
 
-/// What both tested engines said about containers made from [`plan`]: podman 4.3.1 and 5.4.2, after the attach.
+/// What both tested engines said about containers made from [`plan`]: podman 4.3.1 and 5.4.2, after
+/// the attach.
 pub(super) const INSPECTIONS: [&str; 2] =
     [include_str!("../fixtures/podman-4.3.1.json"), include_str!("../fixtures/podman-5.4.2.json")];
 

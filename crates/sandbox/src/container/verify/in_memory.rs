@@ -35,8 +35,9 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
     shared_memory(found, plan.isolation.shm_size, kernel);
     let bound: BTreeSet<String> = plan.mounts.iter().map(|mount| clean(mount.container_path())).collect();
     for mount in last_ones(&kernel.mounts) {
-        // Less than all of a file system is a file of the engine's, such as `/etc/hostname`, which lies on the host's `/run`. That of
-        // the engine's own network is its own affair. A device has no content: without root, engines mount the host's.
+        // Less than all of a file system is a file of the engine's, such as `/etc/hostname`, which
+        // lies on the host's `/run`. That of the engine's own network is its own affair. A device
+        // has no content: without root, engines mount the host's.
         let whole = mount.root == "/";
         let exempt = bound.contains(&mount.target)
             || kernel.nodes.contains_key(&mount.target)

@@ -30,7 +30,8 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, host: &Bind
 }
 
 pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
-    // The engine does not report what it made of this one. A file system that rounds does so downwards.
+    // The engine does not report what it made of this one. A file system that rounds does so
+    // downwards.
     if let Some(planned) = plan.disk {
         found.require(kernel.disk.is_some_and(|is| is <= planned), || {
             let is = kernel.disk.map_or("unknown".to_owned(), |bytes| bytes.to_string());

@@ -89,7 +89,8 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
         found.require(right, || format!("mounts in the kernel: `{target}` is no {}", overlay::source(mount)));
     }
     for path in &plan.isolation.masked_paths {
-        // An empty folder of no size, or the null device. What the image lacks needs no mask, and gets none.
+        // An empty folder of no size, or the null device. What the image lacks needs no mask, and
+        // gets none.
         let hidden = at(path).is_some_and(|mount| mount.size() == Some(0) || mount.root == "/null");
         let absent = kernel.absent.contains(path);
         found.require(hidden || absent, || format!("masked paths: `{path}` can be seen"));

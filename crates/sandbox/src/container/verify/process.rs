@@ -62,7 +62,8 @@ fn command(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts, is
     });
 }
 
-/// What is planned is there; what is not planned comes from the image, or is what the engine always sets.
+/// What is planned is there; what is not planned comes from the image, or is what the engine always
+/// sets.
 fn environment(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts, is: &Inspection) {
     let variables: BTreeMap<&str, &str> =
         is.config.env.iter().map(|variable| variable.split_once('=').unwrap_or((variable, ""))).collect();

@@ -7,8 +7,8 @@ use sandbox_podman::{ImageFacts, Inspection};
 use super::difference::Differences;
 use super::{confinement, in_memory, limits, mounts, network, process};
 
-/// Runtimes that give a container a kernel of its own: what the host's kernel says is about the runtime, not about the container. Only
-/// the network is the host's all the same.
+/// Runtimes that give a container a kernel of its own: what the host's kernel says is about the
+/// runtime, not about the container. Only the network is the host's all the same.
 const OWN_KERNEL: [&str; 2] = ["runsc", "krun"];
 
 /// Whether what the host's kernel says of the container is about its runtime.
@@ -55,7 +55,8 @@ pub(in crate::container) fn attached(
     found.0
 }
 
-/// `runsc` leaves out sysctls, so that a container would have IPv6, and a proxy would forward, unless its engine has a hook that sets them.
+/// `runsc` leaves out sysctls, so that a container would have IPv6, and a proxy would forward,
+/// unless its engine has a hook that sets them.
 fn own_kernel(found: &mut Differences, plan: &ContainerPlan, is: &Inspection, kernel: &KernelFacts) {
     let before = found.0.len();
     network::kernel(found, plan, kernel);

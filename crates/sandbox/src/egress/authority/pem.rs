@@ -3,7 +3,8 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-/// The certificates in `text`, DER, in order. Anything else between them is skipped, as every reader of bundles does.
+/// The certificates in `text`, DER, in order. Anything else between them is skipped, as every
+/// reader of bundles does.
 pub(in crate::egress) fn certificates(text: &str) -> Vec<Vec<u8>> {
     blocks(text, "CERTIFICATE").filter_map(decode).collect()
 }

@@ -14,7 +14,8 @@ use super::file::AuthorityFile;
 use super::pem;
 use crate::egress::ProxyError;
 
-/// The root's only name. It is fixed, so that the file name by which OpenSSL finds the certificate is fixed too.
+/// The root's only name. It is fixed, so that the file name by which OpenSSL finds the certificate
+/// is fixed too.
 const ROOT_NAME: &str = "Sandbox Root CA";
 /// The only name of every intermediate: one common name, as UTF-8.
 const INTERMEDIATE_NAME: &str = "Sandbox Task CA";
@@ -200,7 +201,8 @@ mod tests {
         assert!(one.private_key_pem.expose().starts_with("-----BEGIN PRIVATE KEY-----"));
     }
 
-    /// OpenSSL hashes the name in lower case, without its outermost frame; the first four bytes are read little-endian.
+    /// OpenSSL hashes the name in lower case, without its outermost frame; the first four bytes are
+    /// read little-endian.
     #[test]
     fn the_hashed_name_is_that_of_openssl() {
         let name = ROOT_NAME.to_lowercase();

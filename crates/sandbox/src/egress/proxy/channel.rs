@@ -1,7 +1,7 @@
 //! The channel to a proxy: commands in, records out.
 //!
-//! One task owns both directions. It ends when it is asked to, when the proxy ends, and when a record cannot be kept: without a log
-//! there is no egress.
+//! One task owns both directions. It ends when it is asked to, when the proxy ends, and when a
+//! record cannot be kept: without a log there is no egress.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -105,7 +105,8 @@ where
         self.stdin.flush().await
     }
 
-    /// The next messages; `None` when the proxy has closed its stdout. A line that is not a message is an error.
+    /// The next messages; `None` when the proxy has closed its stdout. A line that is not a message
+    /// is an error.
     pub(super) async fn receive(&mut self) -> Option<Result<Vec<ProxyMessage>, String>> {
         loop {
             if !self.waiting.is_empty() {
@@ -215,7 +216,8 @@ where
         }
     }
 
-    /// Lets requests in progress end if it is to `drain`, closes the proxy's stdin, which ends it, and keeps what it still says.
+    /// Lets requests in progress end if it is to `drain`, closes the proxy's stdin, which ends it,
+    /// and keeps what it still says.
     async fn end(mut self, drain: bool, log: &mut Option<LogSink>) {
         if drain && self.command(&Command::Drain {}).await.is_ok() {
             self.rest(DRAINING, log).await;
@@ -225,8 +227,8 @@ where
         self.proxy_log.finish();
     }
 
-    /// Keeps what still comes, until nothing has for `silence`: a task may have made thousands of records in its last moment, and the
-    /// last of them is the one that it wants to be lost.
+    /// Keeps what still comes, until nothing has for `silence`: a task may have made thousands of
+    /// records in its last moment, and the last of them is the one that it wants to be lost.
     async fn rest(&mut self, silence: Duration, log: &mut Option<LogSink>) {
         while let Ok(Some(Ok(messages))) = timeout(silence, self.receive()).await {
             if keep(messages, log).await.is_err() {
@@ -284,7 +286,8 @@ fn questions(messages: &[ProxyMessage]) -> Vec<Record> {
 }
 
 impl Waiting {
-    /// Reports changes that are in the log, and returns to who asked for something, who may have stopped waiting.
+    /// Reports changes that are in the log, and returns to who asked for something, who may have
+    /// stopped waiting.
     fn answer(&mut self, answers: Vec<Answered>, report: &watch::Sender<ShieldState>) {
         for answer in answers {
             match answer {

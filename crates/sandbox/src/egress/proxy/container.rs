@@ -6,11 +6,13 @@ use crate::container::{Attachment, ContainerPlan, Detachment, Networks, PlannedN
 use crate::labels::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation, Mount};
 
-/// Measured: about 10 MB at work, 75 MB under the worst attack that `crates/proxy/tests/proxy/abuse.rs` knows; a full queue of records
-/// comes on top. Without memory the proxy ends, and with it this task's egress.
+/// Measured: about 10 MB at work, 75 MB under the worst attack that
+/// `crates/proxy/tests/proxy/abuse.rs` knows; a full queue of records comes on top. Without memory
+/// the proxy ends, and with it this task's egress.
 const MEMORY: u64 = 192 * 1024 * 1024;
 const PIDS: u32 = 64;
-/// It never routes between its two networks, has no IPv6 address that a task could reach, and needs no privilege for its ports.
+/// It never routes between its two networks, has no IPv6 address that a task could reach, and needs
+/// no privilege for its ports.
 const SYSCTLS: [(&str, &str); 4] = [
     ("net.ipv4.ip_forward", "0"),
     ("net.ipv4.ip_unprivileged_port_start", "0"),
@@ -32,7 +34,8 @@ pub(in crate::egress) struct ProxyPlacement<'a> {
     pub(in crate::egress) mounts: Vec<Mount>,
 }
 
-/// Of the proxy's configuration, only what it may reach is in here: the rest comes over its stdin, once it reaches nothing else.
+/// Of the proxy's configuration, only what it may reach is in here: the rest comes over its stdin,
+/// once it reaches nothing else.
 pub(in crate::egress) fn proxy_plan(placement: ProxyPlacement<'_>, labels: &Labels) -> ContainerPlan {
     ContainerPlan {
         name: placement.name,

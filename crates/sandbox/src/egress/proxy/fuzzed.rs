@@ -9,12 +9,13 @@ use sandbox_proxy_protocol::{ProxyMessage, Record, from_line, to_line};
 use super::lines::Lines;
 use sandbox_network_log::{LogEntry, LogSink};
 
-/// The first bytes choose how the others are cut, which are what a proxy writes: its own words, and what a task asked for.
+/// The first bytes choose how the others are cut, which are what a proxy writes: its own words, and
+/// what a task asked for.
 ///
 /// # Panics
 ///
-/// When the cuts change the lines, when a record makes more than one line or one that does something to a terminal, or when an entry of
-/// the log reads back as another.
+/// When the cuts change the lines, when a record makes more than one line or one that does
+/// something to a terminal, or when an entry of the log reads back as another.
 pub fn proxy_records(data: &[u8]) {
     let mut input = Input::new(data);
     let sizes = input.sizes();

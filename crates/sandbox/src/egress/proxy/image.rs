@@ -18,11 +18,13 @@ use sandbox_podman::{BuildRequest, Engine};
 /// Where the image has the program.
 pub(crate) const PROGRAM: &str = "/sandbox-proxy";
 
-/// The id of an image of `binary` that was built for this state directory; it is built unless it is there.
+/// The id of an image of `binary` that was built for this state directory; it is built unless it is
+/// there.
 ///
-/// A tag says nothing: an archive that is loaded can take any. So the id of what was built is kept, which no other image can have, and
-/// layers that the engine has from elsewhere are not used. What is built has no time in it, so that the same program is the same image in
-/// every state directory, and none takes another's tag.
+/// A tag says nothing: an archive that is loaded can take any. So the id of what was built is kept,
+/// which no other image can have, and layers that the engine has from elsewhere are not used. What
+/// is built has no time in it, so that the same program is the same image in every state directory,
+/// and none takes another's tag.
 pub(in crate::egress) async fn ensure_image(
     engine: &Engine,
     config: &SandboxConfig,
@@ -75,7 +77,8 @@ pub(crate) async fn image_of(engine: &Engine, config: &SandboxConfig) -> Result<
     ensure_image(engine, config, &binary).await
 }
 
-/// The labels are in one line of it: those of a request are a line each in an image's history, in an order that podman 4 draws by lot.
+/// The labels are in one line of it: those of a request are a line each in an image's history, in
+/// an order that podman 4 draws by lot.
 fn dockerfile(prefix: &str) -> String {
     let labels = image_store::labels(prefix, ImageKind::Proxy, None);
     let labels: Vec<_> = labels.iter().map(|(name, value)| format!("\"{name}\"=\"{value}\"")).collect();

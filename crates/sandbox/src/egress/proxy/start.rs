@@ -1,4 +1,5 @@
-//! Starts a proxy in two steps: its container, and later the start document. In between it waits and does nothing.
+//! Starts a proxy in two steps: its container, and later the start document. In between it waits
+//! and does nothing.
 
 use std::time::Duration;
 
@@ -10,20 +11,22 @@ use crate::container::{ContainerPlan, Created, Running};
 use crate::egress::ProxyError;
 use sandbox_podman::Engine;
 
-/// From the start document to the ready message. It takes milliseconds; a busy machine gets the rest.
+/// From the start document to the ready message. It takes milliseconds; a busy machine gets the
+/// rest.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Starts a proxy that waits for its start document.
 ///
-/// It need not be known yet for which task: that, and all that the task may reach, is in the document. Its name and its labels stay what
-/// they are in `plan`, since podman changes neither: a proxy that is made before its task is known carries those of its instance alone.
+/// It need not be known yet for which task: that, and all that the task may reach, is in the
+/// document. Its name and its labels stay what they are in `plan`, since podman changes neither: a
+/// proxy that is made before its task is known carries those of its instance alone.
 pub(in crate::egress) async fn start(engine: &Engine, plan: &ContainerPlan) -> Result<Running, ProxyError> {
     let created = Created::create(engine, plan).await?;
     Ok(created.set_up().await?.start().await?)
 }
 
-/// Gives a proxy that waits its start document, and returns when it serves the execution context `context`. On an error its container
-/// is there, and may run.
+/// Gives a proxy that waits its start document, and returns when it serves the execution context
+/// `context`. On an error its container is there, and may run.
 pub(in crate::egress) async fn introduce(
     waiting: Running,
     context: &str,

@@ -1,7 +1,8 @@
-//! A proxy's standard error: its tracing events, one JSON object a line, and whatever else a program says that fails.
+//! A proxy's standard error: its tracing events, one JSON object a line, and whatever else a
+//! program says that fails.
 //!
-//! What comes is believed as little as anything that a task can cause: lines are cut, counted against a budget, and escaped before they
-//! become events of ours.
+//! What comes is believed as little as anything that a task can cause: lines are cut, counted
+//! against a budget, and escaped before they become events of ours.
 
 use std::fmt::Write as _;
 

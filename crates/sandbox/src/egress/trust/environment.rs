@@ -1,7 +1,8 @@
 //! Which variable makes which tool trust which file.
 //!
-//! Tools differ in what they read: some replace their authorities with the file and want the whole bundle, some add it to theirs
-//! and want the root alone, some look into a folder, and a few read a file of settings.
+//! Tools differ in what they read: some replace their authorities with the file and want the whole
+//! bundle, some add it to theirs and want the root alone, some look into a folder, and a few read a
+//! file of settings.
 
 use std::collections::BTreeMap;
 
@@ -46,14 +47,16 @@ const VARIABLES: [(&str, Kind, &str); 20] = [
     ("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", Kind::Bundle, "gRPC"),
     ("BUNDLE_SSL_CA_CERT", Kind::Bundle, "Bundler"),
     ("NIX_SSL_CERT_FILE", Kind::Bundle, "Nix and what it builds"),
-    // `JDK_JAVA_OPTIONS` is read by the launcher of Java 9 and later only; this one by every virtual machine. Both make Java say so
-    // on standard error, so the one that reaches further is chosen.
+    // `JDK_JAVA_OPTIONS` is read by the launcher of Java 9 and later only; this one by every
+    // virtual machine. Both make Java say so on standard error, so the one that reaches further is
+    // chosen.
     ("JAVA_TOOL_OPTIONS", Kind::JavaOption, "Java"),
     ("PHP_INI_SCAN_DIR", Kind::PhpFolder, "PHP"),
 ];
 
-/// Two tools that have no variable for a file, only one for their settings. Setting it hides the user's own settings, so they are
-/// set only where the image has no bundle that these tools would read anyway.
+/// Two tools that have no variable for a file, only one for their settings. Setting it hides the
+/// user's own settings, so they are set only where the image has no bundle that these tools would
+/// read anyway.
 const SETTINGS: [(&str, &str); 2] = [("WGETRC", files::WGETRC), ("APT_CONFIG", files::APT_CONFIG)];
 
 /// The names of all variables that a container may get.

@@ -1,4 +1,5 @@
-//! The files that are mounted, kept in the state directory for each pair of image and root authority.
+//! The files that are mounted, kept in the state directory for each pair of image and root
+//! authority.
 
 use std::fs;
 use std::io;
@@ -22,7 +23,8 @@ use sandbox_podman::Engine;
 
 /// Our folder in the container.
 pub(crate) const FOLDER: &str = "/run/sandbox/trust";
-/// Our folder in the steps of a build. `/dev` is in memory there, so that the mount point does not become part of the image.
+/// Our folder in the steps of a build. `/dev` is in memory there, so that the mount point does not
+/// become part of the image.
 pub(crate) const BUILD_FOLDER: &str = "/dev/sandbox-trust";
 /// Takes the place of the image where the files are for a build, whose steps have several.
 const OF_BUILDS: &str = "builds";
@@ -109,7 +111,8 @@ impl TrustStore {
         blocking(move || store.make(&id, &image, FOLDER)).await
     }
 
-    /// The files for the steps of a build: the root alone, since all that they reach goes through the proxy.
+    /// The files for the steps of a build: the root alone, since all that they reach goes through
+    /// the proxy.
     pub(in crate::egress) async fn of_builds(&self) -> Result<TrustFiles, ProxyError> {
         let store = self.clone();
         blocking(move || match store.find(OF_BUILDS, BUILD_FOLDER) {
@@ -126,7 +129,8 @@ impl TrustStore {
         Some(TrustFiles { layout: serde_json::from_str(&layout).ok()?, dir, folder })
     }
 
-    /// Makes the files for the image `image_id`. When another process does the same, either's are kept: they are equal. Blocks.
+    /// Makes the files for the image `image_id`. When another process does the same, either's are
+    /// kept: they are equal. Blocks.
     fn make(
         &self,
         image_id: &str,

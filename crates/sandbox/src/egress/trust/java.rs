@@ -1,7 +1,8 @@
 //! A store of authorities that Java reads: its own "JKS" form, since Java reads no PEM here.
 //!
-//! It holds certificates only. The form ends with a digest over a fixed phrase, which Java checks only when it is given the
-//! password; the digest protects nothing and is there because the form has it.
+//! It holds certificates only. The form ends with a digest over a fixed phrase, which Java checks
+//! only when it is given the password; the digest protects nothing and is there because the form
+//! has it.
 
 use sha1::{Digest, Sha1};
 
@@ -13,7 +14,8 @@ const TRUSTED: u32 = 2;
 const PASSWORD: &str = "changeit";
 const PHRASE: &[u8] = b"Mighty Aphrodite";
 
-/// The store of `certificates`, each DER. What cannot be represented, a certificate over 4 GiB, is left out.
+/// The store of `certificates`, each DER. What cannot be represented, a certificate over 4 GiB, is
+/// left out.
 pub(super) fn key_store(certificates: &[Vec<u8>]) -> Vec<u8> {
     let entries: Vec<Vec<u8>> = certificates
         .iter()
@@ -77,7 +79,8 @@ mod tests {
         assert_eq!(digest, super::digest(&expected));
     }
 
-    /// Made with `keytool -importcert -storetype JKS -storepass changeit` from an empty store: only the digest of the frame.
+    /// Made with `keytool -importcert -storetype JKS -storepass changeit` from an empty store: only
+    /// the digest of the frame.
     #[test]
     fn an_empty_store_has_the_digest_that_java_writes() {
         let store = key_store(&[]);

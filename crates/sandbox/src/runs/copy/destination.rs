@@ -21,7 +21,8 @@ pub(super) struct Destination {
     pub(super) at: PathBuf,
 }
 
-/// The places of a container that are not of its image: a copy would be written to the host, or not be seen.
+/// The places of a container that are not of its image: a copy would be written to the host, or not
+/// be seen.
 #[derive(Debug)]
 pub(in crate::runs) struct Covered(Vec<PathBuf>);
 

@@ -1,4 +1,5 @@
-//! Files of the host into a container: as links where they are links, and never the engine's own or the host's folders.
+//! Files of the host into a container: as links where they are links, and never the engine's own or
+//! the host's folders.
 
 mod destination;
 mod source;

@@ -1,6 +1,7 @@
 //! A folder or file of the host as a tar archive.
 //!
-//! A task that may write the folder may change it meanwhile: nothing outside of it can come into the archive, since no link is followed.
+//! A task that may write the folder may change it meanwhile: nothing outside of it can come into
+//! the archive, since no link is followed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,7 +15,8 @@ use crate::error::RunError;
 
 /// Folders in one another: the paths of deeper ones would be too long.
 const DEEPEST: usize = 200;
-/// Bytes of holes in all files together: an archive has them as zeros, and so has the copy once it is unpacked.
+/// Bytes of holes in all files together: an archive has them as zeros, and so has the copy once it
+/// is unpacked.
 const MOST_HOLES: u64 = 1 << 30;
 
 /// What is copied. Itself, it may be named through a link; nothing in it is followed.
@@ -47,8 +49,8 @@ impl Source {
         matches!(self.top, Top::Folder(_))
     }
 
-    /// Writes an archive: the folders `parents`, then this source at `at`. An empty `at` is the folder in which the archive is
-    /// unpacked: it stays as it is, and gets what is in the source.
+    /// Writes an archive: the folders `parents`, then this source at `at`. An empty `at` is the
+    /// folder in which the archive is unpacked: it stays as it is, and gets what is in the source.
     pub(super) fn write(self, parents: &[PathBuf], at: &Path, out: impl Write) -> Result<(), RunError> {
         let failed = |source| source_error(&self.path, source);
         let mut archive = tar::Builder::new(out);
@@ -173,7 +175,8 @@ impl<W: Write> Walk<W> {
     }
 }
 
-/// The bytes that the archive's header promised: what is appended meanwhile is left out, what is missing is an error.
+/// The bytes that the archive's header promised: what is appended meanwhile is left out, what is
+/// missing is an error.
 struct Exactly<'a> {
     file: &'a File,
     left: u64,

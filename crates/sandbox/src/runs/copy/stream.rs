@@ -17,7 +17,8 @@ use sandbox_podman::{Engine, Owner};
 /// Bytes of a piece; four of them may wait.
 const PIECE: usize = 128 << 10;
 
-/// Copies `source` of the host to `target` of a container. Of a copy that fails, a part may be there.
+/// Copies `source` of the host to `target` of a container. Of a copy that fails, a part may be
+/// there.
 pub(in crate::runs) async fn copy(
     engine: &Engine,
     container: &str,

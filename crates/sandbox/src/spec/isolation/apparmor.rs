@@ -5,9 +5,11 @@ use std::str::FromStr;
 
 use crate::spec::InvalidSpec;
 
-/// The name of an `AppArmor` profile, which the kernel of the engine's host must have loaded and must enforce.
+/// The name of an `AppArmor` profile, which the kernel of the engine's host must have loaded and
+/// must enforce.
 ///
-/// Podman asks for one only as root, and gVisor not at all. Where the profile is not in force, launching is an error.
+/// Podman asks for one only as root, and gVisor not at all. Where the profile is not in force,
+/// launching is an error.
 ///
 /// ```
 /// use sandbox::Isolation;
@@ -35,8 +37,8 @@ impl fmt::Display for AppArmorProfile {
 impl FromStr for AppArmorProfile {
     type Err = InvalidSpec;
 
-    /// Refuses `unconfined`, which is none, and names that the kernel reads in a way of its own: those of a profile's parts, of
-    /// several profiles and of other namespaces.
+    /// Refuses `unconfined`, which is none, and names that the kernel reads in a way of its own:
+    /// those of a profile's parts, of several profiles and of other namespaces.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+@/".contains(&byte);
         let is_name = (1..=255).contains(&text.len()) && text.bytes().all(is_plain) && !text.contains("//");

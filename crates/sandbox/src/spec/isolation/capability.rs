@@ -85,7 +85,8 @@ impl Capability {
         capabilities.iter().fold(0, |set, capability| set | 1 << capability.0)
     }
 
-    /// The names of the bits in a set as `/proc` shows it; a bit without a name yet is given by its number.
+    /// The names of the bits in a set as `/proc` shows it; a bit without a name yet is given by its
+    /// number.
     pub(crate) fn names_of(set: u64) -> impl Iterator<Item = String> {
         (0..64_u8).filter(move |bit| set >> bit & 1 == 1).map(|bit| {
             let name = Self(bit).name();

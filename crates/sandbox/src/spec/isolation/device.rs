@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::rules;
 use crate::spec::InvalidSpec;
 
-/// A device of the host that the container may read and write. Default none: a device is a way around every other wall.
+/// A device of the host that the container may read and write. Default none: a device is a way
+/// around every other wall.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Device {
@@ -16,7 +17,8 @@ pub enum Device {
         /// Where the container sees it.
         container: String,
     },
-    /// A device of a Container Device Interface description that the engine's host has, such as `nvidia.com/gpu=all`.
+    /// A device of a Container Device Interface description that the engine's host has, such as
+    /// `nvidia.com/gpu=all`.
     Cdi(String),
 }
 

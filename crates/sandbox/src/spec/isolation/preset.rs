@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{Isolation, Tmpfs};
 
 impl Isolation {
-    /// For an untrusted command: user 1000, without any capability, on a root file system that it cannot write, with
-    /// bounded folders in memory from which nothing can be executed.
+    /// For an untrusted command: user 1000, without any capability, on a root file system that it
+    /// cannot write, with bounded folders in memory from which nothing can be executed.
     ///
     /// Give it no network ([`Network::Disabled`](crate::Network::Disabled)) and
     /// [`ResourceLimits::untrusted`](crate::ResourceLimits::untrusted).
@@ -28,8 +28,8 @@ impl Isolation {
         }
     }
 
-    /// For the egress proxy: user 65534, without any capability but those that it needs to confine itself, which are its plan's. Low ports
-    /// are opened by a sysctl of its own network.
+    /// For the egress proxy: user 65534, without any capability but those that it needs to confine
+    /// itself, which are its plan's. Low ports are opened by a sysctl of its own network.
     pub(crate) fn proxy() -> Self {
         let tiny = |path| Tmpfs::new(path, 64 << 10);
         Self {

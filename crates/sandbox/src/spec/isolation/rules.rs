@@ -2,7 +2,8 @@
 
 use std::path::{Component, Path};
 
-/// An absolute path below the root, without `..`, and without the characters that separate paths and options.
+/// An absolute path below the root, without `..`, and without the characters that separate paths
+/// and options.
 pub(super) fn is_plain_path(text: &str) -> bool {
     let path = Path::new(text);
     path.is_absolute()
@@ -11,7 +12,8 @@ pub(super) fn is_plain_path(text: &str) -> bool {
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }
 
-/// A host name as RFC 1123 has it, of at most `longest` bytes. Podman itself would take anything, even two lines.
+/// A host name as RFC 1123 has it, of at most `longest` bytes. Podman itself would take anything,
+/// even two lines.
 pub(super) fn is_host_name(text: &str, longest: usize) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

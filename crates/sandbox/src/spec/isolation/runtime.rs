@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use crate::spec::InvalidSpec;
 
-/// A program that runs containers. A closed list of names, never a path: a path would be a program of the caller's that the engine
-/// runs with its own rights.
+/// A program that runs containers. A closed list of names, never a path: a path would be a program
+/// of the caller's that the engine runs with its own rights.
 ///
-/// No podman lets a caller of its API choose: a service runs all its containers with one runtime. So this is a demand, and it is an
-/// error when the engine's service runs another one.
+/// No podman lets a caller of its API choose: a service runs all its containers with one runtime.
+/// So this is a demand, and it is an error when the engine's service runs another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Runtime {
@@ -19,8 +19,8 @@ pub enum Runtime {
     Runc,
     /// gVisor: a kernel of its own between the container and the host's.
     ///
-    /// An executor works there only if its isolation demands it and each command has a container of its own: gVisor does not hide
-    /// processes from others of their user.
+    /// An executor works there only if its isolation demands it and each command has a container of
+    /// its own: gVisor does not hide processes from others of their user.
     Runsc,
     /// crun with libkrun: a virtual machine.
     Krun,

@@ -9,14 +9,17 @@ use crate::spec::InvalidSpec;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Seccomp {
-    /// The sandbox's own profile: a list of what may be called. No namespaces, no mounts, no key rings of the kernel, and sockets of
-    /// the container's own network alone. What a capability is for is permitted to those who have it.
+    /// The sandbox's own profile: a list of what may be called. No namespaces, no mounts, no key
+    /// rings of the kernel, and sockets of the container's own network alone. What a capability is
+    /// for is permitted to those who have it.
     #[default]
     Sandbox,
-    /// The engine's own profile. Podman's lets everybody make user namespaces, and so have every capability in them, and open
-    /// `AF_VSOCK` sockets, which lead from a virtual machine to its hypervisor, past every network sandbox.
+    /// The engine's own profile. Podman's lets everybody make user namespaces, and so have every
+    /// capability in them, and open `AF_VSOCK` sockets, which lead from a virtual machine to its
+    /// hypervisor, past every network sandbox.
     Default,
-    /// A profile in a file, as an absolute path that the engine's *service* reads. Podman takes no profile inline.
+    /// A profile in a file, as an absolute path that the engine's *service* reads. Podman takes no
+    /// profile inline.
     Profile(PathBuf),
     /// No filter: every system call of the kernel is in reach.
     Unconfined,

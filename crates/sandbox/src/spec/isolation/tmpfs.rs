@@ -3,16 +3,16 @@
 use super::rules;
 use crate::spec::InvalidSpec;
 
-/// A file system in memory, empty at the start, that counts towards the container's memory. Set-user-id programs and device nodes
-/// mean nothing on it.
+/// A file system in memory, empty at the start, that counts towards the container's memory.
+/// Set-user-id programs and device nodes mean nothing on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tmpfs {
     /// Where the container sees it.
     pub path: String,
     /// Bytes, at least 4096.
     pub size: u64,
-    /// The access rights of its folder, which belongs to root. Default `0o1777`: everybody may write. Podman cannot give it to
-    /// another user.
+    /// The access rights of its folder, which belongs to root. Default `0o1777`: everybody may
+    /// write. Podman cannot give it to another user.
     pub mode: u16,
     /// Whether programs on it can be executed. Default no.
     pub exec: bool,

@@ -8,7 +8,8 @@ use crate::spec::InvalidSpec;
 pub enum UlimitKind {
     /// Bytes of address space.
     AddressSpace,
-    /// Bytes of a core dump. Where the host hands core dumps to a program, the kernel does not look at this limit.
+    /// Bytes of a core dump. Where the host hands core dumps to a program, the kernel does not look
+    /// at this limit.
     Core,
     /// Seconds of processor time.
     Cpu,
@@ -20,8 +21,8 @@ pub enum UlimitKind {
     LockedMemory,
     /// Open files.
     OpenFiles,
-    /// Processes of the user on the whole host, whatever container they are in. To limit a container's, use
-    /// [`ResourceLimits::pids`](crate::ResourceLimits::pids).
+    /// Processes of the user on the whole host, whatever container they are in. To limit a
+    /// container's, use [`ResourceLimits::pids`](crate::ResourceLimits::pids).
     Processes,
     /// Pending signals.
     PendingSignals,
@@ -77,7 +78,8 @@ impl UlimitKind {
     }
 }
 
-/// A limit on each process. One above what the engine's service may set is an error when the container is launched.
+/// A limit on each process. One above what the engine's service may set is an error when the
+/// container is launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ulimit {
     /// What is limited.

@@ -6,17 +6,21 @@ use crate::spec::InvalidSpec;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UserNamespace {
-    /// The same numbers as on the engine's host: root in the container is root there, confined by everything else.
+    /// The same numbers as on the engine's host: root in the container is root there, confined by
+    /// everything else.
     #[default]
     Host,
-    /// Numbers of their own: user 0 in the container is `first` on the host, and so on, and no other user exists.
+    /// Numbers of their own: user 0 in the container is `first` on the host, and so on, and no
+    /// other user exists.
     ///
-    /// Folders of the host then belong to no user that the container has; it can only do with them what every user can. Only an
-    /// engine of root can do this.
+    /// Folders of the host then belong to no user that the container has; it can only do with them
+    /// what every user can. Only an engine of root can do this.
     Private {
-        /// The host's number for root of the container; choose numbers that the host gives to no user.
+        /// The host's number for root of the container; choose numbers that the host gives to no
+        /// user.
         first: u32,
-        /// How many numbers; every user of the image must lie below it. 65536 suffices for all of them.
+        /// How many numbers; every user of the image must lie below it. 65536 suffices for all of
+        /// them.
         size: u32,
     },
 }

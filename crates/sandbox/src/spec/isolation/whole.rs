@@ -1,7 +1,8 @@
 //! All of a container's confinement in one value.
 //!
-//! Everything about a field that needs no engine is in this file: what it is, its default, what is valid, how it is shown. Beside that
-//! `container/request.rs` asks the engine for it, and a module of `container/verify` finds it in force.
+//! Everything about a field that needs no engine is in this file: what it is, its default, what is
+//! valid, how it is shown. Beside that `container/request.rs` asks the engine for it, and a module
+//! of `container/verify` finds it in force.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,9 +16,10 @@ use crate::spec::{InvalidSpec, Mount};
 
 /// How a container is confined, whatever its network and its share of the machine are.
 ///
-/// Begin with [`Isolation::agent`] or [`Isolation::untrusted`] and change what you need. Whatever is asked for here is found to be in
-/// force, by the engine's word and where possible by the kernel's, before the container's process starts; what the engine's version
-/// cannot do is an error, never a silence.
+/// Begin with [`Isolation::agent`] or [`Isolation::untrusted`] and change what you need. Whatever
+/// is asked for here is found to be in force, by the engine's word and where possible by the
+/// kernel's, before the container's process starts; what the engine's version cannot do is an
+/// error, never a silence.
 ///
 /// ```
 /// use sandbox::Isolation;
@@ -32,19 +34,22 @@ use crate::spec::{InvalidSpec, Mount};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Isolation {
-    /// What root in the container keeps; everything else is dropped. Only root has any: podman would make them effective for
-    /// each process of another user.
+    /// What root in the container keeps; everything else is dropped. Only root has any: podman
+    /// would make them effective for each process of another user.
     pub capabilities: BTreeSet<Capability>,
     /// Set-user-id programs and file capabilities give nothing.
     pub no_new_privileges: bool,
     /// The filter of system calls.
     pub seccomp: Seccomp,
-    /// The `AppArmor` profile. `None`: what the engine's service gives each container, which may be none.
+    /// The `AppArmor` profile. `None`: what the engine's service gives each container, which may be
+    /// none.
     pub apparmor: Option<AppArmorProfile>,
-    /// Files and folders of the container that appear empty, in addition to those that the engine always hides.
+    /// Files and folders of the container that appear empty, in addition to those that the engine
+    /// always hides.
     pub masked_paths: Vec<String>,
-    /// The root file system cannot be written. `/tmp`, `/run` and `/var/tmp`, which the engine would then make writable without
-    /// bound, are bounded to 64, 16 and 32 MiB unless `tmpfs` or a mount says otherwise.
+    /// The root file system cannot be written. `/tmp`, `/run` and `/var/tmp`, which the engine
+    /// would then make writable without bound, are bounded to 64, 16 and 32 MiB unless `tmpfs` or a
+    /// mount says otherwise.
     pub read_only_root: bool,
     /// File systems in memory.
     pub tmpfs: Vec<Tmpfs>,
@@ -64,8 +69,8 @@ pub struct Isolation {
     pub runtime: Option<Runtime>,
     /// The container's own name.
     pub hostname: String,
-    /// Names that the container's hosts file knows in addition to `localhost` and its own. Nothing of the host's file is in there, and no
-    /// name for the host.
+    /// Names that the container's hosts file knows in addition to `localhost` and its own. Nothing
+    /// of the host's file is in there, and no name for the host.
     pub hosts: Vec<HostEntry>,
     /// Devices of the host.
     pub devices: Vec<Device>,
@@ -81,9 +86,10 @@ impl Isolation {
     /// What podman makes writable under a read-only root, with the bounds that it lacks.
     const UNBOUNDED: [(&str, u64); 3] = [("/tmp", 64 << 20), ("/run", 16 << 20), ("/var/tmp", 32 << 20)];
 
-    /// For a coding agent that builds software and installs packages as root inside: root may act on all files of the container and
-    /// become another user, which package managers need, and end other users' processes. No raw sockets, no network settings, no
-    /// devices, no mounts, no more rights through set-user-id programs, no core dumps.
+    /// For a coding agent that builds software and installs packages as root inside: root may act
+    /// on all files of the container and become another user, which package managers need, and end
+    /// other users' processes. No raw sockets, no network settings, no devices, no mounts, no more
+    /// rights through set-user-id programs, no core dumps.
     #[must_use]
     pub fn agent() -> Self {
         Self {
@@ -261,7 +267,8 @@ impl Isolation {
         self
     }
 
-    /// The same for a container of an image whose user is `image_user`, with `mounts`: what follows from them is filled in.
+    /// The same for a container of an image whose user is `image_user`, with `mounts`: what follows
+    /// from them is filled in.
     #[must_use]
     pub(crate) fn resolved(mut self, image_user: &str, mounts: &[Mount]) -> Self {
         let user = self.user.as_deref().unwrap_or(image_user);

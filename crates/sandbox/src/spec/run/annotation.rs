@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use crate::spec::InvalidSpec;
 
-/// The annotations that a run may carry. A closed list: runtimes and hooks obey annotations with their own rights (crun takes hooks,
-/// devices and groups from them), so nothing else is passed on.
+/// The annotations that a run may carry. A closed list: runtimes and hooks obey annotations with
+/// their own rights (crun takes hooks, devices and groups from them), so nothing else is passed on.
 ///
 /// Podman 4 drops annotations without a word; there, asking for one is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -27,10 +27,11 @@ impl GpuVendor {
 
 /// A request for graphics processors: `all` (of NVIDIA), `nvidia`, `amd:0,1`.
 ///
-/// They are asked for by their Container Device Interface descriptions, which the engine's host must have. Podman before 5.4 drops such
-/// a request without a word; there it is an error.
+/// They are asked for by their Container Device Interface descriptions, which the engine's host
+/// must have. Podman before 5.4 drops such a request without a word; there it is an error.
 ///
-/// The error is [`ContainerError::Unsupported`](crate::ContainerError::Unsupported) of the field `gpus`.
+/// The error is [`ContainerError::Unsupported`](crate::ContainerError::Unsupported) of the field
+/// `gpus`.
 ///
 /// ```
 /// let gpus: sandbox::runs::GpuRequest = "nvidia:0,1".parse()?;

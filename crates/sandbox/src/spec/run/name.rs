@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use crate::spec::InvalidSpec;
 
-/// The name of a run: 1 to 63 letters, digits, `_`, `.` and `-`, a letter or digit first. It is part of a container's name and of a
-/// path on the host.
+/// The name of a run: 1 to 63 letters, digits, `_`, `.` and `-`, a letter or digit first. It is
+/// part of a container's name and of a path on the host.
 ///
 /// ```
 /// let name: sandbox::runs::RunName = "build-7".parse()?;

@@ -12,8 +12,9 @@ const HIDDEN: &str = "<hidden>";
 const SHORTEST_HIDDEN: usize = 4;
 
 impl fmt::Display for RunSpec {
-    /// The `podman` command line that comes closest, in one line. Values of environment variables are shown nowhere, in arguments and
-    /// paths neither. What podman has no word for is left out: a sandboxed network is shown as one of that name.
+    /// The `podman` command line that comes closest, in one line. Values of environment variables
+    /// are shown nowhere, in arguments and paths neither. What podman has no word for is left out:
+    /// a sandboxed network is shown as one of that name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.without_values(&command_line(self)))
     }

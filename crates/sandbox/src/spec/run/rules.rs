@@ -101,8 +101,8 @@ fn copyable(spec: &RunSpec, volume: &VolumeSpec) -> Result<(), InvalidSpec> {
     }
 }
 
-/// The order in which volumes are copied so that what they come to is what mounts would show: a folder before what lies in it, and
-/// of two at one depth the first one first.
+/// The order in which volumes are copied so that what they come to is what mounts would show: a
+/// folder before what lies in it, and of two at one depth the first one first.
 pub(super) fn copy_order<'a>(volumes: impl Iterator<Item = &'a VolumeSpec>) -> Vec<&'a VolumeSpec> {
     let mut ordered: Vec<_> = volumes.collect();
     ordered.sort_by_key(|volume| Path::new(&volume.container_path).components().count());

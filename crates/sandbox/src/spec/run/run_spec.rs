@@ -8,15 +8,19 @@ use sandbox_files::host_path::Resolver;
 
 use super::{AnnotationKey, GpuRequest, RunName, VolumeSpec, rules};
 
-/// Everything about one detached container, which [`Runs`](crate::runs::Runs) creates, starts and stops.
+/// Everything about one detached container, which [`Runs`](crate::runs::Runs) creates, starts and
+/// stops.
 ///
-/// Secure by default: confined as [`Isolation::agent`](crate::Isolation::agent) says (no-new-privileges included), without a network. There is no
-/// way to pass further arguments to the engine: each could undo what the sandbox promises.
+/// Secure by default: confined as [`Isolation::agent`](crate::Isolation::agent) says
+/// (no-new-privileges included), without a network. There is no way to pass further arguments to
+/// the engine: each could undo what the sandbox promises.
 ///
-/// A sandboxed network lasts as long as the process that made it: when that ends, the run goes on without one. Limits have no timeout here:
-/// a run goes on until it ends or is stopped. An engine that cannot do what is asked for, such as another runtime, is an error.
+/// A sandboxed network lasts as long as the process that made it: when that ends, the run goes on
+/// without one. Limits have no timeout here: a run goes on until it ends or is stopped. An engine
+/// that cannot do what is asked for, such as another runtime, is an error.
 ///
-/// `Display` renders the equivalent `podman` command line for logs, without any value of an environment variable.
+/// `Display` renders the equivalent `podman` command line for logs, without any value of an
+/// environment variable.
 ///
 /// ```
 /// use sandbox::runs::{RunSpec, VolumeSpec};
@@ -47,7 +51,8 @@ impl RunSpec {
     pub(super) const LEAST_LOG: ByteSize = ByteSize::kib(64);
     pub(super) const LARGEST_LOG: ByteSize = ByteSize::gib(1);
 
-    /// A run that is called `name` and executes `command` (program first) in a container of `image`.
+    /// A run that is called `name` and executes `command` (program first) in a container of
+    /// `image`.
     pub fn new(name: RunName, image: ImageTag, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             launch: Launch::new(name.as_str().to_owned(), image),
@@ -70,8 +75,9 @@ impl RunSpec {
         self
     }
 
-    /// The folder of the host for the log of network events; it is made if it is missing, and it stays. Default:
-    /// [`Runs::task_state_dir`](crate::runs::Runs::task_state_dir), which goes when the run is stopped.
+    /// The folder of the host for the log of network events; it is made if it is missing, and it
+    /// stays. Default: [`Runs::task_state_dir`](crate::runs::Runs::task_state_dir), which goes when
+    /// the run is stopped.
     #[must_use]
     pub fn task_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.launch.network_log_dir = Some(dir.into());
@@ -92,16 +98,16 @@ impl RunSpec {
         self
     }
 
-    /// Bytes of output that the engine keeps. When there is more, what is there is thrown away and keeping begins again. Default 8 MiB; from
-    /// 64 KiB to 1 GiB.
+    /// Bytes of output that the engine keeps. When there is more, what is there is thrown away and
+    /// keeping begins again. Default 8 MiB; from 64 KiB to 1 GiB.
     #[must_use]
     pub fn log_limit(mut self, limit: ByteSize) -> Self {
         self.log_limit = limit;
         self
     }
 
-    /// Nothing of the host is mounted but what is [`live`](VolumeSpec::live): volumes are copied in before the start, and the host never
-    /// sees what becomes of them. Default no.
+    /// Nothing of the host is mounted but what is [`live`](VolumeSpec::live): volumes are copied in
+    /// before the start, and the host never sees what becomes of them. Default no.
     #[must_use]
     pub fn sealed(mut self) -> Self {
         self.sealed = true;
@@ -120,7 +126,8 @@ impl RunSpec {
         rules::check(self)
     }
 
-    /// The same specification, checked, of what its volumes' paths lead to now, wherever links lead later.
+    /// The same specification, checked, of what its volumes' paths lead to now, wherever links lead
+    /// later.
     pub(crate) fn checked(mut self, resolver: &Resolver) -> Result<Self, InvalidSpec> {
         self.validate()?;
         for volume in &mut self.volumes {
@@ -131,7 +138,8 @@ impl RunSpec {
         Ok(self)
     }
 
-    /// What it has in common with tasks and commands, with the volumes that are mounted and the devices of the graphics processors.
+    /// What it has in common with tasks and commands, with the volumes that are mounted and the
+    /// devices of the graphics processors.
     pub(crate) fn mounted_launch(&self) -> Launch {
         self.launch_with(self.mounted())
     }

@@ -8,7 +8,8 @@ use sandbox_files::host_path::Resolver;
 /// Who else uses what is bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Sharing {
-    /// One container alone: where the engine's host has `SELinux`, it gets a label that no other container has (`Z`).
+    /// One container alone: where the engine's host has `SELinux`, it gets a label that no other
+    /// container has (`Z`).
     Private,
     /// Several containers: a label that all containers have (`z`).
     #[default]
@@ -27,8 +28,8 @@ impl Sharing {
 
 /// A folder or file of the host that a run sees: mounted, or in a sealed run copied.
 ///
-/// The host's path must exist; a missing one is an error, because a container that lacks its files is as wrong as one that
-/// does not start.
+/// The host's path must exist; a missing one is an error, because a container that lacks its files
+/// is as wrong as one that does not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeSpec {
     /// An absolute path of the host.
@@ -37,7 +38,8 @@ pub struct VolumeSpec {
     pub container_path: String,
     /// Who else uses it. Default [`Sharing::Shared`].
     pub sharing: Sharing,
-    /// Writing fails. The copy in a sealed run is the container's own and can be written; the host's file cannot.
+    /// Writing fails. The copy in a sealed run is the container's own and can be written; the
+    /// host's file cannot.
     pub read_only: bool,
     /// Mounted even in a sealed run: for sockets and files that come and go while it runs.
     pub live: bool,

@@ -1,4 +1,5 @@
-//! The authorities of the measured proxy: a root that the client trusts, an intermediate that the proxy gets.
+//! The authorities of the measured proxy: a root that the client trusts, an intermediate that the
+//! proxy gets.
 
 use anyhow::{Context, Result};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};

@@ -1,7 +1,9 @@
-//! What the proxy costs: its start, its memory, and requests through it beside requests straight to the origin.
+//! What the proxy costs: its start, its memory, and requests through it beside requests straight to
+//! the origin.
 //!
-//! Client and origin are this process, the proxy is the real static program over its real control channel. It needs addresses of
-//! its own with the ports 53, 80 and 443 free: `cargo xtask bench` gives it a network namespace.
+//! Client and origin are this process, the proxy is the real static program over its real control
+//! channel. It needs addresses of its own with the ports 53, 80 and 443 free: `cargo xtask bench`
+//! gives it a network namespace.
 
 mod authority;
 mod connection;

@@ -69,7 +69,8 @@ pub(crate) struct Memory {
 }
 
 impl Proxy {
-    /// Starts it and waits until it serves. Its records are read and thrown away: it would refuse service without a reader.
+    /// Starts it and waits until it serves. Its records are read and thrown away: it would refuse
+    /// service without a reader.
     #[expect(clippy::disallowed_methods, reason = "the proxy itself is measured, outside any container")]
     pub(crate) async fn start(plan: &Plan<'_>) -> Result<Self> {
         let line = plan.start_line()?;

@@ -1,4 +1,5 @@
-//! A container without a sandbox, through the engine's own API: create, attach, start, wait, remove.
+//! A container without a sandbox, through the engine's own API: create, attach, start, wait,
+//! remove.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! A day of work in everyday projects: in the tree itself, and in a copy that is applied at the end.
+//! A day of work in everyday projects: in the tree itself, and in a copy that is applied at the
+//! end.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,7 +1,8 @@
-//! What a task costs: a sandboxed `true` beside a bare container of the same image on the same socket.
+//! What a task costs: a sandboxed `true` beside a bare container of the same image on the same
+//! socket.
 //!
-//! Each round runs the same `true` in four ways, and on a work tree mounted in three, one after the other, and waits until the
-//! engine has cleaned up after each.
+//! Each round runs the same `true` in four ways, and on a work tree mounted in three, one after the
+//! other, and waits until the engine has cleaned up after each.
 
 mod apply;
 mod bare;

@@ -16,13 +16,15 @@ pub(crate) struct Report {
     pub(crate) command_ms: Spread,
     /// The library on a started sandbox, until the exit code was known.
     pub(crate) library_ms: Spread,
-    /// The library on a git work tree of 10,000 files that is mounted as it is, until the process was started.
+    /// The library on a git work tree of 10,000 files that is mounted as it is, until the process
+    /// was started.
     pub(crate) tree_plain_ms: Spread,
     /// The same with the tree protected.
     pub(crate) tree_protected_ms: Spread,
     /// The same with a fresh copy of the tree.
     pub(crate) tree_copy_ms: Spread,
-    /// The library on a git work tree of 100,000 files that is mounted as it is, until the process was started.
+    /// The library on a git work tree of 100,000 files that is mounted as it is, until the process
+    /// was started.
     pub(crate) large_plain_ms: Spread,
     /// How much longer that takes with a copy, together with the apply of one changed file.
     pub(crate) large_more_ms: Spread,

@@ -40,7 +40,8 @@ impl Library {
         Ok(Self { sandbox, image })
     }
 
-    /// Runs the shell's `script`; gives the time until its exit code was known, and where that time went.
+    /// Runs the shell's `script`; gives the time until its exit code was known, and where that time
+    /// went.
     pub(crate) async fn run(&self, script: &str, mount: Option<Mount>) -> Result<(Duration, Timings)> {
         let policy = Allowlist::from_yaml(ALLOWLIST, "bench.yaml").context("cannot read the policy")?;
         let mut spec = CommandSpec::new("bench", self.image.clone(), program(script))
@@ -59,7 +60,8 @@ impl Library {
         Ok((wall, result.timings))
     }
 
-    /// The library takes executions down in the background; the next measurement must not share the machine with that.
+    /// The library takes executions down in the background; the next measurement must not share the
+    /// machine with that.
     async fn await_cleaning(&self) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
@@ -94,7 +96,8 @@ pub(crate) struct CommandLine<'a> {
 }
 
 impl<'a> CommandLine<'a> {
-    /// The project lies in `folder`, the state beside it: what is mounted into tasks must not hold it.
+    /// The project lies in `folder`, the state beside it: what is mounted into tasks must not hold
+    /// it.
     pub(crate) fn new(args: &'a Args, folder: &Path) -> Result<Self> {
         let project = folder.join("project");
         let settings = project.join(".sandbox");

@@ -83,7 +83,8 @@ impl WorkTree {
         &self.tree
     }
 
-    /// Applies the copy, of which at least `least` paths must have changed; gives the time that it took.
+    /// Applies the copy, of which at least `least` paths must have changed; gives the time that it
+    /// took.
     pub(crate) fn apply(&self, least: usize) -> Result<Duration> {
         let begin = Instant::now();
         let copy = WorkspaceCopy::open(&self.copy).context("cannot open the copy")?;

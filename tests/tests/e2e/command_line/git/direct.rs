@@ -1,4 +1,5 @@
-//! What a task did in the repositories of the tree that it works on, when something goes wrong or on at the same time, or is new.
+//! What a task did in the repositories of the tree that it works on, when something goes wrong or
+//! on at the same time, or is new.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Stdio};

@@ -1,5 +1,5 @@
-//! What git in a task writes that would change what the host's git does: where work trees are, and settings. None of it is the host's before a
-//! person says so.
+//! What git in a task writes that would change what the host's git does: where work trees are, and
+//! settings. None of it is the host's before a person says so.
 
 use super::*;
 
@@ -8,7 +8,8 @@ const HOST: &str = "mkdir .githooks tools; printf '#!/bin/sh\\nexit 0\\n' > .git
     printf '#!/bin/sh\\ncat\\n' > tools/clean; chmod +x .githooks/* tools/*; echo '*.txt filter=f' > .gitattributes; git add .; git commit -qm programs
     git config core.hooksPath .githooks; git config core.fsmonitor tools/watch; git config filter.f.clean tools/clean; mkdir known";
 
-/// Work trees that a task adds, as git makes them, in new folders and in one that is there, and its own programs in them.
+/// Work trees that a task adds, as git makes them, in new folders and in one that is there, and its
+/// own programs in them.
 const WORK_TREES: &str = "evil() { (cd $1; mkdir -p .githooks tools; cp /workspace/.gitattributes .; echo x > x.txt
         for it in .githooks/pre-commit tools/watch tools/clean; do printf '#!/bin/sh\\ntouch MARKS/%s; cat\\n' $(basename $it) > $it; chmod +x $it; done); }
     git worktree add -q inner -b inner; git worktree add -q deep/er -b deep
@@ -92,7 +93,8 @@ async fn no_work_tree_that_a_task_adds_runs_its_own_programs_on_the_host() {
     }
 }
 
-/// A linked work tree that the host has in the tree is what it was, whatever git in the task makes of it.
+/// A linked work tree that the host has in the tree is what it was, whatever git in the task makes
+/// of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_trees_of_the_host_in_the_tree_keep_their_pointers() {
     let attempts = [

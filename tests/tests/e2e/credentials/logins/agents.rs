@@ -103,7 +103,8 @@ async fn of_ten_agents_whose_token_expired_one_refreshes_and_all_work() {
     }
     assert_eq!(machine.vendor.asked(), 1);
     assert_eq!(machine.stored(), machine.vendor.issued(1));
-    // The control: a refresh token that is used twice, as two who do not wait for each other would, ends the login for all.
+    // The control: a refresh token that is used twice, as two who do not wait for each other would,
+    // ends the login for all.
     let [_, used] = machine.vendor.issued(0);
     assert!(machine.vendor.refresh(&used).contains("invalid_grant"));
     machine.write(&machine.stored(), EXPIRED);

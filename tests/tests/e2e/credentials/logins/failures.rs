@@ -16,7 +16,8 @@ use crate::command_line::stand_in::{RESULT, StandIn};
 
 const EXPIRED: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_hours(8);
-/// Less than what a token is refreshed with. Where that fails, a run begins with the token as it is, and tries again while its task runs.
+/// Less than what a token is refreshed with. Where that fails, a run begins with the token as it
+/// is, and tries again while its task runs.
 const DUE: Duration = Duration::from_mins(4);
 
 #[tokio::test(flavor = "multi_thread")]

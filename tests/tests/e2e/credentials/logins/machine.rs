@@ -77,7 +77,8 @@ impl Machine {
         project
     }
 
-    /// An agent that asks the service once, with what it has for an access token, and fails where it is not let in.
+    /// An agent that asks the service once, with what it has for an access token, and fails where
+    /// it is not let in.
     pub(super) fn asking_agent(&self) -> StandIn {
         StandIn::new(&format!(
             "{TOKEN}\ncurl -sS --fail -H \"Authorization: Bearer $TOKEN\" https://{}/ >&2 || exit 9\necho '{RESULT}'",

@@ -1,4 +1,5 @@
-//! Logins with refresh tokens that are good once: refreshed on the host, by one process, and in no container.
+//! Logins with refresh tokens that are good once: refreshed on the host, by one process, and in no
+//! container.
 
 mod agents;
 mod failures;

@@ -1,4 +1,5 @@
-//! A vendor's token endpoint: each refresh token is good once, and a second use revokes the whole family, as vendors do.
+//! A vendor's token endpoint: each refresh token is good once, and a second use revokes the whole
+//! family, as vendors do.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

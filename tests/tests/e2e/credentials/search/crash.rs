@@ -1,4 +1,5 @@
-//! A crash that cannot be caught, also of a container's first process, which heeds no signal from outside but SIGKILL.
+//! A crash that cannot be caught, also of a container's first process, which heeds no signal from
+//! outside but SIGKILL.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -14,7 +15,8 @@ const UNDEFINED: &[u8] = &[0x0f, 0x0b];
 #[cfg(target_arch = "aarch64")]
 const UNDEFINED: &[u8] = &[0; 4];
 
-/// Writes an undefined instruction where each waiting thread of `process` goes on, and wakes them: the kernel ends it with SIGILL.
+/// Writes an undefined instruction where each waiting thread of `process` goes on, and wakes them:
+/// the kernel ends it with SIGILL.
 pub(super) fn crash(process: u32) {
     let memory = OpenOptions::new().write(true).open(format!("/proc/{process}/mem")).expect("root");
     for address in all_waiting(process) {

@@ -1,5 +1,5 @@
-//! A search for the real values, everywhere, while a task runs, when its proxy has died a violent death, when
-//! proxy and command panic, when a program lets every library trace, and afterwards.
+//! A search for the real values, everywhere, while a task runs, when its proxy has died a violent
+//! death, when proxy and command panic, when a program lets every library trace, and afterwards.
 
 mod crash;
 mod needles;

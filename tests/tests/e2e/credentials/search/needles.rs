@@ -1,4 +1,5 @@
-//! What is searched for, and how: in bytes, in files and what is compressed in them, in the memory of a process.
+//! What is searched for, and how: in bytes, in files and what is compressed in them, in the memory
+//! of a process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -31,8 +32,8 @@ const GZIP: &[u8] = &[0x1f, 0x8b, 8];
 const UNPACKED: u64 = 64 << 20;
 
 impl Needles {
-    /// The values as they are, the core of their Base64 at each alignment in both alphabets, and their bytes in hexadecimal and as a URL
-    /// may have them.
+    /// The values as they are, the core of their Base64 at each alignment in both alphabets, and
+    /// their bytes in hexadecimal and as a URL may have them.
     pub(in crate::credentials) fn new(values: &[String]) -> Self {
         let forms = values.iter().flat_map(|value| {
             let base64 = [STANDARD_NO_PAD, URL_SAFE_NO_PAD]
@@ -72,7 +73,8 @@ impl Needles {
         self.texts.iter().any(|text| memchr::memmem::find(bytes, text.as_bytes()).is_some())
     }
 
-    /// Looks into every file at and below the paths, and into what is compressed there. What vanishes meanwhile is gone.
+    /// Looks into every file at and below the paths, and into what is compressed there. What
+    /// vanishes meanwhile is gone.
     pub(in crate::credentials) fn look_into_files<'a>(
         &mut self,
         place: &'static str,
@@ -116,7 +118,8 @@ impl Needles {
     }
 }
 
-/// The files at and below the paths that hold one of the lines of `texts`. On a used machine there are more than one command takes.
+/// The files at and below the paths that hold one of the lines of `texts`. On a used machine there
+/// are more than one command takes.
 fn files_with(texts: &[u8], paths: &[&Path]) -> Vec<PathBuf> {
     paths.chunks(500).flat_map(|paths| files_of(texts, paths)).collect()
 }
@@ -201,7 +204,8 @@ fn needles_are_found_in_bytes_and_within_base64_at_any_place() {
     needles.look_into_files("files", [folder.path()]);
     assert_eq!(needles.found()["files"].len(), 1);
     needles.forget();
-    // Two members, the second one in the middle of the file, and with nothing of the value to be seen in it.
+    // Two members, the second one in the middle of the file, and with nothing of the value to be
+    // seen in it.
     let packed = |text: &str| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(text.as_bytes()).expect("memory");

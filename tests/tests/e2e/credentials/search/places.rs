@@ -38,7 +38,8 @@ impl Container {
         processes().into_iter().filter(|pid| own.is_some() && namespace(*pid) == own).collect()
     }
 
-    /// The top of its file system as its processes see it, with all mounts, but for the kernel's own.
+    /// The top of its file system as its processes see it, with all mounts, but for the kernel's
+    /// own.
     fn roots(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(format!("/proc/{}/root", self.pid));
         let entries = entries.into_iter().flatten().flatten();
@@ -126,7 +127,8 @@ impl Places {
         code.as_i64().and_then(|code| i32::try_from(code).ok()).expect("a code")
     }
 
-    /// The engine's log, its data base, and what it keeps of each container; layers of images are none of it.
+    /// The engine's log, its data base, and what it keeps of each container; layers of images are
+    /// none of it.
     fn engine_files(&self) -> Vec<PathBuf> {
         let storage = self.engine.join("storage");
         let pid = fs::read_to_string(self.engine.join("pid")).unwrap_or_default();
@@ -149,11 +151,13 @@ fn processes() -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Files below `folder` that were written since `begun`. Others of this machine use the folder too: what is huge is theirs.
+/// Files below `folder` that were written since `begun`. Others of this machine use the folder too:
+/// what is huge is theirs.
 fn changed_since(folder: &Path, begun: SystemTime) -> Vec<PathBuf> {
     const HUGE: u64 = 64 << 20;
     let mut found = Vec::new();
-    // What else is mounted below it is another's: with a file system of processes the search would not end.
+    // What else is mounted below it is another's: with a file system of processes the search would
+    // not end.
     let device = folder.metadata().expect("a folder").dev();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -1,4 +1,5 @@
-//! The searches: a task that uses every kind of secret, as the command runs it, and the same task with the real values.
+//! The searches: a task that uses every kind of secret, as the command runs it, and the same task
+//! with the real values.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

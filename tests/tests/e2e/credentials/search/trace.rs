@@ -1,4 +1,5 @@
-//! What every crate says at trace level, in a program that uses the library and listens to all of them.
+//! What every crate says at trace level, in a program that uses the library and listens to all of
+//! them.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _};

@@ -18,7 +18,8 @@ pub(super) struct Attack {
     pub(super) peak: u64,
 }
 
-/// Runs `spec` until it prints `done`; stops it then. Meanwhile another task of the same engine asks for a page time and again, and must get it.
+/// Runs `spec` until it prints `done`; stops it then. Meanwhile another task of the same engine
+/// asks for a page time and again, and must get it.
 pub(super) async fn attack(fixture: &Fixture, spec: CommandSpec) -> Attack {
     Box::pin(watched(fixture, spec)).await
 }

@@ -1,4 +1,5 @@
-//! Names without number, clients that are slow on purpose, and as many streams at once as there may be.
+//! Names without number, clients that are slow on purpose, and as many streams at once as there may
+//! be.
 
 use std::time::Duration;
 
@@ -24,8 +25,8 @@ echo done; sleep 3600";
     fixture.close().await;
 }
 
-/// 300 are more than the proxy lets in. It closes each of them, the first at once and the last after its ten seconds; whoever was
-/// there before is served, and whoever comes later.
+/// 300 are more than the proxy lets in. It closes each of them, the first at once and the last
+/// after its ten seconds; whoever was there before is served, and whoever comes later.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_dribble_are_closed_and_others_are_served() {
     let fixture = Fixture::new().await;
