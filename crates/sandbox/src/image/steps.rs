@@ -59,7 +59,7 @@ impl Steps {
         let egress = shared.egress().await?;
         let PendingEgress { endpoint, proxy, resources } =
             Box::pin(egress.open_for_build(&id, &labels, network, log)).await?;
-        let holder = hold(shared, &id, &image, endpoint.network.clone());
+        let holder = Box::pin(hold(shared, &id, &image, endpoint.network.clone()));
         let (holder, proxy) = task::both(holder, proxy, &resources, SetUp::remove).await?;
         let holder = match holder.start().await {
             Ok(holder) => holder,

@@ -35,15 +35,15 @@ use sandbox_podman::Owner;
 /// ```no_run
 /// use std::time::Duration;
 ///
-/// use sandbox::Sandbox;
 /// use sandbox::runs::{LifecycleHooks, RunName, RunSpec, VolumeSpec};
+/// use sandbox::{ByteSize, ResourceLimits, Sandbox};
 ///
 /// # async fn example(sandbox: Sandbox, image: sandbox::ImageTag) -> Result<(), Box<dyn std::error::Error>> {
 /// let name: RunName = "build-7".parse()?;
 /// let spec = RunSpec::new(name.clone(), image, ["sh", "-c", "./prepare && echo '>> init complete' && make"])
 ///     .volume(VolumeSpec::new("/srv/work/7", "/workspace"))
 ///     .working_dir("/workspace")
-///     .memory("4g".parse()?)
+///     .limits(ResourceLimits::default().memory(ByteSize::gib(4)))
 ///     .sealed();
 /// println!("$ {spec}");
 /// let hooks = LifecycleHooks::default().post_stop(async |name| Ok(println!("{name} is gone")));

@@ -154,7 +154,7 @@ impl Prepared {
         }
         let create = async |endpoint: &Endpoint| {
             let plan = plan(shared, launch, id, image, program, endpoint)?;
-            let created = CreatedProgram::create(shared, &plan).await;
+            let created = Box::pin(CreatedProgram::create(shared, &plan)).await;
             timings.container_ready_ms = elapsed_ms(since);
             created
         };

@@ -20,12 +20,12 @@ use super::{AnnotationKey, GpuRequest, RunName, VolumeSpec, rules};
 ///
 /// ```
 /// use sandbox::runs::{RunSpec, VolumeSpec};
-/// use sandbox::{ImageTag, ResourceLimits};
+/// use sandbox::{ByteSize, Cpus, ImageTag, ResourceLimits};
 ///
 /// # fn example(image: ImageTag) -> Result<RunSpec, sandbox::InvalidSpec> {
 /// let spec = RunSpec::new("build-7".parse()?, image, ["make", "-j2"])
 ///     .volume(VolumeSpec::new("/srv/work/7", "/workspace").private())
-///     .limits(ResourceLimits::default().memory("4g".parse()?).cpus("2".parse()?))
+///     .limits(ResourceLimits::default().memory(ByteSize::gib(4)).cpus(Cpus::new(2.0)?))
 ///     .sealed();
 /// # Ok(spec)
 /// # }
