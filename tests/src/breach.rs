@@ -16,7 +16,8 @@ mod tests {
     fn panic_begins_with_the_mark() {
         let held = std::panic::catch_unwind(|| assert_held!(1 + 1 == 2, "{}", "unused"));
         assert!(held.is_ok());
-        let panic = std::panic::catch_unwind(|| assert_held!(1 + 1 == 3, "{} of {}", 2, 3));
+        let panic =
+            std::panic::catch_unwind(|| assert_held!(1 + 1 == 3, "{} of {}", std::hint::black_box(2), 3));
         let text = panic.expect_err("a breach").downcast::<String>().expect("a message");
         assert_eq!(*text, "breach: 2 of 3");
     }

@@ -373,7 +373,7 @@ fn changed_refs_above_the_limit_are_not_imported_and_the_first_are() {
         assert_eq!(fixture.git("rev-parse main y z").replace('\n', " "), before);
         assert_eq!(fixture.git("symbolic-ref --short HEAD"), "zz");
         let left: Vec<&str> = report.left.iter().map(|left| left.why.as_str()).collect();
-        assert_eq!(left, ["3 more refs changed than the 4 that come from one task"]);
+        assert_eq!(left, ["3 more refs changed than the 4 that are imported from one task"]);
         // The control: as many as may change.
         fixture.limits.changed_refs = 7;
         let report = fixture.import();

@@ -9,14 +9,18 @@ use super::file::ConfigFile;
 
 /// The schema, draft 2020-12. A value with the tag `!env` is a text for it.
 pub(crate) fn schema() -> Value {
-    // What is left out is not null.
-    let without_null = RecursiveTransform(|schema: &mut Schema| {
+    let clean = RecursiveTransform(|schema: &mut Schema| {
+        // What is left out is not null.
         if schema.get("default") == Some(&Value::Null) {
             schema.remove("default");
         }
+        // Where a comment of ours is wrapped is not a line end for an editor.
+        if let Some(Value::String(text)) = schema.get_mut("description") {
+            *text = text.replace('\n', " ");
+        }
     });
     SchemaSettings::draft2020_12()
-        .with_transform(without_null)
+        .with_transform(clean)
         .into_generator()
         .into_root_schema_for::<ConfigFile>()
         .into()

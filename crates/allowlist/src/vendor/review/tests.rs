@@ -229,10 +229,10 @@ fn what_has_no_one_reading_is_refused() {
         (r#"{"tools":[{"type":"function","type":"mcp"}]}"#, "`type` twice"),
         (r#"{"messages":[{"content":[{"a":{"source":1,"source":{}}}]}]}"#, "`source` twice"),
         (r#"{"\ud800":1}"#, "is not JSON"),
-        (r#"{"tools":"x"}"#, "no list"),
-        (r#"{"tools":["web_search"]}"#, "no object"),
-        (r#"{"tools":[[{"type":"mcp"}]]}"#, "no object"),
-        (r#"{"mcp_servers":{"a":1}}"#, "no list"),
+        (r#"{"tools":"x"}"#, "not a list"),
+        (r#"{"tools":["web_search"]}"#, "not an object"),
+        (r#"{"tools":[[{"type":"mcp"}]]}"#, "not an object"),
+        (r#"{"mcp_servers":{"a":1}}"#, "not a list"),
         (deep.as_str(), "too deeply"),
     ] {
         for rules in [NONE, POLICY, REFUSE] {

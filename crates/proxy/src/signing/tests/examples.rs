@@ -326,7 +326,7 @@ fn failures_name_what_is_wrong_and_no_secret() {
         ),
         (with("x-amz-security-token: a\n", "host"), Some("line\nbreak"), "session token"),
         (with(&format!("x-amz-content-sha256: {EMPTY}\n"), "host"), None, "`x-amz-content-sha256`"),
-        (with("", "host").replace(EMPTY, "STREAMING-AWS4-HMAC-SHA256-EVENTS"), None, "no chunks"),
+        (with("", "host").replace(EMPTY, "STREAMING-AWS4-HMAC-SHA256-EVENTS"), None, "not chunks"),
     ];
     for (text, token, named) in table {
         let error = resigned(&text, token).unwrap_err().to_string();
