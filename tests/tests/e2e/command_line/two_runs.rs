@@ -123,7 +123,8 @@ fn mutations(random: &mut StdRng, host: &Path) -> String {
         let change = CHANGES_OF_A_TASK.choose(random).expect("a change");
         let change = change.replace("{n}", &name).replace("{h}", &host.display().to_string());
         // Writing to a pipe that an earlier change made would wait for ever.
-        script.push_str(&format!("( [ -p {name} ] && rm {name}; {change} ) 2>/dev/null\n"));
+        let removed = format!("( [ -p {name} ] && rm {name}; ");
+        script.extend([removed.as_str(), change.as_str(), " ) 2>/dev/null\n"]);
         if random.random_bool(0.2) {
             script
                 .push_str("mv cache \"cache-$RANDOM\" 2>/dev/null; mv .sandbox/container app 2>/dev/null\n");
