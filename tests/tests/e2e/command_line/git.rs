@@ -224,7 +224,7 @@ impl Fixture {
     /// What a day leaves to be decided: a work tree and an upstream branch.
     fn assert_held(held: &Ended) {
         for line in [
-            "inner/.git: a work tree of git's",
+            "inner/.git: a git work tree",
             ".git/worktrees/inner: a new folder",
             ".git: user.name: unset -> \"X\"",
             ".merge: ",
