@@ -259,6 +259,18 @@ impl Printer {
         }
     }
 
+    /// Takes the lines of an image build: it shows them as progress, and without a terminal only
+    /// that there is one, which explains the silence.
+    pub(crate) fn build_progress(self) -> impl FnMut(&str) + Send {
+        let mut is_announced = self.quiet || self.shows_progress();
+        move |line| {
+            if !std::mem::replace(&mut is_announced, true) {
+                self.message("building the image, which can take minutes");
+            }
+            self.progress(line);
+        }
+    }
+
     /// Something that only `-v` shows.
     pub(crate) fn note(self, text: impl Display) {
         if self.verbosity > 0 {

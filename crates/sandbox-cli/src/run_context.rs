@@ -203,7 +203,6 @@ impl<I> RunContext<'_, I> {
         };
         self.tap.finish(printer).await;
         let folder = self.folder.path().to_owned();
-        self.folder.close();
         let is_over = is_gone && ended.as_ref().is_ok_and(|executed| executed.is_over);
         let workspace = match &self.copy {
             Some(copy) => copy.finish(is_over),
@@ -227,6 +226,8 @@ impl<I> RunContext<'_, I> {
                 printer.warning(failure);
             }
         }
+        // Last: who waits for the end reads the record then.
+        self.folder.close();
         finished
     }
 }
@@ -245,7 +246,7 @@ async fn prepare(
         Ok(())
     };
     let image = sandbox.ensure_image(
-        ImageRequest::new(&settings.image).network_log_dir(run).on_line(|line| printer.progress(line)),
+        ImageRequest::new(&settings.image).network_log_dir(run).on_line(printer.build_progress()),
     );
     let (swept, (), image) = tokio::try_join!(sandbox.sweep_at_start(), shared, image)?;
     report_recovered_at_start(swept.git, &settings.root, &settings.mounts, printer);

@@ -1,11 +1,13 @@
-//! The folders of a project's runs, one each, with what it did on the network.
+//! The folder of each run: its network log, its record, and its output.
 
+use std::borrow::Cow;
 use std::fs::{self, DirBuilder, File};
+use std::ops::Range;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use sandbox_files::{FileLock, create_folder};
-use time::OffsetDateTime;
+use time::{Date, Month, OffsetDateTime};
 
 use crate::failure::Failure;
 
@@ -59,29 +61,71 @@ pub(crate) fn ids(logs: &Path) -> Vec<String> {
     ids
 }
 
-/// The folder of the run that `id` is the beginning of, else of the newest.
-pub(crate) fn find(logs: &Path, id: Option<&str>) -> Result<PathBuf, Failure> {
-    let ids = ids(logs);
-    let Some(id) = id else {
-        let newest = ids.last().map(|id| logs.join(id));
-        let none = || {
-            Failure::new("this project has no run yet")
-                .with_hint("`sandbox run -- CMD` makes one, in this folder")
-        };
-        return newest.ok_or_else(none);
-    };
-    let failure = match named(&ids, id).as_slice() {
-        [known] => return Ok(logs.join(known)),
-        [] => Failure::new(format!("this project has no run `{id}`")),
-        _ => Failure::usage(format!("`{id}` is the beginning of several runs' ids")),
-    };
-    Err(failure.with_hint("`sandbox logs --list` names those that are kept"))
+/// The folders of the runs of all projects, whose folders are in `all_logs`, oldest first.
+pub(crate) fn of_all_projects(all_logs: &Path) -> Vec<PathBuf> {
+    let projects = ids(all_logs);
+    let mut folders: Vec<PathBuf> =
+        projects.iter().flat_map(|project| folders(&all_logs.join(project))).collect();
+    folders.sort_unstable_by(|one, other| one.file_name().cmp(&other.file_name()));
+    folders
 }
 
-/// Those of `ids` that `named` is the beginning of, or the beginning of their instance.
-pub(crate) fn named<'a>(ids: &'a [String], named: &str) -> Vec<&'a String> {
-    let of_instance = |id: &str| id.split_once('-').is_some_and(|(_, instance)| instance.starts_with(named));
-    ids.iter().filter(|id| !named.is_empty() && (id.starts_with(named) || of_instance(id))).collect()
+/// Those of one project.
+fn folders(logs: &Path) -> Vec<PathBuf> {
+    ids(logs).into_iter().map(|id| logs.join(id)).collect()
+}
+
+/// The folder of the run of any project that `named` is the beginning of.
+pub(crate) fn find_in_all(all_logs: &Path, named: &str) -> Result<PathBuf, Failure> {
+    one(of_all_projects(all_logs), named, "there is")
+}
+
+/// The folder of the run of this project that `id` is the beginning of, else of its newest.
+pub(crate) fn find(logs: &Path, id: Option<&str>) -> Result<PathBuf, Failure> {
+    let mut folders = folders(logs);
+    match id {
+        Some(id) => one(folders, id, "this project has"),
+        None => folders.pop().ok_or_else(|| {
+            Failure::new("this project has no run yet")
+                .with_hint("`sandbox run -- CMD` makes one, in this folder")
+        }),
+    }
+}
+
+fn one(mut folders: Vec<PathBuf>, named: &str, there_is: &str) -> Result<PathBuf, Failure> {
+    folders.retain(|folder| is_named(&id_of(folder), named));
+    let failure = match (folders.pop(), folders.is_empty()) {
+        (Some(folder), true) => return Ok(folder),
+        (None, _) => Failure::new(format!("{there_is} no run `{named}`")),
+        (Some(_), false) => Failure::usage(format!("more than one run's id begins with `{named}`")),
+    };
+    Err(failure.with_hint("`sandbox ps --all` lists them"))
+}
+
+/// The id of the run with this folder.
+pub(crate) fn id_of(folder: &Path) -> Cow<'_, str> {
+    folder.file_name().unwrap_or_default().to_string_lossy()
+}
+
+/// The instance of the run with this id, by which it is known while it runs.
+pub(crate) fn instance(id: &str) -> &str {
+    id.split_once('-').map_or(id, |(_, instance)| instance)
+}
+
+/// Whether `named` is the beginning of this id, or of its instance.
+fn is_named(id: &str, named: &str) -> bool {
+    !named.is_empty() && (id.starts_with(named) || instance(id).starts_with(named))
+}
+
+/// When the run with this id began.
+pub(crate) fn began(id: &str) -> Option<OffsetDateTime> {
+    let (time, _) = id.split_once('-')?;
+    let number = |range: Range<usize>| time.get(range)?.parse::<u32>().ok();
+    let byte = |range| u8::try_from(number(range)?).ok();
+    let month = Month::try_from(byte(4..6)?).ok()?;
+    let date = Date::from_calendar_date(i32::try_from(number(0..4)?).ok()?, month, byte(6..8)?).ok()?;
+    let time = date.with_hms_micro(byte(9..11)?, byte(11..13)?, byte(13..15)?, number(16..22)?).ok()?;
+    Some(time.assume_utc())
 }
 
 /// Whether the run with this folder is going on.
@@ -131,6 +175,12 @@ mod tests {
     fn ids_are_in_the_order_of_time() {
         let at = |seconds| OffsetDateTime::from_unix_timestamp(seconds).unwrap();
         assert_eq!(id(at(1_770_122_096), "a7"), "20260203T123456.000000-a7");
+        assert_eq!(began("20260203T123456.000000-a7"), Some(at(1_770_122_096)));
+        for hostile in
+            ["", "-", "20261303T123456.000000-a7", "20260203T993456.000000-a", "2026é203T123456.000000-a"]
+        {
+            assert_eq!(began(hostile), None, "{hostile:?}");
+        }
         assert!(id(at(1_770_122_096), "9") < id(at(1_770_122_097), "10"));
     }
 
@@ -176,5 +226,22 @@ mod tests {
         for id in ["3", "..", ".", ""] {
             assert!(find(logs.path(), Some(id)).is_err(), "{id:?}");
         }
+    }
+    #[test]
+    fn a_run_of_any_project_is_found_by_the_beginning_of_its_id_or_instance() {
+        let logs = tempfile::tempdir().unwrap();
+        for (project, id) in [("b", "1-aa01"), ("a", "3-aa02"), ("a", "2-bb")] {
+            fs::create_dir_all(logs.path().join(project).join(id)).unwrap();
+        }
+        let all = of_all_projects(logs.path());
+        assert_eq!(all.iter().map(|folder| id_of(folder)).collect::<Vec<_>>(), ["1-aa01", "2-bb", "3-aa02"]);
+        assert_eq!(find_in_all(logs.path(), "aa02").unwrap(), logs.path().join("a/3-aa02"));
+        assert_eq!(find_in_all(logs.path(), "1-").unwrap(), logs.path().join("b/1-aa01"));
+        for (named, code) in [("aa", 2), ("", 125), ("..", 125), ("c", 125)] {
+            let failure = find_in_all(logs.path(), named).unwrap_err();
+            assert_eq!(failure.status().code(), code, "{named:?}");
+            assert!(failure.hint().is_some());
+        }
+        assert!(of_all_projects(&logs.path().join("missing")).is_empty());
     }
 }

@@ -20,6 +20,9 @@ const SHOWN: usize = 200;
 pub(crate) struct RunRecord {
     /// Rises when a field changes its meaning or goes away.
     version: u32,
+    /// The folder of the project; empty in records of before it was kept.
+    #[serde(default)]
+    pub(crate) project: String,
     /// Program and arguments, or the agent's name.
     pub(crate) command: String,
     /// RFC 3339, UTC.
@@ -53,14 +56,15 @@ pub(crate) struct SessionOfRun {
 }
 
 impl RunRecord {
-    /// A run of `command` that begins now.
-    pub(crate) fn begin(command: &[String]) -> Self {
+    /// A run of `command` in the project at `root` that begins now.
+    pub(crate) fn begin(root: &Path, command: &[String]) -> Self {
         let mut shown = command.join(" ");
         if let Some((end, _)) = shown.char_indices().nth(SHOWN) {
             shown.truncate(end);
             shown.push('…');
         }
-        Self { version: 1, command: shown, began: now(), end: None, session: None }
+        let project = root.display().to_string();
+        Self { version: 1, project, command: shown, began: now(), end: None, session: None }
     }
 
     /// The same, of an agent that works with this session.
@@ -117,7 +121,8 @@ mod tests {
     fn a_record_is_what_was_written_and_long_commands_are_cut() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(RunRecord::read(folder.path()), None);
-        let record = RunRecord::begin(&["sh".to_owned(), "-c".to_owned(), "é".repeat(500)]);
+        let record =
+            RunRecord::begin(Path::new("/srv"), &["sh".to_owned(), "-c".to_owned(), "é".repeat(500)]);
         assert_eq!(record.command.chars().count(), SHOWN + 1);
         let record = record.finished(3).with_session("claude", "/s".into(), "c");
         record.write(folder.path()).unwrap();

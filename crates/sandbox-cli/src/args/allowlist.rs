@@ -103,7 +103,7 @@ pub(crate) struct WhyArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
-    /// URL, or a run that `sandbox logs --list` shows [default: the newest run]
+    /// URL, or a run that `sandbox ps --all` shows [default: the newest run]
     #[arg(value_name = "URL|RUN")]
     pub(crate) subject: Option<String>,
 }

@@ -39,6 +39,25 @@ impl BackgroundArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct RunsArg {
+    /// Runs, by their ids or the beginnings of them
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prints a line for each run as it ends: its id, and its exit code. The exit code is that of the run; of several, of the first that failed. \
+125 means that a run was killed before it could note its end.")]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    pub(crate) runs: RunsArg,
+    /// Return when the first has ended
+    #[arg(long)]
+    pub(crate) any: bool,
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = "\
 Several may be attached: the first who has a terminal types, the others watch. What the run wrote last is shown first, and of one that has \
 ended what is kept: 1 MiB, of a terminal 64 KiB. The exit code is the run's; Ctrl-P Ctrl-Q leaves it to itself.")]

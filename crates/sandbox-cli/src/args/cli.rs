@@ -8,8 +8,8 @@ use sandbox::EngineAddress;
 
 use super::{
     AgentArgs, AllowlistCommand, ApplyArgs, AttachArgs, BackgroundArgs, BuildArgs, ConfigCommand, DiffArgs,
-    ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs, PolicyCommand, ReportArgs, RunArgs, ShellArgs,
-    SshCommand, StopArgs, TrustArgs, VerifyArgs, WatchArgs,
+    ExecArgs, GateCommand, ImageCommand, InitArgs, LogsArgs, PolicyCommand, ReportArgs, RunArgs, RunsArg,
+    ShellArgs, SshCommand, StopArgs, TaskArgs, TrustArgs, VerifyArgs, WaitArgs, WatchArgs,
 };
 use crate::trust::Trust;
 
@@ -119,7 +119,7 @@ pub(crate) enum Command {
     /// Show or change the policy of a run that is going on
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// List the runs that are going on
+    /// List the runs that are going on, or all that are kept
     Ps(PsArgs),
     /// Watch the runs that are going on, and their requests, on the whole terminal
     Watch(WatchArgs),
@@ -127,6 +127,10 @@ pub(crate) enum Command {
     Attach(AttachArgs),
     /// Stop a run
     Stop(StopArgs),
+    /// Wait until runs have ended, and print their exit codes
+    Wait(WaitArgs),
+    /// Remove logs and output of runs that have ended
+    Rm(RunsArg),
     /// Show what exists on the engine, and which run it belongs to
     Status(StatusArgs),
     /// Remove what ended runs left on the engine
@@ -159,13 +163,18 @@ impl Command {
         }
     }
 
+    /// The flags of a task.
+    pub(crate) fn task(&self) -> Option<&TaskArgs> {
+        match self {
+            Self::Run(args) => Some(&args.task),
+            Self::Agent(args) => Some(&args.task),
+            _ => None,
+        }
+    }
+
     /// Whether the operator is asked about what no rule allows.
     pub(crate) fn asks(&self) -> bool {
-        match self {
-            Self::Run(args) => args.task.ask,
-            Self::Agent(args) => args.task.ask,
-            _ => false,
-        }
+        self.task().is_some_and(|task| task.ask)
     }
 
     /// The command that this one is short for.
@@ -193,7 +202,13 @@ pub(crate) struct StatusArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Of each project the newest 50 runs are kept, with their network log and the end of their output; `sandbox logs`, `attach` and `report` show \
+them.")]
 pub(crate) struct PsArgs {
+    /// Also list runs that have ended
+    #[arg(short, long)]
+    pub(crate) all: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,

@@ -15,9 +15,6 @@ pub(crate) struct LogsArgs {
     /// Another log file, such as one written by --network-log
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// List this project's runs instead, the newest last
-    #[arg(long, conflicts_with_all = ["id", "run", "file", "follow", "blocked"])]
-    pub(crate) list: bool,
     /// Follow the log until the run ends
     #[arg(short, long)]
     pub(crate) follow: bool,

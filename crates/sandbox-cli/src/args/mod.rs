@@ -24,8 +24,8 @@ pub(crate) use agent::{AgentArgs, AgentInput, AgentOutput, StallTime};
 pub(crate) use allowlist::{
     AllowlistCommand, CheckArgs, EditArgs, LearnArgs, PackageClient, PackagesArgs, SimulateArgs, WhyArgs,
 };
-pub(crate) use background::{AttachArgs, BackgroundArgs};
-pub(crate) use cli::{CleanArgs, Cli, Command, GlobalArgs, Output};
+pub(crate) use background::{AttachArgs, BackgroundArgs, RunsArg, WaitArgs};
+pub(crate) use cli::{CleanArgs, Cli, Command, GlobalArgs, Output, PsArgs};
 pub(crate) use config::{ConfigCheckArgs, ConfigCommand};
 pub(crate) use copy::{ApplyArgs, DiffArgs};
 pub(crate) use exec::{ExecArgs, ExecNetwork, WorkspaceAccess};

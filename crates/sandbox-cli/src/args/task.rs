@@ -93,6 +93,13 @@ pub(crate) struct TaskArgs {
     /// What the task works on [default: auto for `agent`, direct for `run`]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) workspace: Option<WorkspaceMode>,
+    /// Work in a linked git work tree of its own, on a branch of this name: `../PROJECT.worktrees/NAME`
+    /// is created at HEAD, or used again [default name: a new one]
+    ///
+    /// The run begins in that folder, at the current folder's place in it: relative paths of other
+    /// flags begin there too. Settings have to be committed.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = work_tree)]
+    pub(crate) worktree: Option<String>,
     /// Allow writing what programs of this machine run on their own: git's hooks, .envrc, .claude
     /// and the like
     #[arg(long)]
@@ -141,6 +148,22 @@ pub(super) fn preset(text: &str) -> Result<Preset, UnknownPreset> {
     text.parse()
 }
 
+/// A name that is one of a folder and of a branch; none is made up later.
+fn work_tree(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let is_name = text.chars().all(is_plain)
+        && !text.starts_with(['.', '-'])
+        && !text.ends_with('.')
+        && !text.ends_with(".lock")
+        && !text.contains("..")
+        && text.len() <= 100;
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err("use letters, digits, `_`, `-` and `.`, at most 100, beginning with a letter or digit".to_owned())
+    }
+}
+
 fn problem_of<T: FromStr<Err = InvalidSpec>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: InvalidSpec| error.problem().to_owned())
 }
@@ -148,6 +171,18 @@ fn problem_of<T: FromStr<Err = InvalidSpec>>(text: &str) -> Result<T, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_tree_has_a_name_that_git_takes_for_a_branch() {
+        for name in ["", "a", "fix-1.2_x"] {
+            assert_eq!(work_tree(name).as_deref(), Ok(name));
+        }
+        for name in
+            [".", "..", "-b", ".git", "a/b", "a..b", "a.", "a.lock", "a b", "HEAD~1", "é", &"a".repeat(101)]
+        {
+            assert!(work_tree(name).is_err(), "{name}");
+        }
+    }
 
     #[test]
     fn a_mount_that_is_none_is_reported_without_the_name_of_a_key() {

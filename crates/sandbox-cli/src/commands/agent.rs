@@ -317,7 +317,7 @@ async fn attempt(
     let (settings, printer) = (context.settings, context.printer);
     let (task, prompt) = prepared(context, agent, settings.env.clone()).await?;
     let name = agent.agent.name();
-    let record = RunRecord::begin(&["agent".to_owned(), name.to_owned()]);
+    let record = RunRecord::begin(&settings.root, &["agent".to_owned(), name.to_owned()]);
     record.with_session(name, agent.session.dir(), &agent.session.context).write(context.folder())?;
     if let Some(owner) = Owner::of_this_process() {
         let taken = owner.take_input(false, false).await;

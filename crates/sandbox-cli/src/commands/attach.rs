@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::args::{AttachArgs, BackgroundArgs};
+use crate::config::Places;
 use crate::control::{Connection, Runs};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -39,30 +40,29 @@ enum End {
 /// Attaches to a run, or shows what is kept of one that has ended.
 pub(crate) async fn attach(
     args: AttachArgs,
-    state: &Path,
-    logs: Option<&Path>,
+    places: &Places,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let named = args.run.run.as_deref();
+    let (state, logs) = (&places.state, places.all_logs());
     let mut runs = Runs::find(state, printer).await?;
     if named.is_none() {
         runs = runs.with_screen();
     }
-    let run = match (runs.one(named), named, logs) {
+    let run = match (runs.one(named), named) {
         // More than one is meant by what is a wrong usage.
-        (Err(failure), Some(named), Some(logs)) if failure.status() != ExitStatus::Usage => {
-            return ended(logs, named, printer).await?.ok_or(failure);
+        (Err(failure), Some(named)) if failure.status() != ExitStatus::Usage => {
+            return ended(&logs, named, printer).await?.ok_or(failure);
         }
-        (run, _, _) => run?,
+        (run, _) => run?,
     };
-    let connection = match (runs.attach(run).await, logs) {
-        (Ok(connection), _) => connection,
-        (Err(failure), Some(logs)) => {
+    let connection = match runs.attach(run).await {
+        Ok(connection) => connection,
+        Err(failure) => {
             let has_ended = Runs::find(state, printer).await?.one(Some(&run.run)).is_err();
-            let kept = if has_ended { ended(logs, &run.run, printer).await? } else { None };
+            let kept = if has_ended { ended(&logs, &run.run, printer).await? } else { None };
             return kept.ok_or(failure);
         }
-        (Err(failure), None) => return Err(failure),
     };
     let id = connection.report.run.clone();
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
@@ -146,9 +146,8 @@ fn status(end: &End, run: &str, printer: Printer) -> ExitStatus {
 
 /// Shows what is kept of a run that has ended.
 async fn ended(logs: &Path, named: &str, printer: Printer) -> Result<Option<ExitStatus>, Failure> {
-    let ids = run_folder::ids(logs);
-    let [id] = run_folder::named(&ids, named)[..] else { return Ok(None) };
-    let Ok(kept) = owner::read_kept(&logs.join(id).join(OUTPUT)) else { return Ok(None) };
+    let Ok(folder) = run_folder::find_in_all(logs, named) else { return Ok(None) };
+    let Ok(kept) = owner::read_kept(&folder.join(OUTPUT)) else { return Ok(None) };
     let mut kept = kept.as_slice();
     let mut code = None;
     // It may have been killed, or be cut off in the midst of what it drew.

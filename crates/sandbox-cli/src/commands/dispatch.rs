@@ -13,10 +13,11 @@ use crate::printer::Printer;
 use crate::settings::{Needs, Project, TrustedProject};
 use crate::trace;
 use crate::trust::Trust;
+use crate::work_tree;
 
 use super::{
     agent, allowlist, apply, attach, build, clean, config, diff, discard, doctor, exec, gate, generate,
-    image, init, logs, policy, ps, report, run, ssh, status, trust, verify, watch,
+    image, init, logs, policy, report, run, runs, ssh, status, trust, verify, watch,
 };
 
 /// Runs the command.
@@ -26,6 +27,11 @@ pub(crate) async fn dispatch(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let (global, command) = (cli.global, cli.command.spelled_out());
+    if let Some(task) = command.task().filter(|_| !global.owner)
+        && let Some(name) = &task.worktree
+    {
+        work_tree::enter(name, task, &global, environment, printer)?;
+    }
     trace::begin(printer, log_file(&command), environment)?;
     let state = || Places::find(environment).map(|places| places.state);
     let project = || Project::load(&global, environment, printer);
@@ -84,14 +90,12 @@ pub(crate) async fn dispatch(
             };
             policy::policy(command, &state()?, read, printer).await
         }
-        Command::Ps(args) => ps::ps(args.output, &state()?, printer).await,
+        Command::Ps(args) => runs::ps(&args, &Places::find(environment)?, printer).await,
         Command::Watch(args) => watch::watch(args, environment, printer).await,
-        Command::Attach(args) => {
-            // Runs of other projects can be attached to anywhere.
-            let logs = project().ok().map(|project| project.logs());
-            attach::attach(args, &state()?, logs.as_deref(), printer).await
-        }
+        Command::Attach(args) => attach::attach(args, &Places::find(environment)?, printer).await,
         Command::Stop(args) => policy::stop(&args, &state()?, printer).await,
+        Command::Wait(args) => runs::wait(&args, &Places::find(environment)?, printer).await,
+        Command::Rm(args) => runs::rm(&args, &Places::find(environment)?, printer),
         Command::Status(args) => {
             status::status(sandbox()?, &project()?, &trust_flag, args.output, printer).await
         }
@@ -173,9 +177,7 @@ async fn exec_in(
 /// Where what the sandbox itself does is written, besides stderr.
 fn log_file(command: &Command) -> Option<&Path> {
     match command {
-        Command::Run(args) => args.task.log.as_deref(),
-        Command::Agent(args) => args.task.log.as_deref(),
         Command::Exec(args) => args.log.as_deref(),
-        _ => None,
+        command => command.task()?.log.as_deref(),
     }
 }

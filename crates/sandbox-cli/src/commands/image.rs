@@ -70,7 +70,7 @@ async fn with_engine(
             let source = project.image(&args.image)?;
             let tag = sandbox
                 .ensure_image(
-                    ImageRequest::new(&source).network_log_dir(run).on_line(|line| printer.progress(line)),
+                    ImageRequest::new(&source).network_log_dir(run).on_line(printer.build_progress()),
                 )
                 .await?;
             printer.line(tag);
@@ -127,7 +127,7 @@ async fn save(
     printer: Printer,
 ) -> Result<(), Failure> {
     sandbox
-        .ensure_image(ImageRequest::new(source).network_log_dir(run).on_line(|line| printer.progress(line)))
+        .ensure_image(ImageRequest::new(source).network_log_dir(run).on_line(printer.build_progress()))
         .await?;
     let tags = sandbox.image_tags(source).await?;
     let tags: Vec<&str> = tags.repo.iter().chain([&tags.overlay]).map(String::as_str).collect();

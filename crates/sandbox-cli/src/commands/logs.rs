@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use sandbox::network::{LogEntry, LogFollower, NetworkLog};
 
@@ -12,17 +11,12 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::network_log::json_path;
-use crate::printer::{Printer, sanitize_name};
+use crate::printer::Printer;
 use crate::run_folder;
-use crate::run_record::RunRecord;
 use crate::settings::Project;
 
 /// Prints a log.
 pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
-    let logs = project.logs();
-    if args.list {
-        return Ok(list(&logs, printer));
-    }
     let (path, run) = if let Some(path) = args.file {
         let path = of_file(path, args.output);
         // A log in the work tree may have become a link or a pipe.
@@ -32,7 +26,10 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
             Err(error) => return Err(error.into()),
         }
     } else {
-        let run = run_folder::find(&logs, args.id.as_deref().or(args.run.as_deref()))?;
+        let run = match args.id.as_deref().or(args.run.as_deref()) {
+            Some(named) => run_folder::find_in_all(&project.places.all_logs(), named)?,
+            None => run_folder::find(&project.logs(), None)?,
+        };
         let log = NetworkLog::new(&run);
         let path = if args.output == LogOutput::Json { log.json_path() } else { log.path() };
         (path, Some(run))
@@ -42,27 +39,6 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
         return follow(&path, run, wanted, printer).await;
     }
     print(&path, wanted, printer)
-}
-
-fn list(logs: &Path, printer: Printer) -> ExitStatus {
-    for id in run_folder::ids(logs) {
-        let folder = logs.join(&id);
-        let record = RunRecord::read(&folder);
-        let end = match record.as_ref().and_then(|record| record.end.as_ref()) {
-            _ if run_folder::is_running(&folder) => "running".to_owned(),
-            Some(end) => {
-                let took = Duration::from_millis(end.duration_ms).as_secs_f64();
-                format!("exit code {}, {took:.1} s", end.exit_code)
-            }
-            None if record.is_none() => "not started".to_owned(),
-            None => "no end is known".to_owned(),
-        };
-        let command = record.map(|record| sanitize_name(&record.command)).unwrap_or_default();
-        if !printer.line(format_args!("{id}  {end}  {command}")) {
-            break;
-        }
-    }
-    ExitStatus::Success
 }
 
 /// The file that was named, or the other one beside it.

@@ -76,7 +76,7 @@ async fn execute(
 ) -> Result<Executed<()>, Failure> {
     let (settings, printer) = (context.settings, context.printer);
     let program = command.first().cloned().unwrap_or_default();
-    RunRecord::begin(&command).write(context.folder())?;
+    RunRecord::begin(&settings.root, &command).write(context.folder())?;
     let mut env = settings.env.clone();
     if let Some((_, kind)) = &streams.terminal
         && !env.variables().contains_key("TERM")

@@ -37,6 +37,11 @@ impl Folder {
         self.path.join("network-allowlist.yaml")
     }
 
+    /// The files of settings, there or not.
+    pub(crate) fn files(&self) -> [PathBuf; 4] {
+        [self.config(), self.allowlist(), self.build_allowlist(), self.dockerfile()]
+    }
+
     /// That of image builds.
     pub(crate) fn build_allowlist(&self) -> PathBuf {
         self.path.join("build-allowlist.yaml")
@@ -69,9 +74,14 @@ impl Places {
         }
     }
 
+    /// The logs of all projects, a folder for each.
+    pub(crate) fn all_logs(&self) -> PathBuf {
+        self.state.join("logs")
+    }
+
     /// The logs of a project, one folder a run.
     pub(crate) fn logs(&self, key: &str) -> PathBuf {
-        self.state.join("logs").join(key)
+        self.all_logs().join(key)
     }
 
     /// The copies of work trees, a folder for each project.

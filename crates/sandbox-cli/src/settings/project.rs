@@ -32,7 +32,7 @@ pub(crate) struct Project {
     /// Names the project in the state directory.
     pub(crate) key: String,
     pub(crate) places: Places,
-    pub(super) folder: Folder,
+    pub(crate) folder: Folder,
     pub(super) file: ConfigFile,
     pub(super) config_path: Option<PathBuf>,
     /// The configurations that a task could have written, each with what it says itself.
@@ -40,7 +40,7 @@ pub(crate) struct Project {
     /// What the user's own file says.
     pub(super) user_file: ConfigFile,
     /// The folder that the command was started in: the work tree, or one in it.
-    pub(super) current: PathBuf,
+    pub(crate) current: PathBuf,
     /// What an agent has where no file says anything.
     pub(super) defaults: AgentDefaults,
     /// Opens what paths of this machine name.

@@ -206,7 +206,8 @@ impl Project {
         let roots = self.file.upstream.extra_roots.as_ref();
         if let Some(Ok((Some(input), _))) = roots.map(|path| self.roots(path)) {
             let mut rights = Rights::default();
-            rights.ask(format!("trust its certificate authorities, of the content {}", input.digest.short()));
+            rights
+                .ask(format!("trust its certificate authorities, of the content {}", input.content.short()));
             looked.add(input, rights);
         }
     }
@@ -233,6 +234,25 @@ impl Project {
             }
             _ => {}
         }
+    }
+
+    /// Trusts what is the same as in `other`, where it is trusted: the same bytes at the same place
+    /// of the project, with no right more.
+    pub(crate) fn trust_as_in(&self, other: &Self, needs: Needs<'_>) -> Result<(), Failure> {
+        let known = other.review(Some(needs));
+        let place = |root: &Path, input: &Input| input.path.strip_prefix(root).ok().map(Path::to_owned);
+        let is_known = |(input, rights): &(Input, Rights)| {
+            known.files.iter().any(|(theirs, their_rights)| {
+                (theirs.role, &theirs.content) == (input.role, &input.content)
+                    && place(&self.root, input).is_some_and(|here| place(&other.root, theirs) == Some(here))
+                    && known.record.trusts(theirs, their_rights)
+                    && rights.are_among(their_rights.lines())
+            })
+        };
+        let mut review = self.review(Some(needs));
+        review.files.retain(is_known);
+        review.gone.clear();
+        review.trust(&self.trust_store())
     }
 
     /// The same project, of which only what was trusted is obeyed from now on: by the record, by

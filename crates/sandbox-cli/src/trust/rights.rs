@@ -38,7 +38,7 @@ impl Rights {
     }
 
     /// Whether the user agreed to all of them who agreed to the `lines`.
-    pub(super) fn are_among(&self, lines: &BTreeSet<String>) -> bool {
+    pub(crate) fn are_among(&self, lines: &BTreeSet<String>) -> bool {
         self.asked.is_subset(lines)
     }
 

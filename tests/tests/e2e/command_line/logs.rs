@@ -46,9 +46,11 @@ async fn logs_shows_the_newest_run_or_one_that_is_named() {
     assert_eq!(blocked.stdout, "BLOCKED GET https://evil.test/second -> 403 [reason: host]\n");
     let json = project.output(&["logs", "--blocked", "--output", "json"]).json();
     assert_eq!((&json["event"], &json["reason"]), (&"request".into(), &"host".into()), "{json}");
-    let ids = project.output(&["logs", "--list"]).stdout;
-    assert!(ids.lines().count() == 2 && ids.contains("  exit code 0, "), "{ids:?}");
-    let ids: Vec<&str> = ids.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let list = project.output(&["ps", "--all", "--output", "json"]).json();
+    let here = project.path().canonicalize().expect("the project").display().to_string();
+    let runs = list["runs"].as_array().expect("a list").iter().filter(|run| run["project"] == here.as_str());
+    let ids: Vec<&str> = runs.filter_map(|run| run["id"].as_str()).collect();
+    assert_eq!(ids.len(), 2, "{list}");
     let first = project.output(&["logs", "--run", ids[0]]);
     assert!(first.stdout.contains("open.test/first"), "{first:?}");
     assert_eq!(project.output(&["logs", "--run", "../x"]).code, Some(125));

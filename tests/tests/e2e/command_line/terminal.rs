@@ -360,6 +360,8 @@ async fn when_the_owner_is_killed_egress_ends_and_the_terminal_is_usable() {
     }
     assert!(log().trim_end().ends_with("refused"));
     assert!(runs(&project).is_empty());
+    let waited = project.output(&["wait", &id]);
+    assert_eq!((waited.code, waited.stdout), (Some(125), format!("{id}  killed\n")));
     assert_eq!(project.run("true").code, Some(0));
     assert_nothing_left(prefix).await;
 }
@@ -421,16 +423,27 @@ async fn a_run_in_the_background_is_found_shown_and_stopped() {
     let _ends = Ends(pid);
     assert_eq!((started.stdout.trim_end(), started.stderr.as_str()), (id.as_str(), ""), "{started:?}");
     let id = id.as_str();
+    project.output(&["rm", id]).fails(2, "has not ended");
+    let waiting = project.sandbox(&["wait", id]).stdout(Stdio::piped()).spawn();
     let attached = project.sandbox(&["attach", id]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     project.write("go", "");
     let ended =
         Ended::from(attached.expect("the sandbox command").wait_with_output().expect("our own child"));
     assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(5), "out\nover\n", "err\n"));
+    let waited =
+        Ended::from(waiting.expect("the sandbox command").wait_with_output().expect("our own child"));
+    assert_eq!((waited.code, waited.stdout), (Some(5), format!("{id}  5\n")));
     nothing_is_left(prefix).await;
     let kept = project.output(&["attach", id.get(..8).expect("a long id")]);
     assert_eq!((kept.code, kept.stdout.as_str(), kept.stderr.as_str()), (Some(5), "out\nover\n", "err\n"));
     assert_eq!(project.output(&["logs", id]).code, Some(0));
     project.output(&["attach", "0123"]).fails(125, "there is no run `0123`");
+    let listed = project.output(&["ps", "--all"]).stdout;
+    let line = listed.lines().find(|line| line.starts_with(id)).expect("the run");
+    assert!(line.contains("  exit 5  ") && line.contains("  bash -c echo out"), "{listed}");
+    assert_eq!(project.output(&["rm", id]).stdout, format!("{id}\n"));
+    project.output(&["attach", id]).fails(125, "there is no run");
+    assert!(!project.output(&["ps", "--all"]).stdout.contains(id));
     assert_nothing_left(prefix).await;
 }
 

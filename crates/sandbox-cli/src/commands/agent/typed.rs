@@ -55,7 +55,7 @@ async fn attempt(
     }
     let (task, prompt) = prepared(context, agent, env).await?;
     let name = agent.agent.name();
-    let record = RunRecord::begin(&["agent".to_owned(), name.to_owned()]);
+    let record = RunRecord::begin(&settings.root, &["agent".to_owned(), name.to_owned()]);
     record.with_session(name, agent.session.dir(), &agent.session.context).write(context.folder())?;
     let closed = Notify::new();
     let execution = task.interact(prompt, size, Input::Reader(Box::new(tokio::io::stdin())));

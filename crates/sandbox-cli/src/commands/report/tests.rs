@@ -1,5 +1,7 @@
 //! What a task, an upstream or a model chose is text on the page, and nothing else.
 
+use std::path::Path;
+
 use allowlist::Allowlist;
 use sandbox::network::LogEntry;
 use sandbox::session::SessionReply;
@@ -13,7 +15,11 @@ const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=alert(1
 fn hostile() -> Report {
     let text = |_: &str| HOSTILE.to_owned();
     let mut report = Report { run: text("run"), project: text("project"), ..Report::default() };
-    report.record = Some(RunRecord::begin(&[text("command")]).with_session(HOSTILE, "/s".into(), HOSTILE));
+    report.record = Some(RunRecord::begin(Path::new("/srv"), &[text("command")]).with_session(
+        HOSTILE,
+        "/s".into(),
+        HOSTILE,
+    ));
     if let Some(session) = report.record.as_mut().and_then(|record| record.session.as_mut()) {
         session.id = Some(text("id"));
         session.outcome = Some(text("outcome"));

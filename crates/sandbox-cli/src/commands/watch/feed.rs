@@ -75,7 +75,7 @@ fn folder_of(report: &Report, logs: &Path) -> Result<PathBuf, String> {
         return Err("it has no network sandbox, and so no log".to_owned());
     }
     let ids = run_folder::ids(logs);
-    let found = ids.iter().find(|id| id.split_once('-').is_some_and(|(_, instance)| instance == report.run));
+    let found = ids.iter().find(|id| run_folder::instance(id) == report.run);
     Ok(logs.join(found.ok_or("the folder of its log was not found")?))
 }
 

@@ -20,7 +20,7 @@ use super::state::{Over, State};
 use super::style::{BAD, CARE, FAINT, GOOD, KEY, PLAIN, SELECTED, STRONG, put};
 use super::text::{amount, cut, fitted, fitted_right, wrapped};
 use crate::commands::allowlist::ALLOWLIST;
-use crate::commands::ps::age_text;
+use crate::commands::runs::age_text;
 
 /// Below this, nothing of use can be shown.
 const COLUMNS: u16 = 50;
