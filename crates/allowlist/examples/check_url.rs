@@ -1,4 +1,4 @@
-//! Asks a policy about some URLs, as a program that embeds the policy would.
+//! Checks some URLs against a policy, like a program that embeds the policy.
 //!
 //! `cargo run -p allowlist --example check_url`
 

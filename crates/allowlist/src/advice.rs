@@ -1,4 +1,4 @@
-//! What to change in a policy that does not allow a request.
+//! Suggested changes to a policy that does not allow a request.
 
 use crate::denial::Denial;
 use crate::git::Service;
@@ -8,10 +8,10 @@ use crate::reason::Reason;
 use crate::request::Request;
 use crate::rule::Reach;
 
-/// Characters of a path that a message repeats.
+/// Maximum number of a path's characters in a message.
 const PATH_SHOWN: usize = 160;
 
-/// The denial of a request of which no rule covers more than `nearest`.
+/// The denial of a request that no rule covers beyond `nearest`.
 pub(crate) fn denial(nearest: Reach, request: &Request) -> Denial {
     match nearest {
         Reach::All | Reach::Head | Reach::Path => method(request),
@@ -21,8 +21,8 @@ pub(crate) fn denial(nearest: Reach, request: &Request) -> Denial {
     }
 }
 
-/// The denial of what could be a push, to a host with rules for repositories, none of which covers
-/// more than `nearest`.
+/// The denial of a possible push to a host with rules for repositories, none of which covers more
+/// than `nearest`.
 pub(crate) fn no_push(nearest: Reach, request: &Request) -> Denial {
     let host = request.host();
     if nearest == Reach::Path {
@@ -93,7 +93,7 @@ fn entry(request: &Request, with_method: bool) -> String {
     let cut = shown.len() < target.path().len() || target.query().is_some();
     let path = Pattern::escape(&shown) + if cut { "*" } else { "" };
     let methods = if with_method { format!(", methods: [{}]", request.method()) } else { String::new() };
-    // A JSON text is a YAML text too, whatever the path holds.
+    // A JSON string is a YAML string too, for any path.
     let path = serde_json::Value::String(path);
     format!("{{host: \"{}\", path: {path}{methods}}} to `url_prefixes`", request.host())
 }

@@ -1,4 +1,4 @@
-//! A host with perhaps a port.
+//! A host with an optional port.
 
 use crate::denial::Denial;
 use crate::host::HostName;
@@ -22,13 +22,13 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// An authority of parts that are already known to be good.
+    /// An authority of parts that are already validated.
     #[must_use]
     pub fn new(host: HostName, port: Option<u16>) -> Self {
         Self { host, port }
     }
 
-    /// Reads an authority as it came.
+    /// Reads an authority as received.
     ///
     /// # Errors
     ///
@@ -39,11 +39,11 @@ impl Authority {
         Self::read(bytes, HostName::from_wire)
     }
 
-    /// Reads an authority that a person typed: the host may be written in any script.
+    /// Reads an authority that a user typed: the host may be written in any script.
     ///
     /// # Errors
     ///
-    /// As [`Authority::from_wire`].
+    /// Like [`Authority::from_wire`].
     pub fn from_user(bytes: &[u8]) -> Result<Self, Denial> {
         Self::read(bytes, |host| match std::str::from_utf8(host) {
             Ok(text) => HostName::from_user(text),
@@ -98,7 +98,7 @@ impl Authority {
     }
 }
 
-/// A port in its one usual form: whoever writes it otherwise may be read otherwise too.
+/// A port in its canonical form: servers may read any other form differently.
 fn read_port(digits: &[u8]) -> Result<u16, Denial> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(Denial::identity("what follows the `:` of the host is not a port", "leave the port out"));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_may_write_any_script() {
+    fn host_from_a_user_in_any_script_is_accepted() {
         let authority = Authority::from_user("Bücher.example:443".as_bytes()).unwrap();
         assert_eq!((authority.host().as_str(), authority.port()), ("xn--bcher-kva.example", Some(443)));
         assert_eq!(Authority::from_user(b"b\xfccher.example").unwrap_err().reason(), Reason::Identity);
@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn arbitrary_bytes_get_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             let wire = Authority::from_wire(&bytes);
             prop_assert!(wire.is_err() || wire == Authority::from_user(&bytes));
         }

@@ -1,4 +1,4 @@
-//! Decisions that depend on a request's body.
+//! Decisions that depend on a request body.
 
 use crate::denial::Denial;
 use crate::git::LIMIT;
@@ -11,19 +11,19 @@ use crate::vendor_tools::VendorTool;
 
 /// Decides about a request whose head is allowed, by the beginning of its body or by all of it.
 ///
-/// It is given the body as far as it has come, again and again, and looks at each byte once.
+/// It is called repeatedly with the body received so far, and examines each byte once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyCheck(Check);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Check {
-    /// The refs that a push updates, and the rules that it may be allowed by.
+    /// The refs that a push updates, and the rules that may allow it.
     Push(PushCheck, Vec<Match>),
     /// The tools that a model's vendor would run.
     Vendor(Box<VendorCheck>, Match),
 }
 
-/// How far a [`BodyCheck`] is.
+/// The progress of a [`BodyCheck`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// More of the body is needed.
@@ -32,17 +32,17 @@ pub enum Step {
     Allow(Admitted),
 }
 
-/// What is allowed of a request whose body was checked.
+/// The allowed part of a request whose body was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Admitted {
     /// The rule that allows it.
     pub rule: Match,
-    /// What must be sent in the place of the whole body.
+    /// Replacement of the whole body.
     pub body: Option<Vec<u8>>,
-    /// Tools of a model's vendor that are not in that body any more.
+    /// Vendor tools that were removed from that body.
     pub removed: Vec<VendorTool>,
-    /// What must be proven from the rest of the body before the end of that is sent.
+    /// Updates that the rest of the body must prove before its end is sent.
     pub fast_forwards: Option<Pushes>,
 }
 
@@ -55,7 +55,7 @@ impl BodyCheck {
         Self(Check::Vendor(Box::new(check), rule))
     }
 
-    /// How many bytes of the body may have to be read before the decision, at most.
+    /// Maximum number of bytes of the body that the decision needs.
     #[must_use]
     pub fn limit(&self) -> usize {
         match &self.0 {
@@ -64,7 +64,7 @@ impl BodyCheck {
         }
     }
 
-    /// What the decision depends on, as in "allowed, if …".
+    /// The condition of the decision, as in "allowed, if …".
     #[must_use]
     pub fn condition(&self) -> String {
         match &self.0 {
@@ -73,7 +73,7 @@ impl BodyCheck {
         }
     }
 
-    /// The rule that allows the request if the body does; where there are several, the first.
+    /// The rule that allows the request if the body does; the first of several.
     #[must_use]
     pub fn rule(&self) -> Option<&Match> {
         match &self.0 {
@@ -82,12 +82,12 @@ impl BodyCheck {
         }
     }
 
-    /// Looks on. `so_far` is the body from its first byte: what it was the last time, and what has
-    /// come since. `ended` if nothing follows.
+    /// Continues the check. `so_far` is the body from its first byte: an extension of the previous
+    /// call's. `ended` if nothing follows.
     ///
     /// # Errors
     ///
-    /// A denial: of what the body asks for, or of a body that cannot be read or is too long to be.
+    /// A denial of the body's content, or of an unreadable or too long body.
     pub fn advance(&mut self, so_far: &[u8], ended: bool) -> Result<Step, Denial> {
         match &mut self.0 {
             Check::Push(check, rules) => {

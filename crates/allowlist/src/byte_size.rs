@@ -1,13 +1,13 @@
-//! Numbers of bytes as people write them.
+//! Human-readable sizes in bytes.
 
 use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{Error, Unexpected, Visitor};
 
-/// The number of bytes that `text` is: `512m`, `4g`, `1.5 GiB`, `1048576`. Units are powers of
-/// 1024, in either case, with or without `b` or `ib`. `None` where it is no such text, or more than
-/// 64 bits hold.
+/// The number of bytes that `text` means: `512m`, `4g`, `1.5 GiB`, `1048576`. Units are powers of
+/// 1024, in either case, with or without `b` or `ib`. `None` if it is not a size, or exceeds 64
+/// bits.
 ///
 /// ```
 /// assert_eq!(allowlist::byte_size("1.5k"), Some(1536));
@@ -15,7 +15,7 @@ use serde::de::{Error, Unexpected, Visitor};
 /// ```
 #[must_use]
 pub fn byte_size(text: &str) -> Option<u64> {
-    // In whole numbers all the way: no digit is lost to a floating point.
+    // Integer arithmetic only: floating point would lose digits.
     let lower = text.to_ascii_lowercase();
     let digits = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
     let (number, unit) = lower.split_at(digits);
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_as_people_write_them() {
+    fn human_readable_sizes_are_parsed() {
         for (text, expected) in [
             ("512m", Some(512 << 20)),
             ("4G", Some(4 << 30)),

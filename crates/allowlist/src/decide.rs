@@ -1,4 +1,4 @@
-//! What the policy says of a request.
+//! Decisions of the policy about requests.
 
 use crate::advice;
 use crate::body_check::BodyCheck;
@@ -15,9 +15,9 @@ use crate::vendor::VendorCheck;
 use crate::vendor::query_has_key;
 
 impl Allowlist {
-    /// Finds the first rule that allows `request`, or says what comes nearest to allowing it.
+    /// Finds the first rule that allows `request`, or reports which rules come nearest.
     ///
-    /// On a host with rules for repositories, nothing but these allows a push.
+    /// On a host with rules for repositories, only these allow a push.
     pub fn decide(&self, request: &Request) -> Decision {
         let push = self.is_push(request);
         let mut nearest = Reach::Nothing;
@@ -37,15 +37,15 @@ impl Allowlist {
         })
     }
 
-    /// A rule of a preset is read strictly: its path without the query, and no query that brings a
-    /// key of another account.
+    /// Rules of presets are strict: the path is matched without the query, and a query with a key
+    /// of another account never matches.
     fn reach(&self, position: usize, rule: &Rule, request: &Request) -> Reach {
         let reach = rule.reach(request);
         let strict = rule.as_url().filter(|rule| reach == Reach::All && rule.git().is_none());
         match strict {
             Some(rule) if position >= self.own_rules().len() => {
                 let path = rule.path();
-                if path.matches_apart(request.target()) && !query_has_key(request) {
+                if path.matches_separately(request.target()) && !query_has_key(request) {
                     Reach::All
                 } else if path.matches_without_query(request.target()) {
                     Reach::PathWithoutQuery
@@ -57,9 +57,9 @@ impl Allowlist {
         }
     }
 
-    /// Whether the rules alone decide about `request`, also where all else of the web is open for a
-    /// while: pushes to a host with rules for repositories, and requests to a vendor's model where
-    /// a rule names its host.
+    /// Whether the rules alone decide about `request`, even while the rest of the web is open:
+    /// pushes to a host with rules for repositories, and requests to a vendor's model if a rule
+    /// names its host.
     #[must_use]
     pub fn stays_judged(&self, request: &Request) -> bool {
         let host = request.host();
@@ -67,13 +67,13 @@ impl Allowlist {
         self.is_push(request) || (self.vendor_tools().concerns(host) && is_named())
     }
 
-    /// Whether `request` could push to a host with rules for repositories, so that nothing but
-    /// these allows it.
+    /// Whether `request` could push to a host with rules for repositories, so that only these can
+    /// allow it.
     fn is_push(&self, request: &Request) -> bool {
         self.has_repository_rules_for(request.host()) && could_push(request.target())
     }
 
-    /// What a rule allows whole can still name tools that a model's vendor runs.
+    /// A request that a rule allows entirely can still name vendor tools.
     fn allow(&self, rule: Match, request: &Request) -> Decision {
         match self.vendor_api(request) {
             Ok(None) => Decision::Allow(rule),
@@ -93,7 +93,7 @@ impl Allowlist {
         BodyCheck::push(PushCheck::new(rules, request.host().to_string()), matches)
     }
 
-    /// Each rule with its place, in the order in which they are tried.
+    /// Each rule with its position, in the order of evaluation.
     pub fn places(&self) -> impl Iterator<Item = (Match, &Rule)> {
         self.rules().iter().enumerate().map(|(position, rule)| (self.matched(position, rule), rule))
     }
@@ -117,7 +117,7 @@ impl Allowlist {
         }
     }
 
-    /// The preset and the place in it of a rule, by its place among those of all presets.
+    /// The preset of a rule and its position there, by its position among the rules of all presets.
     fn of_preset(&self, position: usize) -> (Option<Preset>, usize) {
         let mut index = position;
         for preset in self.presets() {

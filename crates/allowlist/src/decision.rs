@@ -1,4 +1,4 @@
-//! What the policy says of a request.
+//! The policy's answer to a request.
 
 use crate::body_check::BodyCheck;
 use crate::denial::Denial;
@@ -10,15 +10,15 @@ use crate::matched::Match;
 pub enum Decision {
     /// A rule matches.
     Allow(Match),
-    /// Rules match, and what they allow depends on the request's body: nothing may be sent before
-    /// the check says so.
+    /// Rules match, but the decision depends on the request body: nothing may be sent before the
+    /// check allows it.
     NeedsBody(BodyCheck),
     /// No rule matches.
     Deny(Denial),
 }
 
 impl Decision {
-    /// Whether a rule matches, whatever the body holds.
+    /// Whether a rule matches, regardless of the body.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allow(_))

@@ -1,6 +1,6 @@
-//! A refusal in words that its reader can act on.
+//! A refusal that its reader can act on.
 //!
-//! Messages go to the refused client: they name what it asked for itself, never a rule that did not
+//! Messages go to the refused client: they quote only its own request, never a rule that did not
 //! match.
 
 use crate::host::HostName;
@@ -9,13 +9,13 @@ use crate::push_report::PushReport;
 use crate::reason::Reason;
 use crate::target::PathRefusal;
 
-/// Why a request is refused, and what to change.
+/// The reason why a request is refused, and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Denial {
     reason: Reason,
     message: String,
-    /// Where the message can name the file of the policy.
+    /// Where the message can name the policy file.
     file_at: Option<usize>,
     push: Option<Box<PushReport>>,
 }
@@ -33,7 +33,7 @@ impl Denial {
         &self.message
     }
 
-    /// The message with the file of the policy, where the fix is to change the policy.
+    /// The message with the policy file, if the fix is to change the policy.
     #[must_use]
     pub fn message_naming(&self, file: &str) -> String {
         let parts = self.file_at.and_then(|at| self.message.split_at_checked(at));
@@ -43,13 +43,13 @@ impl Denial {
         }
     }
 
-    /// What git's client is answered, if a push is refused because of a ref.
+    /// The answer to git's client, if a push is refused because of a ref.
     #[must_use]
     pub fn push_report(&self) -> Option<&PushReport> {
         self.push.as_deref()
     }
 
-    /// The same denial, of a push.
+    /// The same denial, for a push.
     pub(crate) fn of_push(self, report: PushReport) -> Self {
         Self { push: Some(Box::new(report)), ..self }
     }
@@ -58,13 +58,13 @@ impl Denial {
         Self { reason, message: message.into(), file_at: None, push: None }
     }
 
-    /// A denial that a change of the policy fixes: between `before` and `after` the message can
+    /// A denial that a change of the policy can fix: between `before` and `after` the message can
     /// name the file.
     pub(crate) fn of_policy(reason: Reason, before: String, after: &str) -> Self {
         Self { reason, file_at: Some(before.len()), message: before + after, push: None }
     }
 
-    /// A TLS connection without a host name to go by.
+    /// A TLS connection without a host name.
     pub(crate) fn no_sni() -> Self {
         Self::new(
             Reason::NoSni,
@@ -73,7 +73,7 @@ impl Denial {
         )
     }
 
-    /// The host means the machine that asks, so no name server decides where it leads.
+    /// The host means the client's own machine, so it is never resolved.
     pub(crate) fn loopback(host: &HostName) -> Self {
         Self::new(
             Reason::Address,
@@ -84,12 +84,12 @@ impl Denial {
         )
     }
 
-    /// A missing or malformed host: what is wrong with it, and the fix.
+    /// A missing or malformed host: the problem and the fix.
     pub(crate) fn identity(fault: &str, fix: &str) -> Self {
         Self::new(Reason::Identity, format!("{fault}: {fix}"))
     }
 
-    /// A body that decides over the request and cannot be read: what is wrong with it, and the fix.
+    /// An unreadable body that the decision depends on: the problem and the fix.
     pub(crate) fn body(fault: &str, fix: &str) -> Self {
         Self::new(Reason::Body, format!("{fault}: {fix}"))
     }
@@ -98,8 +98,7 @@ impl Denial {
         Self::new(Reason::Unreadable, message)
     }
 
-    /// A request to a model's vendor whose body cannot be judged: what is wrong with it, and the
-    /// fix.
+    /// A request to a model's vendor whose body cannot be judged: the problem and the fix.
     pub(crate) fn vendor_unreadable(fault: &str, fix: &str) -> Self {
         Self::new(
             Reason::VendorTool,

@@ -1,23 +1,23 @@
-//! What the head of a request says of its body.
+//! The form of a request body, as declared by its head.
 
-/// What the head of a request says of its body.
+/// The form of a request body, as declared by its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Form {
-    /// JSON in UTF-8, as one Content-Type says.
+    /// JSON in UTF-8, declared by one Content-Type.
     #[default]
     Json,
-    /// `multipart/form-data`, as one Content-Type says.
+    /// `multipart/form-data`, declared by one Content-Type.
     Multipart,
-    /// It is to become a WebSocket.
+    /// An upgrade to WebSocket.
     WebSocket,
-    /// Anything else, or nothing that can be read in one way.
+    /// Anything else, or an ambiguous declaration.
     Other,
 }
 
 impl Form {
-    /// Reads the Content-Type headers of a request. JSON with the name of another encoding is none:
-    /// a server could read it as something else.
+    /// Reads the Content-Type headers of a request. JSON that declares another encoding does not
+    /// count as JSON: a server could decode it differently.
     pub fn of<'a>(content_types: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut content_types = content_types.into_iter();
         let (Some(content_type), None) = (content_types.next(), content_types.next()) else {

@@ -9,9 +9,9 @@ use serde::Serializer;
 use crate::pattern::Pattern;
 use crate::pattern::Token;
 
-/// A shell-style pattern with the semantics of Python's `fnmatch`: `*` any run of characters, `?`
-/// one character, `[…]` one of a class, `[!…]` one that is not. Case matters. Matching is linear in
-/// the text.
+/// A shell-style pattern with the semantics of Python's `fnmatch`: `*` matches any sequence of
+/// characters, `?` one character, `[…]` one of a class, `[!…]` one outside of it. It is
+/// case-sensitive. Matching is linear in the text.
 ///
 /// ```
 /// let pattern = allowlist::Glob::new("x-*-key");
@@ -25,13 +25,13 @@ pub struct Glob {
 }
 
 impl Glob {
-    /// Reads a pattern. Every text is one.
+    /// Parses a pattern. Every text is valid.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self { pattern: Pattern::compile(text) }
     }
 
-    /// Whether the pattern covers the whole of `text`.
+    /// Whether the pattern matches the whole of `text`.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         self.pattern.matches(text)
@@ -49,8 +49,7 @@ impl Glob {
         self.pattern.is_exact()
     }
 
-    /// The characters that stand for themselves, in order. A `[` among them is one that nothing
-    /// closes.
+    /// The literal characters, in order. A `[` among them is an unclosed one.
     pub fn literals(&self) -> impl Iterator<Item = char> + '_ {
         self.pattern.tokens().iter().filter_map(|token| match token {
             Token::Literal(literal) => Some(*literal),
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_cover_whole_texts_and_heed_case() {
+    fn glob_matches_whole_text_and_is_case_sensitive() {
         for (pattern, text, expected) in [
             ("", "", true),
             ("", "a", false),
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_without_wildcard_is_exact_and_shown_as_written() {
+    fn glob_without_wildcard_is_exact() {
         for (text, exact) in [
             ("", true),
             ("oauth2", true),

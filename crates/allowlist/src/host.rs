@@ -1,4 +1,4 @@
-//! Host names in the one form in which they are compared.
+//! Host names in canonical form.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,7 +31,7 @@ pub struct HostName {
     address: Option<Ipv4Addr>,
 }
 
-/// Why a text is not a host name.
+/// The reason why a text is not a host name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidHost {
@@ -39,7 +39,7 @@ pub enum InvalidHost {
     #[error("the host is empty")]
     Empty,
     /// A byte that is not a letter, digit, `-`, `_` or `.`.
-    #[error("the host holds {}, which no host name has", Shown(*.0))]
+    #[error("the host contains {}, which is not valid in a host name", Shown(*.0))]
     Character(u8),
     /// Two dots in a row, or a dot at the beginning.
     #[error("the host has an empty label")]
@@ -48,14 +48,14 @@ pub enum InvalidHost {
     #[error("the host is longer than DNS allows")]
     TooLong,
     /// The last label is a number in some notation, and the whole is not four decimal numbers.
-    #[error("the host is a number, but no IPv4 address in its usual form")]
+    #[error("the host is a number, but not a canonical IPv4 address")]
     Number,
     /// Not convertible by UTS 46.
     #[error("the host is not a valid internationalized name")]
     International,
 }
 
-/// A byte as it may be shown anywhere.
+/// A byte in printable form.
 struct Shown(u8);
 
 impl fmt::Display for Shown {
@@ -73,8 +73,8 @@ impl HostName {
     ///
     /// # Errors
     ///
-    /// Whatever is not plainly a host name, non-ASCII bytes, brackets and numbers that are no
-    /// canonical IPv4 address included.
+    /// Anything but a plain host name, including non-ASCII bytes, brackets and numbers that are not
+    /// a canonical IPv4 address.
     pub fn from_wire(bytes: &[u8]) -> Result<Self, InvalidHost> {
         let bytes = bytes.strip_suffix(b".").unwrap_or(bytes);
         if bytes.is_empty() {
@@ -97,18 +97,18 @@ impl HostName {
         Ok(Self { name: name.into(), address })
     }
 
-    /// Reads a host that a person typed: like [`HostName::from_wire`], and labels may be written in
-    /// any script (UTS 46, non-transitional).
+    /// Reads a host that a user typed: like [`HostName::from_wire`], but labels may be in any
+    /// script (UTS 46, non-transitional).
     ///
     /// # Errors
     ///
-    /// As [`HostName::from_wire`], and names that UTS 46 refuses.
+    /// Like [`HostName::from_wire`], and names that UTS 46 refuses.
     pub fn from_user(text: &str) -> Result<Self, InvalidHost> {
         if text.is_ascii() {
             return Self::from_wire(text.as_bytes());
         }
         let host = Self::from_wire(to_ascii(text)?.as_bytes())?;
-        // Digits of other scripts would make an address that no client sends in that form.
+        // Digits of other scripts would convert to an address, in a form that no client sends.
         if host.address.is_some() { Err(InvalidHost::Number) } else { Ok(host) }
     }
 
@@ -118,7 +118,7 @@ impl HostName {
         &self.name
     }
 
-    /// Whether the name means the machine that asks, whatever a name server says.
+    /// Whether the name means the client's own machine, regardless of name servers.
     ///
     /// That is `localhost` and all below it (RFC 6761, section 6.3: never to be looked up), and the
     /// names that distributions give the loopback interface in `/etc/hosts`. Other special names
@@ -153,7 +153,7 @@ impl fmt::Display for HostName {
     }
 }
 
-/// Converts labels of any script to A-labels; says nothing about which ASCII characters are fit for
+/// Converts labels of any script to A-labels; does not check whether ASCII characters are valid in
 /// a host.
 pub(crate) fn to_ascii(text: &str) -> Result<Cow<'_, str>, InvalidHost> {
     Uts46::new()
@@ -165,7 +165,7 @@ pub(crate) fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
-/// Whether some resolver would take a last label for a number: decimal, octal or hexadecimal.
+/// Whether some resolver would parse a last label as a number: decimal, octal or hexadecimal.
 pub(crate) fn is_number(label: &str) -> bool {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let hexadecimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -179,7 +179,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_of_the_asking_machine() {
+    fn loopback_names_are_recognised() {
         for (name, expected) in [
             ("localhost", true),
             ("LOCALHOST.", true),
@@ -269,21 +269,21 @@ mod tests {
     }
 
     #[test]
-    fn ipv4_is_known_as_such() {
+    fn ipv4_address_is_recognised() {
         assert_eq!(HostName::from_wire(b"10.0.0.1").unwrap().is_ipv4(), Some(Ipv4Addr::new(10, 0, 0, 1)));
         assert_eq!(HostName::from_wire(b"10.0.0.example").unwrap().is_ipv4(), None);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_answered_and_names_are_stable(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_bytes_get_an_answer_and_names_are_stable(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             if let Ok(host) = HostName::from_wire(&bytes) {
                 prop_assert_eq!(HostName::from_wire(host.as_str().as_bytes()), Ok(host));
             }
         }
 
         #[test]
-        fn any_text_is_answered_and_names_are_stable(text in "\\PC{0,20}(\\.\\PC{0,9})?") {
+        fn arbitrary_text_gets_an_answer_and_names_are_stable(text in "\\PC{0,20}(\\.\\PC{0,9})?") {
             if let Ok(host) = HostName::from_user(&text) {
                 prop_assert_eq!(HostName::from_wire(host.as_str().as_bytes()), Ok(host));
             }

@@ -18,12 +18,12 @@ use crate::pattern::Language;
 use crate::pattern::Pattern;
 use crate::pattern::Token;
 
-/// The longest pattern in bytes, classes and all; far beyond any that is meant, which bounds what
-/// compiling it costs.
+/// Maximum length of a pattern in bytes, including classes; far above any legitimate one, it bounds
+/// the cost of compiling it.
 const TEXT_LIMIT: usize = 4096;
 
-/// A pattern over host names, without regard to case: `*` any run of characters, dots included, `?`
-/// one character, `[…]` one of a class.
+/// A case-insensitive pattern over host names: `*` matches any sequence of characters, including
+/// dots, `?` one character, `[…]` one of a class.
 ///
 /// A pattern with a wildcard never matches an IPv4 address.
 ///
@@ -60,8 +60,7 @@ impl HostPattern {
         check_characters(&pattern)?;
         check_labels(&pattern)?;
         if pattern.is_exact() {
-            // The same reading as on the wire, so that an exact rule names a host that can be asked
-            // for.
+            // Parsed as on the wire, so that an exact rule names a host that can be requested.
             HostName::from_wire(pattern.as_str().as_bytes()).map_err(InvalidRule::Host)?;
         } else if !pattern.reaches(&HostLanguage) {
             return Err(InvalidRule::UnreachableHost);
@@ -69,7 +68,7 @@ impl HostPattern {
         Ok(Self { pattern })
     }
 
-    /// Whether the pattern covers `host`.
+    /// Whether the pattern matches `host`.
     #[must_use]
     pub fn matches(&self, host: &HostName) -> bool {
         (self.pattern.is_exact() || host.is_ipv4().is_none()) && self.pattern.matches(host.as_str())
@@ -153,7 +152,7 @@ fn check_characters(pattern: &Pattern) -> Result<(), InvalidRule> {
     }
 }
 
-/// Empty labels, over-long literals and numbers, each with a message of its own.
+/// Checks for empty labels, over-long literals and numbers, each with its own message.
 fn check_labels(pattern: &Pattern) -> Result<(), InvalidRule> {
     let is_dot = |token: &Token| matches!(token, Token::Literal('.'));
     let mut run = 0;
@@ -164,7 +163,7 @@ fn check_labels(pattern: &Pattern) -> Result<(), InvalidRule> {
         }
         after_dot = is_dot(token);
         run = if after_dot { 0 } else { run + 1 };
-        // Only literals: what a class or `?` matches may be a dot.
+        // Only literals: a class or `?` may match a dot.
         let literal = matches!(token, Token::Literal(_));
         if !literal {
             run = 0;
@@ -186,7 +185,7 @@ fn check_labels(pattern: &Pattern) -> Result<(), InvalidRule> {
     Ok(())
 }
 
-/// All host names that are no IPv4 address.
+/// All host names except IPv4 addresses.
 struct HostLanguage;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -228,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_that_can_match_are_accepted() {
+    fn pattern_that_can_match_is_accepted() {
         for (text, canonical) in [
             ("API.github.com", "api.github.com"),
             ("api.github.com.", "api.github.com"),
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_never_match_are_refused() {
+    fn pattern_that_never_matches_is_refused() {
         use InvalidRule as R;
         for (text, expected) in [
             ("", R::EmptyHost),
@@ -296,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_never_match_an_address() {
+    fn wildcard_never_matches_an_address() {
         let address = HostName::from_wire(b"10.0.0.1").unwrap();
         for (text, expected) in [
             ("*", false),
@@ -310,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn case_is_ignored_and_dots_are_ordinary() {
+    fn host_pattern_ignores_case_and_matches_dots() {
         for (pattern, host, expected) in [
             ("*.EXAMPLE.com", "a.b.example.COM", true),
             ("*.example.com", "example.com", false),

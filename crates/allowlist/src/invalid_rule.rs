@@ -1,4 +1,4 @@
-//! Why a rule cannot be.
+//! Reasons why a rule is invalid.
 
 use crate::host::InvalidHost;
 use crate::target::PathRefusal;
@@ -23,7 +23,7 @@ pub enum InvalidRule {
     HostWithPort,
     /// Anything else that is not a letter, digit, `-`, `_`, `.`, `*`, `?` or a class.
     #[error(
-        "a host cannot hold {0:?}: only letters, digits, `-`, `_`, `.`, `*`, `?` and classes such as `[a-z]`"
+        "a host must not contain {0:?}: only letters, digits, `-`, `_`, `.`, `*`, `?` and classes such as `[a-z]`"
     )]
     HostCharacter(char),
     /// `[` without `]`.
@@ -31,10 +31,10 @@ pub enum InvalidRule {
     UnclosedClass,
     /// `bü*.example`.
     #[error(
-        "a label with letters outside ASCII cannot hold a wildcard: write the label in full or as `xn--…`"
+        "a label with letters outside ASCII must not contain a wildcard: write the label in full or as `xn--…`"
     )]
     WildcardInInternationalLabel,
-    /// Whatever makes a name without wildcards invalid.
+    /// A name without wildcards that is invalid for this reason.
     #[error("{0}, so nothing would ever match: write a plain host name")]
     Host(InvalidHost),
     /// A pattern with wildcards that no host name fits.
@@ -46,7 +46,7 @@ pub enum InvalidRule {
     /// More than 8,192 characters.
     #[error("the path is longer than 8192 characters: end it earlier with `*`")]
     PathTooLong,
-    /// A path that is refused before the rules are looked at.
+    /// A path that is refused before any rule is evaluated.
     #[error("{0}, and such paths are always refused: write the path decoded and without dot segments")]
     Path(PathRefusal),
     /// A path pattern with wildcards that no acceptable path fits.
@@ -60,7 +60,7 @@ pub enum InvalidRule {
     /// `/me/repo.git/`.
     #[error("a repository's path does not end in `/`: leave it out")]
     RepositoryPath,
-    /// `git` beside `methods`.
+    /// `git` together with `methods`.
     #[error(
         "an entry has `methods` or `git`, not both: leave `methods` out, since `git` says what is asked for"
     )]
@@ -70,12 +70,12 @@ pub enum InvalidRule {
         "{0:?} is not a method: write one method per item in letters and hyphens, or leave `methods` out for all"
     )]
     Method(String),
-    /// What no request could be for; the text is that of the denial.
+    /// A URL that no request could be for; the text is that of the denial.
     #[error("{0}")]
     Request(String),
     /// `https://example.com/*`.
     #[error(
-        "a URL stands for itself, and this one has a `*`: write a pattern without `https://`, as in `GET api.example.com/repos/*`"
+        "a URL is literal, and this one has a `*`: write a pattern without `https://`, as in `GET api.example.com/repos/*`"
     )]
     UrlWithWildcard,
 }

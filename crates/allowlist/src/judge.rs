@@ -1,4 +1,4 @@
-//! The whole gate without a network: what would become of a request for a URL.
+//! Complete decisions about URLs, without a network.
 
 use crate::authority::Authority;
 use crate::decision::Decision;
@@ -8,11 +8,9 @@ use crate::request::Request;
 use crate::url::AbsoluteUrl;
 
 impl Allowlist {
-    /// Judges a request for `url`, which is taken byte for byte: nothing is normalised, no fragment
-    /// dropped.
+    /// Judges a request for exactly `url`: nothing is normalised, no fragment dropped.
     ///
-    /// Unlike on the wire, the host may be written in any script. The decision does not depend on
-    /// where the host's name leads.
+    /// Unlike on the wire, the host may be written in any script. The host is not resolved.
     pub fn judge(&self, method: &str, url: impl AsRef<[u8]>) -> Decision {
         match read(method, url.as_ref()) {
             Ok(request) => self.decide(&request),
@@ -22,7 +20,7 @@ impl Allowlist {
 }
 
 fn read(method: &str, url: &[u8]) -> Result<Request, Denial> {
-    // A method that is none makes the line unreadable, whatever the URL.
+    // An invalid method makes the request line unreadable, regardless of the URL.
     crate::method::Method::from_wire(method.as_bytes())?;
     let Some(parts) = AbsoluteUrl::split(url) else {
         return Err(Denial::unreadable(

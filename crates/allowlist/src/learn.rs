@@ -1,7 +1,7 @@
-//! From what was asked to the rules that allow it.
+//! Rules derived from recorded requests.
 //!
-//! A rule stands for itself, or says that it was generalised: requests without a body, to hosts
-//! where that is harmless, are put together by the folder of their paths where there are many.
+//! A rule covers exactly its requests, or states that it was generalised: many requests without a
+//! body, to hosts where that is harmless, are merged by the folder of their paths.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,22 +19,22 @@ use crate::rule::Rule;
 use crate::rule::UrlRule;
 use crate::url::AbsoluteUrl;
 
-/// So many paths of a host have rules of their own; more are put together by their folders.
+/// Maximum number of paths of a host with rules of their own; more are merged by folder.
 const OWN_RULES: usize = 3;
-/// So many are not put together where they have no folder in common but that of the whole host.
+/// Up to this number, paths are not merged if their only common folder is that of the whole host.
 const WITHOUT_FOLDER: usize = 6;
 /// Folders below this depth count as one.
 const DEEPEST: usize = 16;
-/// More paths of a host are put together by their topmost folders only.
+/// Above this number, paths of a host are merged by their topmost folders only.
 const TAKEN_APART: usize = 1000;
 const TOP_FOLDER: usize = 2;
-/// So many queries of one path have rules of their own.
+/// Maximum number of queries of one path with rules of their own.
 const OWN_QUERIES: usize = 2;
-/// Names under which clouds have the metadata of a machine, with its credentials; the others end in
+/// Names of cloud metadata services, which have the machine's credentials; the others end in
 /// `.internal`.
 const METADATA: [&str; 4] = ["metadata", "metadata.goog", "metadata.tencentyun.com", "instance-data"];
 
-/// A request that was made, perhaps more than once.
+/// A recorded request, with the number of its repetitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// As it was sent.
@@ -45,66 +45,67 @@ pub struct Asked {
     pub count: u64,
     /// Whether it was refused.
     pub blocked: bool,
-    /// Whether its host answered; else it is not known where that leads.
+    /// Whether its host answered; otherwise its address is unknown.
     pub answered: bool,
 }
 
-/// What was learnt.
+/// The learnt rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learnt {
-    /// Rules that a policy lacks, sorted by host.
+    /// Rules that the policy lacks, sorted by host.
     pub rules: Vec<LearntRule>,
-    /// What no rule is made for.
+    /// Requests that no rule is generated for.
     pub left_out: Vec<(Asked, LeftOut)>,
 }
 
-/// A rule, and what it was made of.
+/// A rule and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LearntRule {
     /// An entry of `url_prefixes`.
     pub rule: Rule,
-    /// Requests that it allows.
+    /// Number of requests that it allows.
     pub requests: u64,
-    /// How many of them had been refused.
+    /// Number of those that were refused.
     pub blocked: u64,
-    /// Where it allows more than was asked for: from how many paths, queries included, it was made.
+    /// If it allows more than was requested: the number of paths, including queries, that it was
+    /// generalised from.
     pub generalised_from: Option<usize>,
 }
 
-/// Why no rule is made for a request.
+/// The reason why no rule is generated for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeftOut {
     /// No rule could allow it.
     NeverAllowed,
-    /// Its host is an address and did not answer, or is a name of a machine's metadata.
+    /// Its host is an address that did not answer, or a metadata service.
     Address,
-    /// It may be a push, of which a `git` entry says which refs it may update.
+    /// It may be a push, which needs a `git` entry with the refs that it may update.
     Push,
-    /// Something else than a rule for its path refuses it: its body, a vendor's tool, a `git`
-    /// entry.
+    /// It is not refused for lack of a rule but for another reason: its body, a vendor tool, a
+    /// `git` entry.
     OtherReason,
 }
 
 impl LeftOut {
-    /// In words.
+    /// The reason as text.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NeverAllowed => "no rule can allow it",
-            Self::Address => "an address or a name of a machine's metadata",
+            Self::Address => "an address or a metadata service",
             Self::Push => "it may be a push: write a `git` entry",
-            Self::OtherReason => "something else than the lack of a rule refuses it",
+            Self::OtherReason => "refused for another reason than the lack of a rule",
         }
     }
 }
 
 impl Allowlist {
-    /// The rules that this policy lacks to allow what was asked. Requests to `narrow` hosts, and
+    /// The rules that this policy lacks to allow these requests. Requests to `narrow` hosts, and
     /// those with a body, keep their paths.
     ///
-    /// A rule allows what was asked and nothing else, unless it says from how many paths it was
-    /// generalised.
+    /// A rule allows exactly its requests, unless it states the number of paths that it was
+    /// generalised from.
     #[must_use]
     pub fn learn(&self, asked: impl IntoIterator<Item = Asked>, narrow: &[HostPattern]) -> Learnt {
         let mut learnt = Learnt::default();
@@ -132,21 +133,20 @@ impl Allowlist {
         learnt
     }
 
-    /// The request, if a rule for its path is what it lacks.
+    /// The request, if it only lacks a rule for its path.
     fn lacking(&self, asked: &Asked) -> Result<Option<Request>, LeftOut> {
         let request = read(asked).ok_or(LeftOut::NeverAllowed)?;
         let lacks = self.missing_rule(&request, asked.answered)?.is_some();
         Ok(lacks.then_some(request))
     }
 
-    /// The rule for this path and method that `request` lacks to be allowed; `None` where it is not
-    /// denied. An address in the place of a host's name is taken for a private one unless it
-    /// `answered`.
+    /// The rule for this path and method that `request` lacks; `None` if it is not denied. An
+    /// address instead of a host name is considered private unless it `answered`.
     ///
     /// # Errors
     ///
-    /// When something else than the lack of a rule refuses it, or no rule is made for such a
-    /// request.
+    /// If it is refused for another reason than the lack of a rule, or no rule is generated for
+    /// such a request.
     pub fn missing_rule(&self, request: &Request, answered: bool) -> Result<Option<Rule>, LeftOut> {
         if !matches!(self.decide(request), Decision::Deny(_)) {
             return Ok(None);
@@ -164,7 +164,7 @@ impl Allowlist {
             [request.method().as_str()],
         );
         let rule = Rule::Url(exact.map_err(|_| LeftOut::NeverAllowed)?);
-        // The policy's own rules do not allow it.
+        // Without the policy's own rules, which do not allow it.
         let alone = Self::new([rule.clone()]).with_vendor_tools(self.vendor_tools().clone());
         match alone.decide(request) {
             Decision::Deny(_) => Err(LeftOut::OtherReason),
@@ -174,13 +174,13 @@ impl Allowlist {
 }
 
 impl Rule {
-    /// The rule to read all that lies below `url`, which an untrusted program named: GET and HEAD,
-    /// and no query of its own.
+    /// The rule for reading everything below `url`, which an untrusted program named: GET and HEAD,
+    /// without a query.
     ///
     /// # Errors
     ///
-    /// Whatever is not an `http` or `https` URL without credentials, port and query, whose host is
-    /// a name with a dot, and none of this machine or of a machine's metadata.
+    /// If `url` is not `http` or `https`, has credentials, a port or a query, or its host is not a
+    /// name with a dot, or is one of this machine or of a metadata service.
     pub fn reading_below(url: &str) -> Result<Self, LeftOut> {
         let parts = AbsoluteUrl::split(url.as_bytes()).ok_or(LeftOut::NeverAllowed)?;
         let authority = Authority::from_wire(parts.authority()).map_err(|_| LeftOut::NeverAllowed)?;
@@ -210,10 +210,10 @@ fn read(asked: &Asked) -> Option<Request> {
     Request::read(url.scheme(), authority, asked.method.as_bytes(), &url.target()).ok()
 }
 
-/// What was asked of a host, by path and query.
+/// The requests to a host, by path and query.
 #[derive(Default)]
 struct Host {
-    /// What may be generalised.
+    /// Requests that may be generalised.
     read: BTreeMap<String, Path>,
     exact: BTreeMap<String, Path>,
 }
@@ -223,7 +223,7 @@ struct Path {
     methods: BTreeSet<String>,
     requests: u64,
     blocked: u64,
-    /// Paths that it stands for.
+    /// Number of paths that it represents.
     covers: usize,
 }
 
@@ -239,7 +239,7 @@ impl Path {
 impl Host {
     fn rules(self, host: &str) -> Vec<LearntRule> {
         let mut read = Patterns::of(self.read);
-        read.put_folders_together();
+        read.merge_folders();
         let patterns = read.0.into_iter().chain(Patterns::of(self.exact).0);
         let rule = |(pattern, path): (String, Path)| {
             let methods = path.methods.iter().map(String::as_str);
@@ -253,11 +253,11 @@ impl Host {
     }
 }
 
-/// Patterns of paths, none of which covers another.
+/// Path patterns, none of which covers another.
 struct Patterns(BTreeMap<String, Path>);
 
 impl Patterns {
-    /// One for each path; where a path has many queries, one for all of these.
+    /// One for each path; if a path has many queries, one for all of these.
     fn of(paths: BTreeMap<String, Path>) -> Self {
         let bare = |text: &str| text.split_once('?').map(|(path, _)| path.to_owned());
         let mut queries: BTreeMap<String, usize> = BTreeMap::new();
@@ -274,13 +274,12 @@ impl Patterns {
         Self(patterns)
     }
 
-    /// Puts those in one folder together, the deepest first and those with most before the others
-    /// of their depth, until there are few.
-    fn put_folders_together(&mut self) {
+    /// Merges those of one folder until few are left, starting with the deepest folders, and at
+    /// equal depth with the largest.
+    fn merge_folders(&mut self) {
         let deepest = if self.0.len() > TAKEN_APART { TOP_FOLDER } else { DEEPEST };
         for depth in (1..=deepest).rev() {
-            // Folders of one depth have nothing in common: what is put together in one changes no
-            // other.
+            // Folders of one depth are disjoint: merging in one does not affect another.
             let mut folders: BTreeMap<&str, usize> = BTreeMap::new();
             for folder in self.0.keys().filter_map(|pattern| folder_of(pattern, depth)) {
                 *folders.entry(folder).or_default() += 1;
@@ -310,8 +309,8 @@ impl Patterns {
     }
 }
 
-/// The folder above a pattern at a depth, with its slash; that of the host has depth 1. A slash in
-/// a query makes none.
+/// The folder of a pattern at a depth, with its slash; that of the host has depth 1. Slashes in a
+/// query do not count.
 fn folder_of(pattern: &str, depth: usize) -> Option<&str> {
     let path = pattern.split("[?]").next().unwrap_or_default();
     path.match_indices('/').nth(depth - 1).and_then(|(at, _)| path.get(..=at))

@@ -1,4 +1,4 @@
-//! What is valid and yet probably not meant.
+//! Warnings about valid rules that are probably mistakes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::rule::Rule;
 use crate::rule::RuleKind;
 use crate::rule::UrlRule;
 
-/// The methods of IANA's registry, but CONNECT, TRACE and what no client asks with.
+/// The methods of IANA's registry, except CONNECT, TRACE and those that no client sends.
 const REGISTERED: [&str; 36] = [
     "ACL",
     "BASELINE-CONTROL",
@@ -59,20 +59,20 @@ pub struct Warning {
 }
 
 impl Warning {
-    /// The rule it is about, by list and place in the list; none if it is about the whole policy.
+    /// The rule that it concerns, by list and index; `None` if it concerns the whole policy.
     #[must_use]
     pub fn rule(&self) -> Option<(RuleKind, usize)> {
         self.rule
     }
 
-    /// What is probably not meant, and what to write instead.
+    /// The probable mistake and its fix.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 }
 
-/// What it says; [`PolicyText::lint`](crate::PolicyText::lint) has the places.
+/// The message; [`PolicyText::lint`](crate::PolicyText::lint) has the positions.
 impl fmt::Display for Warning {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.message)
@@ -80,8 +80,8 @@ impl fmt::Display for Warning {
 }
 
 impl Allowlist {
-    /// Looks for rules that allow more than is seen at a glance, that do nothing, or that never
-    /// match as meant.
+    /// Looks for rules that allow more than is apparent, have no effect, or never match as
+    /// intended.
     #[must_use]
     pub fn lint(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
@@ -101,7 +101,7 @@ impl Allowlist {
             Warning { rule: None, message }
         }));
         let domains = HostIndex::new(self.domains());
-        // What presets bring is reviewed, and not in the lists that warnings name.
+        // Rules of presets are reviewed, and not in the lists that warnings name.
         let rules: Vec<&UrlRule> = self.own_rules().iter().filter_map(Rule::as_url).collect();
         let urls = HostIndex::new(rules.iter().map(|rule| rule.host()));
         for (index, host) in self.domains().enumerate() {
@@ -141,7 +141,7 @@ fn shadowed_url(
     Some(format!("the rule for `{host}{path}` before it allows all of this already: remove one"))
 }
 
-/// A rule for repositories of hosts that are allowed whole.
+/// A rule for repositories of hosts that are allowed entirely.
 fn whole_host(domains: &HostIndex<'_>, rules: &[&UrlRule], rule: &UrlRule) -> Option<String> {
     rule.git()?;
     let domain = domains.first_covering(rule.host(), |_, _| true).map(|_| RuleKind::Domain);
@@ -156,14 +156,14 @@ fn whole_host(domains: &HostIndex<'_>, rules: &[&UrlRule], rule: &UrlRule) -> Op
 }
 
 fn shadowed_domain(domains: &HostIndex<'_>, index: usize, host: &HostPattern) -> Option<String> {
-    // Of two that are the same, the second is reported.
+    // Of two equal rules, the second is reported.
     let (_, wide) =
         domains.first_covering(host, |other, wide| other < index || (other != index && wide != host))?;
     Some(format!("`{host}` is covered by `{wide}` already: remove one"))
 }
 
-/// The hosts of a list of rules. A policy has thousands of exact ones at times, and each covers
-/// nothing but itself.
+/// The hosts of a list of rules. A policy may have thousands of exact ones, each of which covers
+/// only itself.
 struct HostIndex<'a> {
     exact: BTreeMap<&'a str, Vec<(usize, &'a HostPattern)>>,
     wildcards: Vec<(usize, &'a HostPattern)>,
@@ -179,7 +179,7 @@ impl<'a> HostIndex<'a> {
         index
     }
 
-    /// The first host in the list that covers all of `host` and that `counts`, with its place.
+    /// The first host in the list that covers all of `host` and that `counts`, with its index.
     fn first_covering(
         &self,
         host: &HostPattern,
@@ -194,7 +194,7 @@ impl<'a> HostIndex<'a> {
     }
 }
 
-/// Hosts that cover more than they seem to.
+/// A warning about a host pattern that covers more than it seems to.
 fn host_breadth(host: &HostPattern, whole: bool) -> Option<String> {
     let text = host.as_str();
     if host.is_exact() {
@@ -259,7 +259,7 @@ fn path_pitfall(rule: &UrlRule) -> Option<String> {
     None
 }
 
-/// Whether a `?` is where the question mark of a query is probably meant.
+/// Whether a `?` is probably meant as the question mark of a query.
 fn wildcard_before_query(pattern: &Pattern) -> bool {
     let mut wildcard = false;
     for token in pattern.tokens() {
@@ -288,17 +288,17 @@ pub(crate) fn covers_rule(wide: &UrlRule, narrow: &UrlRule) -> bool {
 }
 
 pub(crate) fn covers_host(wide: &HostPattern, narrow: &HostPattern) -> bool {
-    // A wildcard covers no address, whatever its text.
+    // A wildcard never covers an address.
     let address = narrow.is_exact() && narrow.as_str().parse::<std::net::Ipv4Addr>().is_ok();
     wide == narrow || (!address && covers(wide.pattern(), narrow.pattern()))
 }
 
-/// Whether all that `narrow` matches is matched by `wide`; may say no where it is so, never yes
-/// where it is not.
+/// Whether `wide` matches everything that `narrow` matches; may be a false negative, never a false
+/// positive.
 ///
-/// If `*` is the only wildcard of `wide`, only a `*` of it can take in a wildcard of `narrow`, so
-/// the text of `narrow` can be matched as if its wildcards were ordinary characters. Text inside a
-/// class is none, hence no classes.
+/// If `*` is the only wildcard of `wide`, only a `*` of it can match a wildcard of `narrow`, so the
+/// text of `narrow` can be matched as if its wildcards were ordinary characters. This does not hold
+/// for text inside a class, so classes are excluded.
 pub(crate) fn covers(wide: &Pattern, narrow: &Pattern) -> bool {
     if narrow.is_exact() {
         return wide.matches(narrow.as_str());
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_policies_have_no_warnings() {
+    fn sound_policy_has_no_warnings() {
         check("domains: [github.com, '*.github.com', 10.0.0.1]", &[]);
         check("domains: ['*.com.example', 'api-?.x.example']", &[]);
         check(
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_finds_what_looking_at_every_host_finds() {
+    fn index_agrees_with_a_linear_search() {
         let texts = ["a.b", "*.b", "x.a.b", "a.b", "*.a.b", "*", "10.0.0.1", "*.b", "?.b", "10.*", "[ab].b"];
         let hosts: Vec<HostPattern> = texts.iter().map(|text| HostPattern::new(text).unwrap()).collect();
         let index = HostIndex::new(hosts.iter());
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn repositories_of_hosts_that_are_allowed_whole() {
+    fn repository_of_an_entirely_allowed_host_has_a_warning() {
         check(
             "url_prefixes: [{host: a.b, path: /r.git, git: {push: [refs/heads/x]}}, {host: a.b, path: /r.git, git: {}}]",
             &[],

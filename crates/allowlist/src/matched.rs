@@ -11,16 +11,16 @@ use crate::rule::RuleKind;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Match {
-    /// The list it is in.
+    /// The list that contains it.
     pub kind: RuleKind,
     /// Its index in that list, from 0: of the policy, or of its preset.
     pub index: usize,
-    /// The preset that it comes from; none for a rule of the policy itself.
+    /// Its preset; `None` for a rule of the policy itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
     /// Its host pattern in canonical form.
     pub host: String,
-    /// Its path pattern, empty for any path; none for a rule of `domains`.
+    /// Its path pattern, empty for any path; `None` for a rule of `domains`.
     pub path: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Request methods, as requested and as rules name them.
+//! Methods of requests and of rules.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::Serializer;
 use crate::denial::Denial;
 use crate::invalid_rule::InvalidRule;
 
-/// The method of a request: a token, its case kept.
+/// The method of a request: a case-preserving token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Method(Box<str>);
 
@@ -28,7 +28,7 @@ impl Method {
         }
     }
 
-    /// The method as it came.
+    /// The method as received.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -57,7 +57,7 @@ impl RuleMethod {
     ///
     /// # Errors
     ///
-    /// Whatever is not made of letters and hyphens.
+    /// Anything but letters and hyphens.
     pub fn new(text: &str) -> Result<Self, InvalidRule> {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
             Ok(Self(text.to_ascii_uppercase().into()))
@@ -72,7 +72,7 @@ impl RuleMethod {
         &self.0
     }
 
-    /// Whether a request's method is this one, without regard to case.
+    /// Whether a request has this method, ignoring case.
     #[must_use]
     pub fn matches(&self, method: &Method) -> bool {
         self.0.eq_ignore_ascii_case(&method.0)

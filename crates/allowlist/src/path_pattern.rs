@@ -12,12 +12,12 @@ use crate::pattern::Pattern;
 use crate::target::Target;
 use crate::target::refusal_once_decoded;
 
-/// The longest pattern in characters, far beyond any that is meant, which bounds what compiling it
-/// costs.
+/// Maximum length of a pattern in characters, far above any legitimate one; it bounds the cost of
+/// compiling it.
 const LENGTH_LIMIT: usize = 8192;
 
-/// A pattern over decoded paths followed by the raw query, with regard to case; an empty one
-/// matches every path.
+/// A case-sensitive pattern over decoded paths followed by the raw query; an empty one matches
+/// every path.
 ///
 /// ```
 /// use allowlist::{PathPattern, Target};
@@ -39,8 +39,8 @@ impl PathPattern {
     ///
     /// # Errors
     ///
-    /// A pattern of more than 8,192 characters, that does not begin with `/` or `*`, or that only
-    /// paths could match which are always refused.
+    /// A pattern that has more than 8,192 characters, does not begin with `/` or `*`, or matches
+    /// only paths that are always refused.
     pub fn new(text: &str) -> Result<Self, InvalidRule> {
         if text.chars().nth(LENGTH_LIMIT).is_some() {
             return Err(InvalidRule::PathTooLong);
@@ -64,21 +64,21 @@ impl PathPattern {
         Self { pattern: Pattern::compile("") }
     }
 
-    /// Whether the pattern covers `target`, its query included.
+    /// Whether the pattern matches `target`, including its query.
     #[must_use]
     pub fn matches(&self, target: &Target) -> bool {
         self.matches_text(target.for_matching())
     }
 
-    /// Whether the pattern would cover `target` if it had no query.
+    /// Whether the pattern would match `target` without its query.
     #[must_use]
     pub fn matches_without_query(&self, target: &Target) -> bool {
         self.matches_text(target.path())
     }
 
-    /// Whether the pattern covers `target` with the path and the query each by itself: no wildcard
-    /// before a `[?]` or the end reaches into the query.
-    pub(crate) fn matches_apart(&self, target: &Target) -> bool {
+    /// Whether the pattern matches `target` with path and query separately: no wildcard before a
+    /// `[?]` or the end reaches into the query.
+    pub(crate) fn matches_separately(&self, target: &Target) -> bool {
         match self.as_str().split_once("[?]") {
             Some((path, query)) => {
                 let raw = target.for_matching().get(target.path().len() + 1..);
@@ -131,10 +131,10 @@ impl fmt::Display for PathPattern {
     }
 }
 
-/// What rules are matched against: an accepted path, decoded once, then perhaps a query, in which
-/// anything may stand.
+/// The texts that rules are matched against: an accepted path, decoded once, and an optional,
+/// arbitrary query.
 ///
-/// It knows nothing of further decodings; what precedes the first wildcard is checked for those.
+/// It ignores further decodings; the text before the first wildcard is checked for those.
 struct PathLanguage;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -180,7 +180,7 @@ mod tests {
     use crate::target::PathRefusal;
 
     #[test]
-    fn patterns_that_can_match_are_accepted() {
+    fn pattern_that_can_match_is_accepted() {
         for text in [
             "",
             "/",
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_never_match_are_refused() {
+    fn pattern_that_never_matches_is_refused() {
         use InvalidRule::{Path, PathStart, UnreachablePath};
         for (text, expected) in [
             ("api/*", PathStart),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_pattern_is_accepted_and_no_longer_one() {
+    fn pattern_longer_than_the_limit_is_refused() {
         let longest = format!("/*{}", "a".repeat(LENGTH_LIMIT - 2));
         assert!(PathPattern::new(&longest).is_ok());
         assert_eq!(PathPattern::new(&(longest + "a")), Err(InvalidRule::PathTooLong));

@@ -1,4 +1,4 @@
-//! The policy as a whole: its rules, and which of them are for a host.
+//! The policy as a whole: its rules, and which of them apply to a host.
 
 use serde::Serialize;
 use serde::Serializer;
@@ -13,22 +13,22 @@ use crate::rule::RuleKind;
 use crate::rule::UrlRule;
 use crate::vendor_tools::VendorTools;
 
-/// What may be reached. The default is empty and allows nothing.
+/// The hosts and paths that may be reached. The default is empty and allows nothing.
 ///
 /// Serialized as `{"presets": […], "domains": […], "url_prefixes": [{"host", "path", "methods",
 /// "git"}], "vendor_tools": {…}, "budget": {…}}`; deserializing validates as strictly as
 /// [`Allowlist::from_json`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowlist {
-    /// Its own in the order of their kinds, then those of the presets. These allow no whole host,
-    /// so domains come first in all.
+    /// The policy's own rules in the order of their kinds, then those of the presets. These allow
+    /// no whole host, so domains always come first.
     rules: Vec<Rule>,
-    /// Whether any of its own judges bodies, so that other policies need not look.
+    /// Whether any of its own rules judges bodies; other policies can skip the check.
     judges_bodies: bool,
     apart: Box<Apart>,
 }
 
-/// What few policies have.
+/// Parts that few policies have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Apart {
     presets: Vec<Preset>,
@@ -37,8 +37,8 @@ struct Apart {
 }
 
 impl Allowlist {
-    /// A policy of rules made by a program. Rules of one kind keep their order; those for whole
-    /// hosts come first.
+    /// A policy from a program's rules. Rules of one kind keep their order; those for whole hosts
+    /// come first.
     #[must_use]
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
         let mut rules: Vec<Rule> = rules.into_iter().collect();
@@ -47,7 +47,7 @@ impl Allowlist {
         Self { rules, judges_bodies, ..Self::default() }
     }
 
-    /// The same policy, with these rules beside its own.
+    /// The same policy, with these rules in addition to its own.
     #[must_use]
     pub fn with_rules(self, rules: impl IntoIterator<Item = Rule>) -> Self {
         let own = self.own_rules().iter().cloned();
@@ -61,14 +61,14 @@ impl Allowlist {
         self.with_own_rules(kept.cloned().collect())
     }
 
-    /// The same policy, with these rules in the place of its own.
+    /// The same policy, with these rules instead of its own.
     pub(crate) fn with_own_rules(&self, rules: Vec<Rule>) -> Self {
         let policy = Self::new(rules).with_vendor_tools(self.apart.vendor_tools.clone());
         policy.with_budget(self.apart.budget).with_presets(self.apart.presets.iter().copied())
     }
 
-    /// The same policy, with the rules of these presets after its own. One that it has already adds
-    /// nothing.
+    /// The same policy, with the rules of these presets after its own. Presets that it already has
+    /// are ignored.
     #[must_use]
     pub fn with_presets(mut self, presets: impl IntoIterator<Item = Preset>) -> Self {
         for preset in presets {
@@ -86,14 +86,14 @@ impl Allowlist {
         &self.apart.presets
     }
 
-    /// The same rules, with another word on the tools that a model's vendor runs.
+    /// The same policy, with other settings for vendor tools.
     #[must_use]
     pub fn with_vendor_tools(mut self, vendor_tools: VendorTools) -> Self {
         self.apart.vendor_tools = vendor_tools;
         self
     }
 
-    /// What it says of the tools that a model's vendor runs on its side.
+    /// Its settings for tools that a model's vendor runs.
     #[must_use]
     pub fn vendor_tools(&self) -> &VendorTools {
         &self.apart.vendor_tools
@@ -106,20 +106,19 @@ impl Allowlist {
         self
     }
 
-    /// How much one execution may use of what is allowed.
+    /// The limits on one execution's use of allowed hosts.
     #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.apart.budget
     }
 
-    /// The rules in the order in which they are tried: those for whole hosts first, those of
-    /// presets last.
+    /// The rules in the order of evaluation: those for whole hosts first, those of presets last.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// The rules that no preset brings.
+    /// The rules that are not from presets.
     #[must_use]
     pub fn own_rules(&self) -> &[Rule] {
         let presets: usize = self.apart.presets.iter().map(|preset| preset.rules().len()).sum();
@@ -127,14 +126,14 @@ impl Allowlist {
         self.rules.get(..own).unwrap_or_default()
     }
 
-    /// Whether there is no rule, so that nothing is allowed.
+    /// Whether there are no rules, so that nothing is allowed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Whether some rule is for repositories of `host`, so that pushes to it are judged apart.
-    /// Those of presets are not among them: a preset takes nothing away that another rule allows.
+    /// Whether some rule is for repositories of `host`, so that pushes to it are judged separately.
+    /// Rules of presets do not count: a preset never restricts other rules.
     #[must_use]
     pub fn has_repository_rules_for(&self, host: &HostName) -> bool {
         self.judges_bodies && self.own_url_rules_for(host).any(|rule| rule.git().is_some())
@@ -163,15 +162,15 @@ impl Allowlist {
     }
 
     /// Whether some rule for `host` depends on the method, so that headers which override it must
-    /// go.
+    /// be removed.
     #[must_use]
     pub fn has_method_rules_for(&self, host: &HostName) -> bool {
         self.url_rules().any(|rule| !rule.allows_every_request() && rule.host().matches(host))
             || self.apart.vendor_tools.concerns(host)
     }
 
-    /// Whether `host` is allowed by some of its paths only, or some are judged apart, so that
-    /// headers which name another path must go.
+    /// Whether only some paths of `host` are allowed, or some are judged separately, so that
+    /// headers which name another path must be removed.
     #[must_use]
     pub fn has_path_rules_for(&self, host: &HostName) -> bool {
         let whole = self.domains().any(|domain| domain.matches(host));

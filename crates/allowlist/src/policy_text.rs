@@ -1,6 +1,7 @@
-//! A policy as its author wrote it: changes keep comments, order and spelling of all else.
+//! The source text of a policy: changes preserve comments, order and spelling of everything else.
 //!
-//! A change is made in the text and then read: the file is what it is to be, or it is not changed.
+//! A change is made in the text and then parsed: if the result is not the intended policy, the file
+//! is not changed.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -39,7 +40,7 @@ pub struct PolicyText {
     policy: Allowlist,
 }
 
-/// A file that is written in a form which cannot be changed in place.
+/// The form of the file does not permit changes in place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file} is written in a form that cannot be changed in place: change it by hand, {verb}\n{lines}")]
 pub struct CannotEdit {
@@ -54,7 +55,7 @@ impl PolicyText {
     ///
     /// # Errors
     ///
-    /// As [`Allowlist::from_yaml`].
+    /// Like [`Allowlist::from_yaml`].
     pub fn read(text: &str, file: &str) -> Result<Self, InvalidFile> {
         let policy = parse(text, file)?;
         Ok(Self { text: text.to_owned(), file: file.to_owned(), policy })
@@ -72,11 +73,11 @@ impl PolicyText {
         &self.text
     }
 
-    /// What is probably not meant, each with its place.
+    /// Warnings about probable mistakes, each with its position.
     ///
     /// # Errors
     ///
-    /// None for a text that was read.
+    /// Never for a text that was parsed.
     pub fn lint(&self) -> Result<Vec<(Location, Warning)>, InvalidFile> {
         #[derive(Deserialize)]
         struct Places {
@@ -108,7 +109,7 @@ impl PolicyText {
     ///
     /// # Errors
     ///
-    /// When it cannot be changed in place; the error has the lines to add.
+    /// If it cannot be changed in place; the error has the lines to add.
     pub fn with(&self, rules: &[Rule]) -> Result<Self, CannotEdit> {
         let wanted = self.policy.clone().with_rules(rules.iter().cloned());
         let of_kind =
@@ -124,7 +125,7 @@ impl PolicyText {
     ///
     /// # Errors
     ///
-    /// When it cannot be changed in place; the error has the rules to remove.
+    /// If it cannot be changed in place; the error has the rules to remove.
     pub fn without(&self, rules: &[Rule]) -> Result<Self, CannotEdit> {
         let mut left = self.clone();
         for rule in rules {
@@ -142,7 +143,7 @@ impl PolicyText {
         Ok(left)
     }
 
-    /// The text, if it says what is wanted.
+    /// The text, if it parses to the wanted policy.
     fn changed(&self, text: Option<String>, wanted: &Allowlist) -> Option<Self> {
         let changed = Self::read(&text?, &self.file).ok()?;
         (changed.policy == *wanted).then_some(changed)
@@ -172,14 +173,14 @@ enum Place {
     At(List),
 }
 
-/// Where the parts of a list are.
+/// Positions of the parts of a list.
 struct List {
     key: usize,
     start: usize,
     items: Vec<usize>,
 }
 
-/// Where the list of rules of this kind is; none where that cannot be said.
+/// The position of the list of rules of this kind; `None` if it cannot be determined.
 fn place_of(text: &str, kind: RuleKind) -> Option<Place> {
     type Items = Option<Spanned<Vec<Spanned<IgnoredAny>>>>;
     #[derive(Deserialize)]
@@ -202,7 +203,7 @@ fn place_of(text: &str, kind: RuleKind) -> Option<Place> {
     Some(Place::At(List { key, start, items }))
 }
 
-/// The byte at a place.
+/// The byte offset of a position.
 fn offset(text: &str, location: &Location) -> Option<usize> {
     let position = location.position();
     let mark = text.len() - text.trim_start_matches('\u{feff}').len();
@@ -307,8 +308,8 @@ fn block_item(text: &str, content: usize) -> Option<Range<usize>> {
     Some(start..end)
 }
 
-/// The parts of the list in brackets that begins at `start`, without their commas; one that is
-/// empty where there is no item.
+/// The parts of the list in brackets that begins at `start`, without their commas; a single empty
+/// one if there is no item.
 fn bracketed(text: &str, start: usize) -> Option<Vec<Range<usize>>> {
     let mut parts = Vec::new();
     let (mut from, mut depth, mut before) = (start + 1, 0_usize, '[');
@@ -341,7 +342,7 @@ fn bracketed(text: &str, start: usize) -> Option<Vec<Range<usize>>> {
     None
 }
 
-/// With a line break at its end, unless it is empty.
+/// Adds a final line break, unless the text is empty.
 fn ended(text: &str) -> String {
     let is_ended = text.is_empty() || text.ends_with('\n');
     if is_ended { text.to_owned() } else { format!("{text}\n") }

@@ -1,5 +1,5 @@
-//! Reviewed rules for what many tasks need: a file each in `presets/`, which is a policy of
-//! `url_prefixes` behind a line that describes it.
+//! Reviewed rules for common services, one file each in `presets/`: a line of description, then a
+//! policy of `url_prefixes`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::rule::Rule;
 use crate::rule::UrlRule;
 
-/// In the order in which they are listed.
+/// In display order.
 const FILES: [(&str, &str); 8] = [
     ("anthropic", include_str!("presets/anthropic.yaml")),
     ("openai", include_str!("presets/openai.yaml")),
@@ -27,7 +27,7 @@ const FILES: [(&str, &str); 8] = [
 static ENTRIES: LazyLock<Vec<Entry>> =
     LazyLock::new(|| FILES.into_iter().map(|(name, text)| Entry::read(name, text)).collect());
 
-/// A named list of rules: the least that a thing needs. It allows nothing but some paths of hosts,
+/// A named list of rules: the minimum that a service needs. It allows only some paths of its hosts,
 /// and no push.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
@@ -47,12 +47,12 @@ pub struct UnknownPreset {
 }
 
 impl Preset {
-    /// All there are.
+    /// All presets.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         ENTRIES.iter().map(Self)
     }
 
-    /// The preset `name`; none where there is no such.
+    /// The preset `name`, if it exists.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|preset| preset.name() == name)
@@ -64,7 +64,7 @@ impl Preset {
         self.0.name
     }
 
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     #[must_use]
     pub fn description(self) -> &'static str {
         self.0.text.lines().next().unwrap_or_default().trim_start_matches("# ")
@@ -90,8 +90,8 @@ impl Entry {
         struct Document {
             url_prefixes: Vec<UrlRule>,
         }
-        // YAML that is JSON too, but for its lines of comments: the proxy, which reads presets as
-        // well, links no parser of YAML.
+        // Presets are YAML that is also JSON, except for comment lines: the proxy, which also reads
+        // them, links no YAML parser.
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         let document = serde_json::from_str::<Node>(&lines.collect::<String>())
             .map_err(|error| error.to_string())
@@ -162,7 +162,7 @@ mod tests {
     use crate::policy::Allowlist;
 
     #[test]
-    fn each_is_a_sound_policy_that_names_exact_hosts() {
+    fn preset_is_free_of_warnings_and_names_exact_hosts() {
         for preset in Preset::all() {
             let policy = Allowlist::from_yaml(preset.yaml(), preset.name()).unwrap();
             assert_eq!(policy.lint(), [], "{preset}");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_allow() {
+    fn requests_allowed_by_presets() {
         for (preset, method, url, expected) in [
             ("anthropic", "POST", "https://api.anthropic.com/v1/messages?beta=true", true),
             ("anthropic", "POST", "https://api.anthropic.com/v1/messages", true),
@@ -220,9 +220,9 @@ mod tests {
     }
 
     #[test]
-    fn those_of_google_allow_no_key_of_another_account() {
+    fn google_preset_refuses_a_key_of_another_account() {
         let google = Allowlist::default().with_presets(Preset::named("google"));
-        // The control: the same rules as a user's own, whose `*` covers queries.
+        // Control: the same rules as a user's own, whose `*` matches queries.
         let own = Allowlist::from_yaml(Preset::named("google").unwrap().yaml(), "p").unwrap();
         for (method, target, expected) in [
             ("POST", "models/x:generateContent", true),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_nearest() {
+    fn unknown_preset_is_an_error_with_the_nearest_name() {
         for (name, nearest) in
             [("gihub", "github"), ("antropic", "anthropic"), ("GitLab", "gitlab"), ("open-ai", "openai")]
         {

@@ -1,34 +1,34 @@
-//! The answer to a push that is refused, in git's own protocol: its client names the refs and why.
+//! The answer to a refused push, in git's own protocol: its client shows the refs and the reasons.
 
-/// Bytes of one packet of the side band at most, and those of its length and band.
+/// Maximum size of a side-band packet in bytes, and the size of its length and band.
 const PACKET: usize = 65_520;
 const HEAD: usize = 5;
 
-/// Which refs a refused push names, and what its client can read.
+/// The refs of a refused push, and its client's capabilities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
     /// The client asked for the status of each ref.
     has_status: bool,
-    /// It reads messages beside the status.
+    /// The client accepts messages in addition to the status.
     has_side_band: bool,
     /// The refs, in their order.
     names: Vec<Box<[u8]>>,
-    /// The place of the one that is refused, and its name as it is shown.
+    /// The position of the refused ref, and its display name.
     refused: usize,
     shown: String,
     why: &'static str,
 }
 
 impl PushReport {
-    /// The ref that is refused, as it is shown: not every name is UTF-8.
+    /// The display name of the refused ref: not every name is UTF-8.
     #[must_use]
     pub fn ref_name(&self) -> &str {
         &self.shown
     }
 
     /// The body of the answer, of the type `application/x-git-receive-pack-result`, which shows
-    /// `message`. `None` for a client that asks for no status: to it, only a status of HTTP says
-    /// that a push was refused.
+    /// `message`. `None` for a client that requests no status: only an HTTP status can tell it that
+    /// a push was refused.
     #[must_use]
     pub fn answer(&self, message: &str) -> Option<Vec<u8>> {
         if !self.has_status {
@@ -54,7 +54,7 @@ impl PushReport {
         Some(answer)
     }
 
-    /// Notes what the client is capable of.
+    /// Records a capability of the client.
     pub(crate) fn capability(&mut self, word: &[u8]) {
         match word {
             b"report-status" | b"report-status-v2" => self.has_status = true,
@@ -63,13 +63,13 @@ impl PushReport {
         }
     }
 
-    /// Notes a ref, and returns its place.
+    /// Records a ref, and returns its position.
     pub(crate) fn name(&mut self, name: &[u8]) -> usize {
         self.names.push(name.into());
         self.names.len() - 1
     }
 
-    /// The report of a push of which the ref at `place`, `shown` as this, is refused.
+    /// The report of a push whose ref at `place`, displayed as `shown`, is refused.
     pub(crate) fn refusing(self, place: usize, shown: String, why: &'static str) -> Self {
         Self { refused: place, shown, why, ..self }
     }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn report_of_many_refs_and_a_long_message_is_made_of_packets_that_git_reads() {
+    fn report_of_many_refs_and_a_long_message_has_valid_packets() {
         let mut report = report(&["report-status", "side-band-64k"]);
         for number in 0..8000 {
             report.name(format!("refs/heads/{number:0>80}").as_bytes());

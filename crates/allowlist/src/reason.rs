@@ -1,26 +1,26 @@
-//! Why a request is refused.
+//! Reasons why requests are refused.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::Serialize;
 
-/// The reason of a [`crate::Denial`], in the order in which requests are looked at.
+/// The reason of a [`crate::Denial`], in the order of the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {
-    /// The method or URL could not be read at all.
+    /// The method or URL is unreadable.
     Unreadable,
-    /// An address is asked for over TLS, where hosts have names.
+    /// An address is requested over TLS, where hosts have names.
     NoSni,
-    /// The host is missing, or no plain host name.
+    /// The host is missing, or not a plain host name.
     Identity,
     /// A port other than the scheme's own.
     Port,
     /// CONNECT or TRACE.
     MethodForbidden,
-    /// A path that could be read in two ways.
+    /// The path is ambiguous.
     Path,
     /// Host and path are allowed, with other methods.
     Method,
@@ -36,9 +36,9 @@ pub enum Reason {
     RefNotAllowed,
     /// A push would delete a ref, or lose commits of one.
     RefLost,
-    /// The body, on which the decision depends, cannot be read.
+    /// The body, on which the decision depends, is unreadable.
     Body,
-    /// The body names a tool that a model's vendor runs, or cannot be read for one.
+    /// The body contains a vendor tool, or cannot be searched for one.
     VendorTool,
 }
 
@@ -65,8 +65,7 @@ impl Reason {
         }
     }
 
-    /// Whether another policy would permit the request; if not, it is the client that has to send
-    /// another one.
+    /// Whether another policy could permit the request; if not, the client must change it.
     #[must_use]
     pub fn is_the_operators(self) -> bool {
         match self {

@@ -1,7 +1,6 @@
-//! A request that is fit to be judged.
+//! A validated request.
 //!
-//! Invariant: whoever has a [`Request`] knows that its host, port, method and path mean one thing
-//! only.
+//! Invariant: host, port, method and path of a [`Request`] are unambiguous.
 
 use crate::authority::Authority;
 use crate::denial::Denial;
@@ -11,7 +10,7 @@ use crate::method::Method;
 use crate::scheme::Scheme;
 use crate::target::Target;
 
-/// What is asked of whom, in one reading.
+/// A request with exactly one meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     scheme: Scheme,
@@ -22,7 +21,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Puts a request together.
+    /// A request from its parts.
     ///
     /// # Errors
     ///
@@ -33,36 +32,36 @@ impl Request {
         Ok(Self { scheme, host: authority.into_host(), method, target, form: Form::default() })
     }
 
-    /// Reads a request as it came: host first, then port, method and path, so that the first fault
-    /// is the one reported.
+    /// Reads a request as received: host first, then port, method and path; the first error is
+    /// reported.
     ///
     /// # Errors
     ///
-    /// As [`Authority::from_wire`], [`Method::from_wire`], [`Request::new`] and
+    /// Like [`Authority::from_wire`], [`Method::from_wire`], [`Request::new`] and
     /// [`Target::from_wire`], in this order.
     pub fn from_wire(scheme: Scheme, authority: &[u8], method: &[u8], target: &[u8]) -> Result<Self, Denial> {
         Self::read(scheme, Authority::from_wire(authority)?, method, target)
     }
 
-    /// The same request, with what its head says of the body. Without, it counts as JSON.
+    /// The same request, with the form of its body. The default is JSON.
     #[must_use]
     pub fn with_form(self, form: Form) -> Self {
         Self { form, ..self }
     }
 
-    /// What its head says of the body.
+    /// The form of the body, as declared by the head.
     #[must_use]
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// How it came in.
+    /// The scheme.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Who is asked.
+    /// The requested host.
     #[must_use]
     pub fn host(&self) -> &HostName {
         &self.host
@@ -74,7 +73,7 @@ impl Request {
         &self.method
     }
 
-    /// What is asked for.
+    /// The target.
     #[must_use]
     pub fn target(&self) -> &Target {
         &self.target
@@ -93,7 +92,7 @@ impl Request {
     }
 }
 
-/// What holds for any path.
+/// Checks that do not depend on the path.
 fn check(scheme: Scheme, authority: &Authority, method: &Method) -> Result<(), Denial> {
     if scheme == Scheme::Https && authority.host().is_ipv4().is_some() {
         return Err(Denial::no_sni());
@@ -114,7 +113,7 @@ mod tests {
     use crate::reason::Reason;
 
     #[test]
-    fn the_first_fault_is_reported() {
+    fn first_error_is_reported() {
         use Scheme::{Http, Https};
         for (scheme, authority, method, target, expected) in [
             (Https, "a.example", "GET", "/", None),

@@ -13,7 +13,7 @@ use crate::method::RuleMethod;
 use crate::path_pattern::PathPattern;
 use crate::request::Request;
 
-/// A rule: what it allows is decided by its kind.
+/// A rule of either kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule {
@@ -63,7 +63,7 @@ impl Rule {
         }
     }
 
-    /// The hosts it covers.
+    /// The hosts that it covers.
     #[must_use]
     pub fn host(&self) -> &HostPattern {
         match self {
@@ -72,12 +72,12 @@ impl Rule {
         }
     }
 
-    /// What it allows of repositories, if it is for such.
+    /// Its rights to repositories, if it is for repositories.
     pub(crate) fn git(&self) -> Option<&GitRule> {
         self.as_url().and_then(UrlRule::git)
     }
 
-    /// How near the rule comes to allowing a request.
+    /// How much of a request the rule covers.
     pub(crate) fn reach(&self, request: &Request) -> Reach {
         if !self.host().matches(request.host()) {
             return Reach::Nothing;
@@ -112,16 +112,16 @@ pub struct UrlRule {
     allowed: Allowed,
 }
 
-/// What an entry allows on its paths.
+/// The requests that an entry allows on its paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Allowed {
-    /// Requests with one of these methods; with any, if there are none.
+    /// Requests with one of these methods; with any if the list is empty.
     Methods(Vec<RuleMethod>),
-    /// What git sends to the repositories of these paths.
+    /// Git's requests to the repositories at these paths.
     Git(GitRule),
 }
 
-/// The entry as it is written.
+/// The serialized form of an entry.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename = "UrlRule")]
 struct Entry {
@@ -131,7 +131,7 @@ struct Entry {
     // An empty list would read as if no method were allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     methods: Vec<RuleMethod>,
-    // Without a value it must not read as if it were not there.
+    // Without a value it must not read as if it were absent.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     git: Option<GitRule>,
 }
@@ -195,7 +195,7 @@ impl UrlRule {
         Entry { host, path, methods: Vec::new(), git: Some(git) }.try_into()
     }
 
-    /// The hosts it covers.
+    /// The hosts that it covers.
     #[must_use]
     pub fn host(&self) -> &HostPattern {
         &self.host
@@ -216,7 +216,7 @@ impl UrlRule {
         }
     }
 
-    /// What it allows of a repository, if its path is that of one.
+    /// Its rights to a repository, if its path is that of one.
     #[must_use]
     pub fn git(&self) -> Option<&GitRule> {
         match &self.allowed {
@@ -230,12 +230,12 @@ impl UrlRule {
         matches!(&self.allowed, Allowed::Methods(methods) if methods.is_empty())
     }
 
-    /// Whether what it allows can depend on a request's body.
+    /// Whether its decision can depend on a request body.
     pub(crate) fn judges_bodies(&self) -> bool {
         matches!(self.allowed, Allowed::Git(_))
     }
 
-    /// Whether it allows, of a request to a path of both, all that `other` does.
+    /// Whether it allows every request to a common path that `other` allows.
     pub(crate) fn allows_what(&self, other: &Self) -> bool {
         match (&self.allowed, &other.allowed) {
             (Allowed::Methods(wide), Allowed::Methods(narrow)) => {
@@ -246,7 +246,7 @@ impl UrlRule {
         }
     }
 
-    /// How near it comes to allowing a request to a host that it covers.
+    /// How much it covers of a request to a host that it covers.
     fn reach(&self, request: &Request) -> Reach {
         let methods = match &self.allowed {
             Allowed::Methods(methods) => methods,
@@ -275,14 +275,14 @@ impl UrlRule {
     }
 }
 
-/// What of a request a rule covers, from the least to the most.
+/// The part of a request that a rule covers, from the least to the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
     Nothing,
     Host,
     PathWithoutQuery,
     Path,
-    /// All but what is in the body.
+    /// Everything except the body.
     Head,
     All,
 }

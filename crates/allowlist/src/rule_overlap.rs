@@ -1,4 +1,4 @@
-//! What two rules have in common.
+//! Overlap of two rules.
 
 use crate::lint::covers;
 use crate::lint::covers_host;
@@ -7,8 +7,8 @@ use crate::rule::Rule;
 use crate::rule::UrlRule;
 
 impl Rule {
-    /// Whether it allows all that `other` does; may say no where it is so, never yes where it is
-    /// not.
+    /// Whether it allows everything that `other` allows; may be a false negative, never a false
+    /// positive.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let wide = match self {
@@ -23,8 +23,8 @@ impl Rule {
         }
     }
 
-    /// Whether both may allow the same request; may say yes where they cannot, never no where they
-    /// do, unless the hosts of both have wildcards.
+    /// Whether both may allow the same request; may be a false positive, and a false negative only
+    /// if the hosts of both have wildcards.
     #[must_use]
     pub fn may_meet(&self, other: &Self) -> bool {
         let hosts = covers_host(self.host(), other.host()) || covers_host(other.host(), self.host());
@@ -37,7 +37,7 @@ impl Rule {
 }
 
 fn paths_may_meet(one: &UrlRule, two: &UrlRule) -> bool {
-    // The path of a repository is the beginning of those of its requests.
+    // The path of a repository is a prefix of those of its requests.
     let anywhere = |rule: &UrlRule| rule.path().covers_every_path() || rule.git().is_some();
     if anywhere(one) || anywhere(two) {
         return true;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_covers_and_what_meets() {
+    fn covering_and_overlapping_rules() {
         for (one, two, covers, meets) in [
             ("a.b", "a.b", true, true),
             ("*.a.b", "x.a.b/y", true, true),

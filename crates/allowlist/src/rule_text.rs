@@ -1,4 +1,4 @@
-//! A rule in one line: as it is typed, and as an item of a list in YAML.
+//! A rule in one line: as typed by a user, and as an item of a list in YAML.
 
 use std::fmt::Write as _;
 use std::str::FromStr;
@@ -13,8 +13,8 @@ use crate::rule::Rule;
 use crate::rule::UrlRule;
 use crate::url::AbsoluteUrl;
 
-/// `HOST` (all of it), `HOST/PATH`, both patterns, or a URL, which stands for itself; before any of
-/// them methods, as in `GET,HEAD HOST/PATH`.
+/// `HOST` (all of it), `HOST/PATH`, both patterns, or a literal URL; each may be preceded by
+/// methods, as in `GET,HEAD HOST/PATH`.
 ///
 /// ```
 /// use allowlist::{Allowlist, Rule};
@@ -91,11 +91,11 @@ impl Rule {
     }
 }
 
-/// A text as YAML has it, in quotes unless it cannot be taken for anything else. In them, only
-/// printable ASCII is as it is.
+/// A YAML string, quoted unless it is unambiguous. In quotes, everything except printable ASCII is
+/// escaped.
 fn scalar(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
-    // Neither a number nor one of YAML's words.
+    // Neither a number nor a keyword of YAML.
     let is_text = text.starts_with('/')
         || text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.contains(['.', '/'])
         || matches!(text, "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS");
@@ -157,7 +157,7 @@ mod tests {
             ("https://a.example/../x", "dot segment"),
             ("https://localhost/", "the machine itself"),
             ("G(T a.example", "is not a method"),
-            ("GET,a a b.example", "a host cannot hold ' '"),
+            ("GET,a a b.example", "a host must not contain ' '"),
         ] {
             let fault = text.parse::<Rule>().unwrap_err().to_string();
             assert!(fault.contains(words), "{text}: {fault}");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_read_as_it_was_written() {
+    fn rule_survives_a_round_trip_through_yaml() {
         let policy = "
 domains: ['*.x', 'null', a.b]
 url_prefixes:

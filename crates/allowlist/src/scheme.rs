@@ -1,11 +1,11 @@
-//! The two schemes there are.
+//! The two supported schemes.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::Serialize;
 
-/// How a request came in.
+/// The scheme of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scheme {

@@ -1,4 +1,4 @@
-//! The request target: the one reading of a path that rules see.
+//! The request target, whose path has exactly one meaning for rules.
 //!
 //! Invariant: a [`Target`] has no dot segment, backslash or control character in its path, however
 //! often it is decoded.
@@ -18,14 +18,14 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     received: Box<[u8]>,
-    /// Where the raw query begins in `received`, its `?` included.
+    /// Start of the raw query in `received`, including its `?`.
     query_start: usize,
     matching: Box<str>,
-    /// Where the raw query begins in `matching`.
+    /// Start of the raw query in `matching`.
     matching_query_start: usize,
 }
 
-/// Why a target is refused before any rule is looked at.
+/// The reason why a target is refused before any rule is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathRefusal {
@@ -33,38 +33,38 @@ pub enum PathRefusal {
     #[error("the path does not begin with `/`")]
     NotAbsolute,
     /// A raw space, control or non-ASCII byte.
-    #[error("the path holds the raw byte 0x{0:02x}, which must be percent-encoded")]
+    #[error("the path contains the raw byte 0x{0:02x}, which must be percent-encoded")]
     Unprintable(u8),
     /// A byte that no request line carries: `#` anywhere; `<`, `>` and a backquote in the path; in
-    /// the query a space, a control character and what is not UTF-8.
-    #[error("the URL holds the raw byte 0x{0:02x}, which must be percent-encoded")]
+    /// the query a space, a control character and invalid UTF-8.
+    #[error("the URL contains the raw byte 0x{0:02x}, which must be percent-encoded")]
     Unencoded(u8),
     /// `%`, `%2`, `%zz`, `%u002e`.
-    #[error("the path holds a `%` that begins no valid escape")]
+    #[error("the path contains a `%` that begins no valid escape")]
     MalformedEscape,
     /// The decoded path is not text.
     #[error("the path is not UTF-8 when it is decoded")]
     InvalidUtf8,
     /// A C0 or C1 control character, NUL or DEL, plain or encoded any number of times.
-    #[error("the path holds a control character")]
+    #[error("the path contains a control character")]
     ControlCharacter,
     /// A backslash, plain or encoded any number of times.
-    #[error("the path holds a backslash")]
+    #[error("the path contains a backslash")]
     Backslash,
     /// `.` or `..`, plain or encoded any number of times, with or without parameters.
-    #[error("the path holds a dot segment")]
+    #[error("the path contains a dot segment")]
     DotSegment,
 }
 
 impl Target {
     /// Reads the target as it appears in the request line or in `:path`.
     ///
-    /// The query may hold anything that a request line carries, raw quotes and UTF-8 included; all
-    /// else is asked of the path alone.
+    /// The query may contain anything that a request line can carry, including raw quotes and
+    /// UTF-8; all other rules apply to the path only.
     ///
     /// # Errors
     ///
-    /// A path that servers could read in two ways, and a byte that only travels percent-encoded.
+    /// An ambiguous path, or a byte that must be percent-encoded.
     pub fn from_wire(bytes: &[u8]) -> Result<Self, PathRefusal> {
         let query_start = bytes.iter().position(|byte| *byte == b'?').unwrap_or(bytes.len());
         let (path, query) = bytes.split_at(query_start);
@@ -87,33 +87,33 @@ impl Target {
         Ok(Self { received: bytes.into(), query_start, matching: matching.into(), matching_query_start })
     }
 
-    /// The bytes as they came, which are the bytes to forward.
+    /// The received bytes, which are the bytes to forward.
     #[must_use]
     pub fn as_received(&self) -> &[u8] {
         &self.received
     }
 
-    /// What rules see: the path decoded once, `%3F` excepted, then the query as it came.
+    /// The text that rules match: the path decoded once, except for `%3F`, then the raw query.
     #[must_use]
     pub fn for_matching(&self) -> &str {
         &self.matching
     }
 
-    /// The path alone, decoded once, `%3F` excepted.
+    /// The path alone, decoded once, except for `%3F`.
     #[must_use]
     pub fn path(&self) -> &str {
         self.matching.get(..self.matching_query_start).unwrap_or_default()
     }
 
-    /// The query as it came, without its `?`; `Some` and empty if there is nothing after the `?`.
+    /// The raw query, without its `?`; `Some` and empty if nothing follows the `?`.
     #[must_use]
     pub fn query(&self) -> Option<&[u8]> {
         self.received.get(self.query_start + 1..)
     }
 }
 
-/// The query as a text. Refused is what HTTP readers cut the target at or refuse themselves: what
-/// the rules see must be what travels.
+/// The query as text. Bytes at which HTTP parsers cut the target, or which they refuse, are
+/// refused: the rules must see the bytes that are sent.
 fn readable_query(query: &[u8]) -> Result<&str, PathRefusal> {
     let unreadable = |byte: &&u8| **byte == b'#' || **byte <= b' ' || **byte == 0x7f;
     if let Some(other) = query.iter().find(unreadable) {
@@ -125,7 +125,8 @@ fn readable_query(query: &[u8]) -> Result<&str, PathRefusal> {
     })
 }
 
-/// Decodes once; `%3F` stays, in upper case, so that it never looks like the beginning of a query.
+/// Decodes once; `%3F` is kept, in upper case, so that it never looks like the beginning of a
+/// query.
 fn decode_for_matching(path: &[u8]) -> Result<Vec<u8>, PathRefusal> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut rest = path;
@@ -148,12 +149,12 @@ fn decode_for_matching(path: &[u8]) -> Result<Vec<u8>, PathRefusal> {
     Ok(decoded)
 }
 
-/// What makes `path` ambiguous in itself or after any number of decodings.
+/// The reason why `path` is ambiguous in itself or after any number of decodings.
 ///
-/// Looking at the text that no decoding changes any more is enough. What is looked for holds no `%`
-/// and no hexadecimal digit, so once decoded it stays; and escapes never overlap, so the final text
-/// does not depend on the order in which they are decoded. `complete` is false if more may follow
-/// the last segment.
+/// Checking the fully decoded text is enough: the forbidden sequences contain no `%` and no
+/// hexadecimal digit, so further decoding preserves them; and escapes never overlap, so the final
+/// text does not depend on the order of decoding. `complete` is false if more may follow the last
+/// segment.
 pub(crate) fn refusal_once_decoded(path: &[u8], complete: bool) -> Option<PathRefusal> {
     let decoded = decode_fully(path);
     if decoded.contains(&b'\\') {
@@ -180,10 +181,10 @@ fn is_c1(pair: [u8; 2]) -> bool {
 }
 
 /// Decodes until nothing changes, in one pass: an escape that a decoded byte completes is decoded
-/// on the spot.
+/// immediately.
 ///
-/// Malformed escapes stay as they are. The time is linear, however deep the nesting, since every
-/// step shortens the text.
+/// Malformed escapes are kept. The time is linear for any depth of nesting, since every step
+/// shortens the text.
 pub(crate) fn decode_fully(path: &[u8]) -> Cow<'_, [u8]> {
     if !path.contains(&b'%') {
         return Cow::Borrowed(path);
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_query_is_kept_whole() {
+    fn query_is_preserved() {
         let query = |raw: &[u8]| Target::from_wire(raw).unwrap().query().map(<[u8]>::to_vec);
         assert_eq!(query(b"/a"), None);
         assert_eq!(query(b"/a?"), Some(vec![]));
@@ -318,17 +319,17 @@ mod tests {
         assert_eq!(Target::from_wire(b"/a%20b?%20").unwrap().path(), "/a b");
     }
 
-    /// The nesting makes as many decodings as there are characters; decoding one by one would be
-    /// quadratic.
+    /// The nesting requires as many decodings as there are characters; decoding level by level
+    /// would be quadratic.
     #[test]
-    fn deep_nesting_is_decoded_to_the_end() {
+    fn deep_nesting_is_decoded_completely() {
         let nested = format!("/%{}2e./x", "25".repeat(32 * 1024));
         assert_eq!(Target::from_wire(nested.as_bytes()), Err(PathRefusal::DotSegment));
         let harmless = format!("/%{}41", "25".repeat(32 * 1024));
         assert!(Target::from_wire(harmless.as_bytes()).is_ok());
     }
 
-    /// One decoding of the whole text; what is malformed stays.
+    /// One decoding of the whole text; malformed escapes are kept.
     fn decode_level(text: &[u8]) -> Vec<u8> {
         let mut decoded = Vec::new();
         let mut at = 0;
@@ -347,7 +348,7 @@ mod tests {
         decoded
     }
 
-    /// The rule as it is worded: look at the path, decode, look again, until nothing changes.
+    /// The literal definition: check the path, decode, check again, until nothing changes.
     fn ambiguous_at_some_level(path: &[u8]) -> bool {
         let mut level = path.to_vec();
         loop {
@@ -369,7 +370,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_pass_agrees_with_level_by_level(
+        fn single_pass_agrees_with_repeated_decoding(
             parts in proptest::collection::vec(
                 prop_oneof![
                     Just("%"), Just("25"), Just("2"), Just("5"), Just("e"), Just("E"), Just("f"), Just("."), Just("/"),

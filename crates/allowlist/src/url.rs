@@ -1,11 +1,10 @@
-//! Taking a URL apart without changing a byte of it.
+//! Splits a URL without changing a byte.
 
 use std::borrow::Cow;
 
 use crate::scheme::Scheme;
 
-/// The parts of an absolute `http` or `https` URL, or of an absolute-form target, as they were
-/// written.
+/// The unmodified parts of an absolute `http` or `https` URL, or of an absolute-form target.
 ///
 /// ```
 /// use allowlist::{AbsoluteUrl, Scheme};
@@ -22,7 +21,7 @@ pub struct AbsoluteUrl<'a> {
 }
 
 impl<'a> AbsoluteUrl<'a> {
-    /// Splits a URL; none if it does not begin with `http://` or `https://`. Nothing else is
+    /// Splits a URL; `None` if it does not begin with `http://` or `https://`. Nothing else is
     /// checked.
     #[must_use]
     pub fn split(url: &'a [u8]) -> Option<Self> {

@@ -1,4 +1,4 @@
-//! What a policy says of the tools that a model's vendor runs on its side.
+//! A policy's settings for tools that a model's vendor runs.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::host::HostName;
 use crate::host_pattern::HostPattern;
 
-/// Hosts of the vendors' own APIs, beside those that a policy names.
+/// Hosts of the vendors' own APIs, in addition to those that a policy names.
 const HOSTS: [&str; 5] = [
     "api.anthropic.com",
     // Codex with a subscription.
@@ -18,11 +18,11 @@ const HOSTS: [&str; 5] = [
     "generativelanguage.mtls.googleapis.com",
 ];
 
-/// Hosts of which every subdomain is one, since it is a region of the same API.
+/// Suffixes of further hosts: every subdomain is a region of the same API.
 const REGIONAL: [&str; 2] = [".api.anthropic.com", ".api.openai.com"];
 
-/// The key `vendor_tools` of a policy: which tools a model's vendor may run on its side, where they
-/// reach the web past the sandbox. The default allows none of them.
+/// The key `vendor_tools` of a policy: the tools that a model's vendor may run on its servers,
+/// where they reach the web past the sandbox. The default allows none of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a mapping such as {web_search: policy}")]
 pub struct VendorTools {
@@ -32,7 +32,7 @@ pub struct VendorTools {
     /// Fetches pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub web_fetch: Option<Reach>,
-    /// Asks remote MCP servers.
+    /// Calls remote MCP servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp: Option<Reach>,
     /// Runs code that the model writes in the vendor's containers.
@@ -41,8 +41,7 @@ pub struct VendorTools {
     /// Fetches images and documents that a request gives by URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files_by_url: Option<Reach>,
-    /// What is not known, or cannot be read: other tools, other endpoints, stored prompts, web
-    /// sockets.
+    /// Unknown or unreadable parts: other tools, other endpoints, stored prompts, web sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<Anywhere>,
     /// What becomes of a tool that is not allowed.
@@ -57,13 +56,14 @@ pub struct VendorTools {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// Only where the policy itself allows a request; what cannot be limited so is not allowed.
+    /// Only where the policy itself allows a request; a tool that cannot be limited so is not
+    /// allowed.
     Policy,
     /// Wherever the vendor lets it.
     Any,
 }
 
-/// How far a tool may reach whose reach nothing limits.
+/// The reach of a tool that cannot be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Anywhere {
@@ -75,7 +75,7 @@ pub enum Anywhere {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Denied {
-    /// It is removed from the request; where it cannot be, the request is refused.
+    /// It is removed from the request; if that is impossible, the request is refused.
     #[default]
     Remove,
     /// The request is refused.
@@ -91,7 +91,7 @@ pub enum VendorTool {
     WebSearch,
     /// Fetches pages.
     WebFetch,
-    /// Asks a remote MCP server.
+    /// Calls a remote MCP server.
     Mcp,
     /// Runs code.
     CodeExecution,
@@ -115,7 +115,7 @@ impl VendorTool {
         }
     }
 
-    /// What a policy is to say for it at the least.
+    /// The minimal setting that allows it.
     pub(crate) fn least(self) -> &'static str {
         match self {
             Self::WebSearch | Self::WebFetch | Self::Mcp | Self::FilesByUrl => "policy",
@@ -135,7 +135,7 @@ impl fmt::Display for VendorTool {
 }
 
 impl VendorTools {
-    /// How far a tool of this kind may reach; none if it is not allowed.
+    /// How far a tool of this kind may reach; `None` if it is not allowed.
     #[must_use]
     pub fn reach(&self, tool: VendorTool) -> Option<Reach> {
         let anywhere = |allowed: Option<Anywhere>| allowed.map(|Anywhere::Any| Reach::Any);
@@ -149,18 +149,18 @@ impl VendorTools {
         }
     }
 
-    /// Whether requests to `host` can name tools that a vendor runs.
+    /// Whether requests to `host` can name vendor tools.
     #[must_use]
     pub fn concerns(&self, host: &HostName) -> bool {
         is_vendor(host) || self.hosts.iter().any(|pattern| pattern.matches(host))
     }
 
-    /// The kinds that may reach as far as the vendor lets them.
+    /// The kinds without a limit of the policy.
     pub fn unlimited(&self) -> impl Iterator<Item = VendorTool> {
         VendorTool::ALL.into_iter().filter(|tool| self.reach(*tool) == Some(Reach::Any))
     }
 
-    /// Whether nothing is forbidden, so that no request needs to be read.
+    /// Whether everything is allowed, so that no request needs to be read.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.unlimited().count() == VendorTool::ALL.len()
     }
@@ -195,7 +195,7 @@ impl Denied {
     }
 }
 
-/// Whether `host` is a vendor's own.
+/// Whether `host` belongs to a vendor.
 pub(crate) fn is_vendor(host: &HostName) -> bool {
     let host = host.as_str();
     HOSTS.contains(&host) || REGIONAL.iter().any(|suffix| host.ends_with(suffix))

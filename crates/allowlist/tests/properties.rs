@@ -85,21 +85,21 @@ fn vendor_tools() -> impl Strategy<Value = VendorTools> {
 
 proptest! {
     #[test]
-    fn yaml_is_read_as_it_was_written(policy in policy()) {
+    fn policy_survives_a_round_trip_through_yaml(policy in policy()) {
         let text = policy.to_yaml();
         prop_assert_eq!(Allowlist::from_yaml(&text, "policy.yaml"), Ok(policy), "{}", text);
     }
 
     #[test]
-    fn json_is_read_as_it_was_written(policy in policy()) {
+    fn policy_survives_a_round_trip_through_json(policy in policy()) {
         let text = policy.to_json();
         prop_assert_eq!(Allowlist::from_json(&text, "policy.json"), Ok(policy.clone()), "{}", text);
         prop_assert_eq!(serde_json::from_str::<Allowlist>(&text).unwrap(), policy);
     }
 
-    /// Both forms of a policy decide alike, and any URL is answered.
+    /// Both formats of a policy lead to the same decision, and every URL gets one.
     #[test]
-    fn any_url_is_answered(
+    fn arbitrary_url_gets_a_decision(
         policy in policy(),
         method in "(GET|post|TRACE|\\PC{0,4})",
         url in prop_oneof!["\\PC{0,40}", "https?://[a-z.:@\\[\\]0-9%]{0,12}/[%.2e5c/;?#a-z]{0,16}"],
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_are_answered(policy in policy(), url in proptest::collection::vec(any::<u8>(), 0..40)) {
+    fn arbitrary_bytes_get_a_decision(policy in policy(), url in proptest::collection::vec(any::<u8>(), 0..40)) {
         let url = [b"https://".as_slice(), &url].concat();
         if let Decision::Deny(denial) = policy.judge("GET", &url) {
             prop_assert!(!denial.message().is_empty());
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn presets_and_rules_of_a_run_take_nothing_away(
+    fn presets_and_rules_of_a_run_never_restrict(
         policy in policy(),
         method in "(GET|POST)",
         url in prop_oneof![

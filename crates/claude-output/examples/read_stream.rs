@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a program would show while the run goes on.
+/// Shows progress during the run.
 fn show(event: &StreamEvent, out: &mut impl Write) -> std::io::Result<()> {
     match event.kind() {
         EventKind::System(system) => match &system.init {

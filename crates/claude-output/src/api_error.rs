@@ -1,4 +1,4 @@
-//! What went wrong with the API last, also where a run was cut off before it had a result.
+//! The last error of the API, even if a run was interrupted before its result.
 
 use serde::Serialize;
 
@@ -7,30 +7,31 @@ use crate::event::StreamEvent;
 use crate::fields::Fields;
 use crate::fields::WrongType;
 
-/// An error that the API answered with, or that kept it from answering.
+/// An error that the API returned, or that prevented its answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ApiError {
-    /// The HTTP status; absent where no answer came.
+    /// The HTTP status; absent without an answer.
     pub status: Option<u16>,
-    /// The class that Claude Code puts it in, such as `rate_limit` or `overloaded`.
+    /// Claude Code's class of the error, such as `rate_limit` or `overloaded`.
     pub class: Option<String>,
     /// Claude Code's name for it, such as `connection_failed`; few errors have one.
     pub name: Option<String>,
     /// The type in the API's answer, such as `overloaded_error`.
     pub error_type: Option<String>,
-    /// The id that the answer's header `request-id` has.
+    /// The id in the answer's header `request-id`.
     pub request_id: Option<String>,
-    /// What Claude Code says about it; absent while it tries again.
+    /// Claude Code's message; absent while it retries.
     pub text: Option<String>,
-    /// How many errors in a row this is the last of: nothing of the model came between them.
+    /// The number of consecutive errors up to this one, without a response of the model between
+    /// them.
     pub in_a_row: u64,
-    /// Whether nothing of the model came after it.
+    /// Whether no response of the model followed.
     pub is_unresolved: bool,
 }
 
-/// The last API error that Claude Code reported, by a retry or by a message in the place of the
-/// model's; `None` where there was none.
+/// The last API error that Claude Code reported, by a retry or by a message instead of the model's;
+/// `None` if there was none.
 #[must_use]
 pub fn extract_api_error(events: &[StreamEvent]) -> Option<ApiError> {
     let mut last: Option<ApiError> = None;
@@ -56,11 +57,11 @@ impl ApiError {
                 let retry = system.retry.as_ref()?;
                 Some(Self { status: retry.status, class: retry.error.clone(), ..Self::default() })
             }
-            // A subagent's errors are its caller's to deal with.
+            // The caller of a subagent handles its errors.
             EventKind::Assistant(message) if message.is_api_error && event.parent_tool_use_id().is_none() => {
                 let texts: Vec<&str> = message.texts().collect();
                 let text = Some(texts.join("\n")).filter(|text| !text.is_empty());
-                // What cannot be read of it leaves the rest.
+                // Unreadable details do not affect the rest.
                 let details = Self::details(event).unwrap_or_default();
                 Some(Self { class: message.error.clone(), text, ..details })
             }
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_a_subagent_or_of_a_wrong_type_says_nothing() {
+    fn error_of_a_subagent_or_of_a_wrong_type_is_ignored() {
         let mut inner = json!({"type": "assistant", "is_api_error_message": true, "parent_tool_use_id": "t"});
         inner["message"] = json!({"content": "API Error: 401"});
         assert_eq!(last(json!([inner])), None);

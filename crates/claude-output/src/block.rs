@@ -12,13 +12,13 @@ use crate::fields::WrongType;
 pub enum ContentBlock {
     /// Text of the model or of the user.
     Text(String),
-    /// What the model thought before it answered.
+    /// The model's reasoning before its answer.
     Thinking(String),
     /// A call of a tool.
     ToolUse(ToolUse),
-    /// What a tool answered.
+    /// The result of a tool.
     ToolResult(ToolResult),
-    /// A block of another kind, or one with a field that this crate does not understand.
+    /// A block of another kind, or with a field that this crate does not understand.
     Unknown(Value),
 }
 
@@ -26,39 +26,38 @@ pub enum ContentBlock {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolUse {
-    /// Names this call in its result.
+    /// Identifies this call in its result.
     pub id: String,
     /// The tool, such as `Bash`.
     pub name: String,
-    /// The tool's arguments, `null` where there are none.
+    /// The tool's arguments, `null` if there are none.
     pub input: Value,
 }
 
-/// What a tool answered.
+/// The result of a tool.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolResult {
     /// The [`ToolUse::id`] of the call.
     pub tool_use_id: String,
-    /// What the tool said.
+    /// The content of the result.
     pub content: ToolResultContent,
-    /// Whether the tool failed. Default: it did not.
+    /// Whether the tool failed. Default false.
     pub is_error: bool,
 }
 
-/// The content of a tool's answer.
+/// The content of a tool's result.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ToolResultContent {
-    /// A text; empty where there was no content.
+    /// A text; empty without content.
     Text(String),
     /// A list of blocks.
     Blocks(Vec<ContentBlock>),
 }
 
 impl ContentBlock {
-    /// Reads one block; never fails, because what is not understood is kept as
-    /// [`ContentBlock::Unknown`].
+    /// Reads one block; never fails, because unknown blocks are kept as [`ContentBlock::Unknown`].
     pub(crate) fn read(value: &Value) -> Self {
         value
             .as_object()
@@ -78,7 +77,7 @@ impl ContentBlock {
 }
 
 impl ToolResult {
-    /// The text of the answer: its text blocks joined by newlines where it is a list.
+    /// The text of the result: if it is a list, its text blocks joined by newlines.
     #[must_use]
     pub fn text(&self) -> String {
         match &self.content {
@@ -90,7 +89,7 @@ impl ToolResult {
     }
 }
 
-/// The content of a message: a list of blocks, or a string that is short for one text block.
+/// The content of a message: a list of blocks, or a string as short form of one text block.
 pub(crate) fn read_content(content: Option<&Value>) -> Result<Vec<ContentBlock>, WrongType> {
     match content {
         None => Ok(Vec::new()),
@@ -100,7 +99,7 @@ pub(crate) fn read_content(content: Option<&Value>) -> Result<Vec<ContentBlock>,
     }
 }
 
-/// The block, `None` where its kind is not known.
+/// The block, `None` if its kind is unknown.
 fn known(object: &Map<String, Value>) -> Result<Option<ContentBlock>, WrongType> {
     let fields = Fields::new(object);
     let required = |name| fields.string(name)?.ok_or(WrongType);
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_kept_whole() {
+    fn unknown_block_is_kept_unchanged() {
         let cases = [
             json!({"type": "image", "source": {"data": "…"}}),
             json!({"type": "text", "text": 3}),
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_tool_result_skips_other_blocks() {
+    fn text_of_a_tool_result_skips_other_blocks() {
         let json = json!({"type": "tool_result", "tool_use_id": "t", "content": [
             {"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]});
         let ContentBlock::ToolResult(result) = ContentBlock::read(&json) else { panic!("{json}") };

@@ -1,14 +1,13 @@
-//! What to report to the user about a run that failed.
+//! A summary of a failed run for the user.
 
 use crate::event::StreamEvent;
 
-/// How many lines of standard error are worth showing.
+/// Maximum number of lines of standard error to show.
 const LINES: usize = 10;
 
-/// The text of the last result that is an error, else the last ten lines of standard error that are
-/// not blank.
+/// The text of the last error result, else the last ten non-blank lines of standard error.
 ///
-/// `None` where neither says anything. What a model or a tool wrote is never part of it.
+/// `None` if both are empty. Output of a model or a tool is never part of it.
 #[must_use]
 pub fn extract_error_summary(events: &[StreamEvent], stderr: &str) -> Option<String> {
     events.iter().rev().find_map(|event| event.as_result()?.error_text()).or_else(|| last_lines(stderr))
@@ -29,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_before_standard_error() {
+    fn result_takes_precedence_over_standard_error() {
         let error = |text: &str| json!({"type": "result", "is_error": true, "result": text});
         let fine = json!({"type": "result", "is_error": false, "result": "fine"});
         let said = json!({"type": "assistant", "message": {"content": "API Error: 401"}});

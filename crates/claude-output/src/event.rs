@@ -1,4 +1,4 @@
-//! One event: the JSON object as it came, and what it means.
+//! One event: the original JSON object, and its meaning.
 
 use std::time::Duration;
 
@@ -26,58 +26,58 @@ pub struct StreamEvent {
     kind: EventKind,
 }
 
-/// What an event means.
+/// The meaning of an event.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// `system`: Claude Code says something about itself.
+    /// `system`: Claude Code reports about itself.
     System(SystemEvent),
     /// `assistant`: the model wrote something.
     Assistant(MessageEvent),
-    /// `user`: a prompt, or what a tool answered.
+    /// `user`: a prompt, or the result of a tool.
     User(MessageEvent),
     /// `result`: a turn has ended.
     Result(Box<ResultEvent>),
-    /// `stream_event`: a piece of what the model writes, while it does so. An `assistant` event has
-    /// all of it later.
+    /// `stream_event`: a piece of the model's output while it is written. A later `assistant` event
+    /// has all of it.
     Partial(Partial),
-    /// A line was too long, or had too many values; [`EventParser`](crate::EventParser) put this
-    /// event in its place.
+    /// A line was too long, or had too many values; [`EventParser`](crate::EventParser) replaced it
+    /// with this event.
     Truncated(TruncatedLine),
-    /// Claude Code reported nothing for a time. It is no event of its own: who watches it puts this
-    /// one in, with [`StreamEvent::stalled`].
+    /// Claude Code reported nothing for a time. Not an event of Claude Code: its observer inserts
+    /// it with [`StreamEvent::stalled`].
     Stalled(Stall),
-    /// Another type, or a field that this crate does not understand. [`StreamEvent::raw`] has it
-    /// whole.
+    /// Another type, or a field that this crate does not understand. [`StreamEvent::raw`] has the
+    /// complete object.
     Unknown,
 }
 
-/// A piece of what the model writes, where Claude Code was asked for that.
+/// A piece of the model's output, if requested from Claude Code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Partial {
-    /// A message begins. What came of one before it that has no `assistant` event will not be said
-    /// again.
+    /// A message begins. Pieces of an earlier message without an `assistant` event will not be
+    /// repeated.
     Begin,
     /// More text of the message.
     Text(String),
-    /// Anything else of it.
+    /// Any other part of the message.
     Other,
 }
 
-/// What is left of a line that was beyond the parser's limits.
+/// The rest of a line that exceeded the parser's limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TruncatedLine {
     /// The limit that it exceeded.
     pub limit: u64,
-    /// What the limit counts.
+    /// The unit of the limit.
     pub unit: LimitUnit,
     /// The first kibibyte of the line.
     pub head: String,
 }
 
-/// How long Claude Code has reported nothing.
+/// The time without a report of Claude Code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
@@ -85,7 +85,7 @@ pub struct Stall {
     pub silent_ms: u64,
 }
 
-/// What a limit of the parser counts.
+/// The unit of a parser limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitUnit {
@@ -100,10 +100,10 @@ pub enum LimitUnit {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseEventError {
-    /// It is no JSON.
+    /// It is not JSON.
     #[error("failed to parse event as JSON")]
     Json(#[source] serde_json::Error),
-    /// It is JSON, but no object.
+    /// It is JSON, but not an object.
     #[error("failed to parse event: JSON is not an object")]
     NotAnObject,
 }
@@ -112,8 +112,8 @@ pub enum ParseEventError {
 ///
 /// # Errors
 ///
-/// When the line is no JSON object. An object is never refused: what it does not say, or says in
-/// another way than this crate knows, makes it [`EventKind::Unknown`].
+/// If the line is not a JSON object. An object is never refused: missing or unknown parts make it
+/// [`EventKind::Unknown`].
 ///
 /// # Example
 ///
@@ -134,7 +134,7 @@ pub fn parse_event(line: &str) -> Result<StreamEvent, ParseEventError> {
 }
 
 impl StreamEvent {
-    /// What the event means.
+    /// The meaning of the event.
     #[must_use]
     pub fn kind(&self) -> &EventKind {
         &self.kind
@@ -152,7 +152,7 @@ impl StreamEvent {
         self.raw
     }
 
-    /// The `type` field; empty where there is none.
+    /// The `type` field; empty if absent.
     #[must_use]
     pub fn event_type(&self) -> &str {
         self.text_field("type").unwrap_or_default()
@@ -185,7 +185,7 @@ impl StreamEvent {
         }
     }
 
-    /// The message of the model, if the event is one and no subagent's.
+    /// The message of the model, if the event is one and not from a subagent.
     #[must_use]
     pub fn as_main_assistant(&self) -> Option<&MessageEvent> {
         match &self.kind {
@@ -194,7 +194,7 @@ impl StreamEvent {
         }
     }
 
-    /// The event of a program that has reported nothing for `silent`.
+    /// The event for a program that has reported nothing for `silent`.
     #[must_use]
     pub fn stalled(silent: Duration) -> Self {
         let silent = u64::try_from(silent.as_millis()).unwrap_or(u64::MAX);
@@ -241,7 +241,7 @@ impl LimitUnit {
         }
     }
 
-    /// Bytes where it is not said: the first versions had no other limit.
+    /// Bytes by default: the first versions had no other limit.
     fn read(text: Option<&str>) -> Self {
         match text {
             Some("values") => Self::Values,
@@ -250,7 +250,7 @@ impl LimitUnit {
     }
 }
 
-/// The types of events that are not Claude Code's. It has none of these names.
+/// The types of our own events. Claude Code uses none of these names.
 const TRUNCATED: &str = "truncated_line";
 const STALLED: &str = "stalled";
 
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_text_are_read_and_what_is_none_is_another_piece() {
+    fn pieces_of_text_are_distinguished_from_other_pieces() {
         let delta = |kind: &str, text: Value| json!({"type": "stream_event", "event": {"type": "content_block_delta", "index": 0, "delta": {"type": kind, "text": text}}});
         for (event, expected) in [
             (delta("text_delta", json!("a\u{1b}")), Partial::Text("a\u{1b}".to_owned())),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_the_wrong_type_makes_the_event_unknown() {
+    fn field_of_the_wrong_type_makes_the_event_unknown() {
         let cases = [
             json!({}),
             json!({"type": null}),
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_block_leaves_its_message_readable() {
+    fn invalid_block_leaves_its_message_readable() {
         let bad = json!({"type": "text", "text": 3});
         let event =
             json!({"type": "assistant", "message": {"content": [bad, {"type": "text", "text": "a"}]}});
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_is_short_for_one_text_block() {
+    fn string_content_is_one_text_block() {
         let EventKind::User(message) = kind(&json!({"type": "user", "message": {"content": "hello"}})) else {
             panic!("no message")
         };
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_reads_back_as_one() {
+    fn stall_round_trips() {
         let event = StreamEvent::stalled(Duration::from_secs(2));
         let read = parse_event(&serde_json::to_string(&event).unwrap()).unwrap();
         assert_eq!(read, event);
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_line_reads_back_as_one() {
+    fn truncated_line_round_trips() {
         for unit in [LimitUnit::Bytes, LimitUnit::Values] {
             let event = StreamEvent::truncated(9, unit, "head");
             let read = parse_event(&serde_json::to_string(&event).unwrap()).unwrap();

@@ -4,8 +4,7 @@
 use serde_json::Map;
 use serde_json::Value;
 
-/// A field has a type that its place does not allow. What it was in becomes unknown, so nothing
-/// more is said.
+/// A field has the wrong type. Its block or event becomes unknown, so no details are needed.
 #[derive(Debug)]
 pub(crate) struct WrongType;
 
@@ -35,12 +34,12 @@ impl<'a> Fields<'a> {
         self.typed(name, Value::as_f64)
     }
 
-    /// A whole number; one that does not fit is the nearest that does.
+    /// A whole number; saturates at the limits of the type.
     pub(crate) fn count(self, name: &str) -> Result<Option<u64>, WrongType> {
         self.typed(name, saturated)
     }
 
-    /// An HTTP status; a number that cannot be one stays none that is.
+    /// An HTTP status; a number out of range never becomes a valid status.
     pub(crate) fn status(self, name: &str) -> Result<Option<u16>, WrongType> {
         Ok(self.count(name)?.map(|status| u16::try_from(status).unwrap_or(u16::MAX)))
     }
@@ -49,7 +48,7 @@ impl<'a> Fields<'a> {
         self.typed(name, Value::as_object)
     }
 
-    /// A list of strings; empty where it is absent.
+    /// A list of strings; empty if absent.
     pub(crate) fn strings(self, name: &str) -> Result<Vec<String>, WrongType> {
         let list = self.typed(name, Value::as_array)?.map_or(&[][..], Vec::as_slice);
         list.iter().map(|item| item.as_str().map(str::to_owned).ok_or(WrongType)).collect()
@@ -60,7 +59,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A JSON number as a count: fractions are cut off, negative numbers are zero.
+/// A JSON number as a count: fractions are truncated, negative numbers are zero.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -77,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_saturate_and_other_types_are_refused() {
+    fn count_saturates_and_other_types_are_refused() {
         let cases = [
             (json!(7), Some(7)),
             (json!(7.9), Some(7)),
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_absent_and_a_wrong_type_is_an_error() {
+    fn null_counts_as_absent_and_a_wrong_type_is_an_error() {
         let object = json!({"null": null, "text": "a", "list": ["a", 1]});
         let fields = Fields::new(object.as_object().unwrap());
         assert!(matches!(fields.string("null"), Ok(None)));

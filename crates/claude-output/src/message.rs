@@ -11,16 +11,16 @@ use crate::usage::Usage;
 
 /// An `assistant` or `user` event.
 ///
-/// Claude Code prints one event for each block as it is complete, so that several events in a row
-/// may carry one message: they have the same [`message_id`](Self::message_id).
+/// Claude Code prints one event for each complete block, so several consecutive events may belong
+/// to one message: they have the same [`message_id`](Self::message_id).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct MessageEvent {
     /// The message's id. Messages of the user have none.
     pub message_id: Option<String>,
-    /// The model that wrote it; `<synthetic>` for what Claude Code wrote in its place.
+    /// The model that wrote it; `<synthetic>` for messages that Claude Code wrote instead.
     pub model: Option<String>,
-    /// The blocks, in order. A content that is a string is one text block.
+    /// The blocks, in order. A string is one text block.
     pub content: Vec<ContentBlock>,
     /// The tokens so far; the final count is in the result event.
     pub usage: Option<Usage>,
@@ -45,7 +45,7 @@ impl MessageEvent {
         })
     }
 
-    /// The text blocks that are not empty.
+    /// The non-empty text blocks.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.content.iter().filter_map(ContentBlock::as_text).filter(|text| !text.is_empty())
     }

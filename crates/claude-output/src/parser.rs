@@ -1,17 +1,17 @@
-//! Bytes in any split to lines, and lines to events, in time linear in the bytes.
+//! Parses bytes in any pieces to lines, and lines to events, in linear time.
 
 use crate::event::LimitUnit;
 use crate::event::StreamEvent;
 use crate::event::parse_event;
 
-/// The longest line that a parser keeps by default: 64 MiB.
+/// Default maximum length of a line: 64 MiB.
 pub const DEFAULT_LINE_LIMIT: usize = 64 * 1024 * 1024;
 
-/// The most JSON values that a line may have: 512 Ki. In memory a value takes up to a hundred times
-/// the bytes of its text.
+/// Maximum number of JSON values in a line: 512 Ki. In memory a value takes up to a hundred times
+/// the size of its text.
 pub const VALUE_LIMIT: usize = 512 * 1024;
 
-/// How much of a line that is too long its event quotes, in bytes.
+/// Number of bytes that the event of a too long line quotes.
 const HEAD: usize = 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -21,7 +21,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub enum ParsedLine {
     /// A JSON object, or the event that replaces a line that was too long.
     Event(StreamEvent),
-    /// A line that is no JSON object, without its line end. Bytes that are no UTF-8 are replaced.
+    /// A line that is not a JSON object, without its line end. Invalid UTF-8 is replaced.
     Text(String),
 }
 
@@ -38,11 +38,10 @@ impl ParsedLine {
 
 /// Reads events from bytes as they arrive.
 ///
-/// How the bytes are split makes no difference to what comes out, only to when. Blank lines, a
-/// carriage return before a newline and a byte order mark at the start are dropped. A line of more
-/// than the limit becomes one [`EventKind::Truncated`](crate::EventKind::Truncated) event as soon
-/// as it exceeds it; the rest of it is dropped. So does a line with more values than
-/// [`VALUE_LIMIT`].
+/// The split of the bytes affects only the time of the output, not its content. Blank lines, a
+/// carriage return before a newline and a byte order mark at the start are dropped. A line that
+/// exceeds the limit immediately becomes one [`EventKind::Truncated`](crate::EventKind::Truncated)
+/// event, and its rest is dropped. So does a line with more values than [`VALUE_LIMIT`].
 #[derive(Debug)]
 pub struct EventParser {
     limit: usize,
@@ -51,7 +50,7 @@ pub struct EventParser {
     position: Position,
 }
 
-/// Where in the stream the next byte is.
+/// The position of the next byte in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
     /// In the first line, which may begin with a byte order mark.
@@ -75,7 +74,7 @@ impl EventParser {
         Self::default()
     }
 
-    /// A parser that keeps lines of up to `limit` bytes, the line end not counted.
+    /// A parser that keeps lines of up to `limit` bytes, without the line end.
     #[must_use]
     pub fn with_line_limit(limit: usize) -> Self {
         Self { limit, partial: Vec::new(), position: Position::FirstLine }
@@ -94,7 +93,7 @@ impl EventParser {
         lines
     }
 
-    /// Ends the stream and returns its last line, if that had no line end.
+    /// Ends the stream and returns its last line if it had no line end.
     ///
     /// The parser can be used for another stream afterwards.
     pub fn finish(&mut self) -> Option<ParsedLine> {
@@ -103,7 +102,7 @@ impl EventParser {
         line
     }
 
-    /// Bytes of the unfinished line that are held in memory; never more than the limit of a line.
+    /// Number of buffered bytes of the unfinished line; never more than the limit of a line.
     #[must_use]
     pub fn held(&self) -> usize {
         self.partial.len()
@@ -159,8 +158,8 @@ fn truncated(limit: usize, unit: LimitUnit, line: &[u8]) -> ParsedLine {
     ParsedLine::Event(StreamEvent::truncated(limit as u64, unit, &head))
 }
 
-/// Whether an object in `text` has more than `limit` values, counted without building one: each, or
-/// its name, follows a bracket or a comma outside of strings.
+/// Whether an object in `text` has more than `limit` values, counted without parsing: each, or its
+/// name, follows a bracket or a comma outside of strings.
 fn has_more_values(text: &str, limit: usize) -> bool {
     if text.len() <= limit || !text.trim_start().starts_with('{') {
         return false;
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_limit_is_one_marked_event() {
+    fn line_over_the_limit_is_one_truncated_event() {
         let mut parser = EventParser::with_line_limit(16);
         let lines = parse(&mut parser, b"0123456789abcdef\n0123456789abcdefg, and more\n{\"type\":\"a\"}\n");
         let expected = [
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_line_is_reported_before_it_ends_and_costs_no_memory() {
+    fn truncated_line_is_reported_before_its_end_without_memory() {
         let mut parser = EventParser::with_line_limit(4);
         let lines = parser.push(b"01234");
         let [ParsedLine::Event(event)] = lines.as_slice() else { panic!("{lines:?}") };
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_very_many_values_is_marked_and_one_of_much_text_is_not() {
+    fn line_of_very_many_values_is_truncated_and_long_text_is_not() {
         let zeros = |count: usize| format!("{{\"a\":[{}0]}}", "0,".repeat(count - 1));
         let within = zeros(VALUE_LIMIT - 2);
         assert_eq!(parse(&mut EventParser::new(), within.as_bytes()), [event(&within)]);
@@ -256,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn a_parser_can_read_a_second_stream() {
+    fn parser_can_read_a_second_stream() {
         let mut parser = EventParser::new();
         assert_eq!(parse(&mut parser, b"a"), [text("a")]);
         assert_eq!(parse(&mut parser, b"\xef\xbb\xbfb"), [text("b")]);
     }
 
     #[test]
-    fn nesting_that_is_too_deep_is_text() {
+    fn line_with_too_deep_nesting_is_text() {
         let line = "{\"a\":".repeat(200);
         assert_eq!(parse(&mut EventParser::new(), line.as_bytes()), [text(&line)]);
     }

@@ -5,9 +5,9 @@ use crate::message::MessageEvent;
 
 /// The text of the reply: the non-empty texts of the results, joined by blank lines.
 ///
-/// Where there is none, it is the text of the last message of the model that has any, its blocks
-/// joined by newlines; events with one message id are one message. What a subagent wrote is not
-/// part of it. Empty where there is nothing.
+/// Without results, it is the last non-empty text of a message of the model, its blocks joined by
+/// newlines; events with one message id are one message. Output of a subagent is not part of it.
+/// Empty if there is no text.
 #[must_use]
 pub fn extract_response_text(events: &[StreamEvent]) -> String {
     let results: Vec<_> = events
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_reply() {
+    fn text_of_a_reply() {
         let tool = json!({"type": "assistant", "message": {"id": "m", "content": [
             {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]}});
         let cases = [

@@ -11,18 +11,19 @@ use crate::usage::Usage;
 /// A `result` event.
 ///
 /// An API error is reported with `is_error` *and* the subtype `success`, a limit with a subtype
-/// such as `error_max_turns`, in some versions without `is_error`: look at
+/// such as `error_max_turns`, in some versions without `is_error`: use
 /// [`has_failed`](Self::has_failed).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ResultEvent {
-    /// Whether Claude Code calls it an error. Default: it does not.
+    /// Whether Claude Code reports it as an error. Default false.
     pub is_error: bool,
-    /// `success`, or why Claude Code itself stopped, such as `error_max_turns`.
+    /// `success`, or the reason why Claude Code itself stopped, such as `error_max_turns`.
     pub subtype: Option<String>,
-    /// Why the turn ended, such as `completed`, `api_error`, `prompt_too_long` or `image_error`.
+    /// The reason for the end of the turn, such as `completed`, `api_error`, `prompt_too_long` or
+    /// `image_error`.
     pub terminal_reason: Option<String>,
-    /// The HTTP status of the API's error answer; absent where no answer came.
+    /// The HTTP status of the API's error answer; absent without an answer.
     pub api_error_status: Option<u16>,
     /// Claude Code's name for the API error, such as `connection_failed`; few errors have one.
     pub api_error: Option<String>,
@@ -32,11 +33,11 @@ pub struct ResultEvent {
     pub result: Option<String>,
     /// The errors of a turn that has no [`result`](Self::result).
     pub errors: Vec<String>,
-    /// How long the turn took, in milliseconds.
+    /// The duration of the turn, in milliseconds.
     pub duration_ms: Option<u64>,
-    /// How many messages the model wrote.
+    /// The number of messages of the model.
     pub num_turns: Option<u64>,
-    /// What the run has cost so far, in US dollars at list price.
+    /// The cost of the run so far, in US dollars at list price.
     pub total_cost_usd: Option<f64>,
     /// The tokens of this turn.
     pub usage: Option<Usage>,
@@ -70,8 +71,8 @@ impl ResultEvent {
         self.is_error || self.subtype.as_deref().is_some_and(|subtype| subtype.starts_with("error_"))
     }
 
-    /// The text that says what went wrong: the result's text, else its errors joined by newlines.
-    /// `None` where the turn did not fail, or failed without a word.
+    /// The description of the failure: the result's text, else its errors joined by newlines.
+    /// `None` if the turn did not fail, or failed without a message.
     #[must_use]
     pub fn error_text(&self) -> Option<String> {
         if !self.has_failed() {

@@ -1,11 +1,11 @@
-//! The id that a later run resumes with.
+//! The id for resuming a session.
 
 use crate::event::StreamEvent;
 
-/// The session's id: the last result's that has one, else that of the `init` event, else the newest
-/// event's that has one.
+/// The session's id: that of the last result with one, else of the `init` event, else of the newest
+/// event with one.
 ///
-/// The fallbacks matter for a run that was cut off, which has no result.
+/// The fallbacks are for an interrupted run, which has no result.
 #[must_use]
 pub fn extract_session_id(events: &[StreamEvent]) -> Option<&str> {
     let newest_first = || events.iter().rev();
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_source_wins() {
+    fn best_source_of_the_session_id_wins() {
         let init = json!({"type": "system", "subtype": "init", "session_id": "init"});
         let other = json!({"type": "rate_limit_event", "session_id": "other"});
         let result = |id: &str| json!({"type": "result", "session_id": id});

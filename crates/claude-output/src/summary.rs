@@ -1,29 +1,29 @@
-//! What a run cost and how it ended.
+//! The cost and the outcome of a run.
 
 use crate::api_error::ApiError;
 use crate::event::StreamEvent;
 use crate::result::ResultEvent;
 use crate::usage::Usage;
 
-/// What the results of one run say together.
+/// The combined results of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ResultSummary {
-    /// The id to resume with, of the last result that has one.
+    /// The id to resume with, of the last result with one.
     pub session_id: Option<String>,
-    /// The results' durations together, in milliseconds.
+    /// The sum of the results' durations, in milliseconds.
     pub duration_ms: u64,
-    /// The results' turns together.
+    /// The sum of the results' turns.
     pub num_turns: u64,
-    /// The cost in US dollars, of the last result that has one: each counts the whole run so far.
+    /// The cost in US dollars, of the last result with one: each covers the whole run so far.
     pub total_cost_usd: Option<f64>,
-    /// The tokens, of the last result that has them.
+    /// The tokens, of the last result with any.
     pub usage: Option<Usage>,
-    /// What the last result says, if it is an error.
+    /// The error of the last result, if it failed.
     pub error: Option<ResultError>,
 }
 
-/// How Claude Code itself reports that a turn failed.
+/// Claude Code's report of a failed turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResultError {
@@ -37,18 +37,17 @@ pub struct ResultError {
     pub api_error: Option<String>,
     /// The type in the API's error answer.
     pub api_error_type: Option<String>,
-    /// The class that Claude Code puts the error in, such as `billing_error`: the
+    /// Claude Code's class of the error, such as `billing_error`: the
     /// [`error`](crate::MessageEvent::error) of the message that reported it. A status alone can
     /// mislead: a key without credit gets 400.
     pub class: Option<String>,
-    /// The id of the API's error answer, as [`ApiError::request_id`].
+    /// The id of the API's error answer, like [`ApiError::request_id`].
     pub request_id: Option<String>,
     /// See [`ResultEvent::error_text`].
     pub text: Option<String>,
 }
 
-/// What the results among the events say together; `None` where there is no result, as in a run
-/// that was cut off.
+/// The combined results among the events; `None` if there is no result, as in an interrupted run.
 #[must_use]
 pub fn extract_result_summary(events: &[StreamEvent]) -> Option<ResultSummary> {
     let mut summary = None;
@@ -79,7 +78,7 @@ fn add(summary: &mut ResultSummary, result: &ResultEvent, error: Option<ResultEr
 }
 
 impl From<ApiError> for ResultError {
-    /// As a result would have reported it.
+    /// The error as a result would have reported it.
     fn from(error: ApiError) -> Self {
         Self {
             subtype: None,
@@ -122,12 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_result_has_no_summary() {
+    fn run_without_a_result_has_no_summary() {
         assert_eq!(summary(json!([{"type": "system", "subtype": "init", "session_id": "a"}])), None);
     }
 
     #[test]
-    fn durations_add_up_and_the_rest_is_the_last_ones() {
+    fn durations_are_summed_and_the_rest_is_of_the_last_result() {
         let summary = summary(json!([
             {"type": "result", "duration_ms": 5, "num_turns": 2, "total_cost_usd": 0.1, "session_id": "a",
                 "usage": {"input_tokens": 1}},
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_result_decides_and_keeps_the_class_of_its_own_message() {
+    fn last_result_decides_and_has_the_class_of_its_own_message() {
         let mut events = json!([
             {"type": "assistant", "is_api_error_message": true, "error": "rate_limit", "message": {}},
             {"type": "result", "is_error": true, "api_error_status": 429, "result": "first"},
@@ -154,7 +153,7 @@ mod tests {
             ..ResultError::default()
         };
         assert_eq!(summary(events.clone()).unwrap().error, Some(expected.clone()));
-        // A limit is one whatever `is_error` says.
+        // A limit is an error regardless of `is_error`.
         events[2]["is_error"] = json!(false);
         assert_eq!(summary(events.clone()).unwrap().error, Some(expected));
         let fine = json!({"type": "result", "is_error": false, "result": "fine"});

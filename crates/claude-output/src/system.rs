@@ -10,31 +10,31 @@ use crate::fields::WrongType;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SystemEvent {
-    /// What happened, such as `init` or `api_retry`.
+    /// The kind of event, such as `init` or `api_retry`.
     pub subtype: Option<String>,
-    /// What the `init` event says; absent for every other subtype.
+    /// The content of the `init` event; absent for every other subtype.
     pub init: Option<SystemInit>,
-    /// What the `api_retry` event says; absent for every other subtype.
+    /// The content of the `api_retry` event; absent for every other subtype.
     pub retry: Option<Box<ApiRetry>>,
 }
 
-/// A request to the API failed, and Claude Code sends it again.
+/// A request to the API failed, and Claude Code retries it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApiRetry {
-    /// How many attempts failed.
+    /// The number of failed attempts.
     pub attempt: Option<u64>,
-    /// How many times it tries again before it gives up.
+    /// The maximum number of retries.
     pub max_retries: Option<u64>,
-    /// How long it waits before it does, in milliseconds.
+    /// The delay before the retry, in milliseconds.
     pub delay_ms: Option<u64>,
-    /// The HTTP status of the answer; absent where no answer came.
+    /// The HTTP status of the answer; absent without an answer.
     pub status: Option<u16>,
     /// The class of the error, such as `rate_limit` or `overloaded`.
     pub error: Option<String>,
 }
 
-/// What Claude Code says about itself when it starts.
+/// Claude Code's report about itself at its start.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SystemInit {

@@ -13,24 +13,24 @@ use crate::fields::saturated;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Tokens of input that no cache held.
+    /// Input tokens that were not cached.
     #[serde(deserialize_with = "count")]
     pub input_tokens: u64,
-    /// Tokens that the model wrote.
+    /// Output tokens.
     #[serde(deserialize_with = "count")]
     pub output_tokens: u64,
-    /// Tokens of input that were written to the cache.
+    /// Input tokens that were written to the cache.
     #[serde(deserialize_with = "count")]
     pub cache_creation_input_tokens: u64,
-    /// Tokens of input that were read from the cache.
+    /// Input tokens that were read from the cache.
     #[serde(deserialize_with = "count")]
     pub cache_read_input_tokens: u64,
-    /// Every other field, as it came.
+    /// Every other field, unchanged.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// A count by the same rule as everywhere in this crate: `null` is absent, which is zero.
+/// A count, with this crate's general rule that `null` is absent, which means zero.
 fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     match Option::<Value>::deserialize(deserializer)? {
         None => Ok(0),
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_and_the_rest_is_kept() {
+    fn counts_are_read_and_other_fields_are_kept() {
         let json = json!({"input_tokens": 3, "output_tokens": null, "service_tier": "standard"});
         let usage: Usage = serde_json::from_value(json).unwrap();
         assert_eq!((usage.input_tokens, usage.output_tokens), (3, 0));
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn usage_round_trips() {
         let json = json!({
             "input_tokens": 1, "output_tokens": 2, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 4,
             "speed": "standard",

@@ -1,4 +1,4 @@
-//! Any bytes as the output of Claude Code. A property that does not hold is a panic.
+//! Arbitrary bytes as the output of Claude Code. A violated property is a panic.
 //!
 //! The fuzzer runs this file, and as a test it runs every seed.
 
@@ -14,17 +14,16 @@ use claude_output::parse_event;
 use fuzz_input::Input;
 use fuzz_input::pieces;
 
-/// What is quoted of a line that is too long: a kibibyte, each byte of which may be replaced by
-/// three.
+/// Maximum quote of a too long line: a kibibyte, each byte of which may be replaced with three.
 const LONGEST_QUOTE: usize = 3 * 1024;
 
-/// The first byte chooses how long a line may be, the next ones how the output is cut; the rest is
-/// the output.
+/// The first byte chooses the maximum length of a line, the next ones how the output is split; the
+/// rest is the output.
 ///
 /// # Panics
 ///
-/// When the cuts change what comes out, when more is held back than one line may have, or when an
-/// event that is stored reads back as another.
+/// If the split changes the result, more than one line is buffered, or a stored event does not
+/// round-trip.
 pub fn agent_stream(data: &[u8]) {
     let mut input = Input::new(data);
     let limit = match input.byte() {
@@ -67,7 +66,7 @@ fn check(event: &StreamEvent, limit: usize) {
     let stored = serde_json::to_string(event).unwrap_or_else(|error| panic!("{error}"));
     assert!(parse_event(&stored).ok().as_ref() == Some(event), "an event reads back as another");
     if let EventKind::Truncated(line) = event.kind() {
-        // Claude Code, too, may write an event of this type, of any length.
+        // Claude Code may also write an event of this type, of any length.
         let is_ours = line.limit == limit as u64;
         assert!(!is_ours || line.head.len() <= LONGEST_QUOTE.max(limit), "too much of a long line is quoted");
     }

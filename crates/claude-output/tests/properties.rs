@@ -1,4 +1,4 @@
-//! Properties that hold for whatever bytes a pipe delivers.
+//! Properties that hold for all bytes from a pipe.
 
 use claude_output::EventParser;
 use claude_output::ParsedLine;
@@ -12,7 +12,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Small enough that generated lines exceed it now and then.
+/// Small enough that some generated lines exceed it.
 const LIMIT: usize = 64;
 
 fn parse(pieces: &[&[u8]]) -> Vec<ParsedLine> {
@@ -65,7 +65,7 @@ fn object() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_split_gives_the_same_lines(bytes in stream(), cuts in vec(any::<prop::sample::Index>(), 0..12)) {
+    fn split_does_not_change_the_lines(bytes in stream(), cuts in vec(any::<prop::sample::Index>(), 0..12)) {
         let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).chain([0, bytes.len()]).collect();
         cuts.sort_unstable();
         let pieces: Vec<_> = cuts.windows(2).map(|ends| &bytes[ends[0]..ends[1]]).collect();
@@ -76,13 +76,13 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(bytes in vec(any::<u8>(), 0..512)) {
+    fn arbitrary_bytes_do_not_panic(bytes in vec(any::<u8>(), 0..512)) {
         let events: Vec<_> = parse(&[&bytes]).into_iter().filter_map(ParsedLine::into_event).collect();
         extract_everything(&events);
     }
 
     #[test]
-    fn every_object_is_an_event_that_is_written_as_it_was_read(json in object()) {
+    fn object_is_an_event_that_round_trips(json in object()) {
         let event = parse_event(&json.to_string()).unwrap();
         prop_assert_eq!(serde_json::to_value(&event).unwrap(), json);
         let again: StreamEvent = serde_json::from_str(&serde_json::to_string(&event).unwrap()).unwrap();
@@ -91,14 +91,14 @@ proptest! {
     }
 
     #[test]
-    fn every_line_that_is_not_blank_comes_out_once(texts in vec("[a-z]{1,20}", 0..20)) {
+    fn non_blank_line_is_returned_once(texts in vec("[a-z]{1,20}", 0..20)) {
         let bytes = texts.join("\n").into_bytes();
         let expected: Vec<_> = texts.into_iter().map(ParsedLine::Text).collect();
         prop_assert_eq!(parse(&[&bytes]), expected);
     }
 }
 
-/// Whatever the events are, taking them apart must not panic.
+/// Extracting from arbitrary events must not panic.
 fn extract_everything(events: &[StreamEvent]) {
     let _ = (
         extract_response_text(events),

@@ -1,4 +1,4 @@
-//! What this crate makes of real runs of Claude Code. `cargo xtask fixtures` records them.
+//! Parsing real runs of Claude Code. `cargo xtask fixtures` records them.
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
@@ -49,8 +49,8 @@ fn record(name: &str) -> Value {
     document["runs"][name].clone()
 }
 
-/// An API error as it is reported: terminal reason, status, Claude Code's name for it, its class,
-/// how its text begins.
+/// The report of an API error: terminal reason, status, Claude Code's name for it, its class, the
+/// beginning of its text.
 type Reported = (&'static str, Option<u16>, Option<&'static str>, &'static str, &'static str);
 
 /// Every run that ended with an API error.
@@ -127,12 +127,12 @@ const SUCCESSES: &[(&str, &str)] = &[
     ("empty", ""),
 ];
 
-/// The runs that ended in another way; each has a test of its own.
+/// The runs that ended in another way; each has its own test.
 const OTHERS: &[&str] =
     &["killed", "max-budget", "max-turns", "rate-limit-retries", "resume-unknown", "usage"];
 
 #[test]
-fn every_recording_is_in_one_table() {
+fn recording_is_in_one_table() {
     let recorded: BTreeSet<_> = fs::read_dir(folder())
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -150,7 +150,7 @@ fn every_recording_is_in_one_table() {
 }
 
 #[test]
-fn every_line_is_an_event_of_a_known_kind_and_reads_back_equal() {
+fn recorded_line_is_a_known_event_that_round_trips() {
     for (name, _) in SUCCESSES {
         for event in events(name) {
             assert_ne!(event.kind(), &EventKind::Unknown, "{name}: {event:?}");
@@ -197,7 +197,7 @@ fn successes_have_a_reply_a_session_and_usage() {
 }
 
 #[test]
-fn several_results_add_up() {
+fn several_results_are_summed() {
     let events = events("background");
     let durations: Vec<_> = events.iter().filter_map(|event| event.as_result()?.duration_ms).collect();
     assert_eq!(durations.len(), 2);
@@ -207,7 +207,7 @@ fn several_results_add_up() {
 }
 
 #[test]
-fn a_killed_run_leaves_its_session_and_the_text_so_far() {
+fn killed_run_has_its_session_and_the_text_so_far() {
     let events = events("killed");
     assert_eq!(extract_result_summary(&events), None);
     assert!(extract_session_id(&events).is_some());
@@ -227,7 +227,7 @@ fn claude_codes_own_limits_are_errors_without_a_class() {
 }
 
 #[test]
-fn a_budget_is_an_error_without_a_class() {
+fn exceeded_budget_is_an_error_without_a_class() {
     let error = extract_result_summary(&events("max-budget")).unwrap().error.unwrap();
     assert_eq!(error.subtype.as_deref(), Some("error_max_budget_usd"));
     assert_eq!(error.terminal_reason.as_deref(), Some("budget_exhausted"));
@@ -235,7 +235,7 @@ fn a_budget_is_an_error_without_a_class() {
 }
 
 #[test]
-fn what_the_api_does_is_known_while_it_is_tried_again() {
+fn api_error_is_reported_during_retries() {
     let events = events("rate-limit-retries");
     assert_eq!(extract_result_summary(&events), None);
     let error = extract_api_error(&events).unwrap();
@@ -250,7 +250,7 @@ fn what_the_api_does_is_known_while_it_is_tried_again() {
 }
 
 #[test]
-fn an_api_error_that_was_made_good_is_known_as_such() {
+fn resolved_api_error_is_marked_as_resolved() {
     let error = extract_api_error(&events("retry")).unwrap();
     assert_eq!((error.status, error.in_a_row, error.is_unresolved), (Some(529), 1, false));
     let error = extract_api_error(&events("forbidden")).unwrap();
@@ -259,7 +259,7 @@ fn an_api_error_that_was_made_good_is_known_as_such() {
 }
 
 #[test]
-fn an_unknown_session_is_reported_by_a_result_alone() {
+fn unknown_session_is_reported_by_a_result_alone() {
     let events = events("resume-unknown");
     let text = "No conversation found with session ID: 00000000-0000-0000-0000-000000000000";
     let error = extract_result_summary(&events).unwrap().error.unwrap();
@@ -275,7 +275,7 @@ fn an_unknown_session_is_reported_by_a_result_alone() {
 }
 
 #[test]
-fn a_wrong_flag_is_on_standard_error_only() {
+fn wrong_flag_is_reported_on_standard_error_only() {
     let record = record("usage");
     assert_eq!(events("usage"), []);
     assert_eq!(record["exit_code"], 1);
@@ -284,7 +284,7 @@ fn a_wrong_flag_is_on_standard_error_only() {
 }
 
 #[test]
-fn a_tool_call_and_its_result_belong_together() {
+fn tool_result_refers_to_its_call() {
     let events = events("tool-use");
     let blocks: Vec<_> = events
         .iter()
@@ -312,7 +312,7 @@ fn a_tool_call_and_its_result_belong_together() {
 }
 
 #[test]
-fn a_subagents_events_are_distinguished_from_the_main_threads() {
+fn events_of_a_subagent_are_distinguished_from_the_main_thread() {
     let events = events("subagent");
     let of_subagent = events.iter().filter(|event| event.parent_tool_use_id().is_some()).count();
     assert!(of_subagent >= 2, "{of_subagent}");
@@ -322,7 +322,7 @@ fn a_subagents_events_are_distinguished_from_the_main_threads() {
 }
 
 #[test]
-fn the_start_says_model_tools_and_version() {
+fn init_event_has_model_tools_and_version() {
     let events = events("text");
     let EventKind::System(system) = events[0].kind() else { panic!("{:?}", events[0]) };
     let init = system.init.as_ref().unwrap();
@@ -333,7 +333,7 @@ fn the_start_says_model_tools_and_version() {
 }
 
 #[test]
-fn thinking_is_a_block_of_its_own() {
+fn thinking_is_a_separate_block() {
     let thoughts = events("thinking")
         .iter()
         .filter_map(StreamEvent::as_main_assistant)

@@ -1,12 +1,12 @@
-//! What must hold before surrogates are made.
+//! Validation before surrogates are created.
 
 use std::collections::HashSet;
 
 use crate::limits::VALUE_LIMIT;
 use crate::{AwsAccessKey, MaskedSecret, SecretError, SecretValue, SigningCredential};
 
-/// Checks names, variables, places and values. Empty secrets are checked like others, so that a
-/// mistake does not show only once they are set.
+/// Checks names, variables, scopes, headers and values. Empty secrets are checked too, so that a
+/// mistake is found before they are set.
 pub(crate) fn check(masked: &[MaskedSecret], signing: &[SigningCredential]) -> Result<(), SecretError> {
     let mut variables = HashSet::new();
     for secret in masked {
@@ -39,7 +39,7 @@ pub(crate) fn check(masked: &[MaskedSecret], signing: &[SigningCredential]) -> R
 
 fn check_variable<'a>(variable: &'a str, seen: &mut HashSet<&'a str>) -> Result<(), SecretError> {
     if variable.is_empty() || variable.contains(['=', '\0']) {
-        // Whoever wrote `NAME=value` for the name shall not find the value in a log.
+        // If a user wrote `NAME=value` as the name, the value must not appear in a log.
         let shown = variable.split(['=', '\0']).next().unwrap_or_default();
         return Err(SecretError::VariableName { variable: shown.to_owned() });
     }

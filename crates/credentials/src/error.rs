@@ -1,4 +1,4 @@
-//! What is wrong with credentials.
+//! Errors of credentials.
 
 use crate::limits::VALUE_LIMIT;
 
@@ -9,40 +9,40 @@ pub enum SecretError {
     /// No environment variable can have this name.
     #[error("`{}` is not a valid name of an environment variable: it must not be empty or contain `=` or NUL", variable.escape_debug())]
     VariableName {
-        /// The name, up to a `=` or NUL: behind it may stand a value.
+        /// The name, up to a `=` or NUL: a value may follow.
         variable: String,
     },
-    /// Two secrets, or two parts of a key, go to the same variable.
+    /// Two secrets, or two parts of a key, have the same variable.
     #[error("the variable `{}` would get two secrets: give each secret a variable of its own", variable.escape_debug())]
     DuplicateVariable {
         /// The variable.
         variable: String,
     },
     /// Two signing credentials have the same name.
-    #[error("there are two signing credentials `{}`: give each a name of its own", name.escape_debug())]
+    #[error("duplicate signing credential `{}`: give each its own name", name.escape_debug())]
     DuplicateName {
         /// The name.
         name: String,
     },
-    /// Nothing says which hosts get the credential.
+    /// The credential has no hosts.
     #[error("the credential `{}` has no scopes: name the hosts that get it, such as `scopes: [api.example.com]`", credential.escape_debug())]
     NoScopes {
         /// The variable of a masked secret, the name of a signing credential.
         credential: String,
     },
-    /// Nothing says which headers carry the credential.
+    /// The credential has no headers.
     #[error("the credential `{}` has no headers: name those that carry it, such as `headers: [Authorization]`", credential.escape_debug())]
     NoHeaders {
         /// The variable of the masked secret.
         credential: String,
     },
-    /// An environment variable cannot hold the value.
+    /// The value contains NUL, which an environment variable cannot.
     #[error("the value for `{}` contains NUL, which no variable and no header can hold: check where it comes from", variable.escape_debug())]
     Nul {
         /// The variable.
         variable: String,
     },
-    /// No header can hold the value.
+    /// The value is too long for a header.
     #[error("the value for `{}` is longer than {VALUE_LIMIT} bytes, which no header can hold: check where it comes from", variable.escape_debug())]
     TooLong {
         /// The variable.
@@ -60,14 +60,14 @@ pub enum SecretError {
         /// The variable.
         variable: String,
     },
-    /// A new value is for a variable that has no surrogate, for its value was empty, or there is no
-    /// such variable.
+    /// A new value is for a variable without a surrogate: its first value was empty, or the
+    /// variable does not exist.
     #[error("the variable `{}` has no surrogate to renew: restart the task with a value for it", variable.escape_debug())]
     NoSurrogate {
         /// The variable.
         variable: String,
     },
-    /// One half of a key is empty, the other is not.
+    /// Only one part of a key is empty.
     #[error("the signing credential `{}` has half a key: the value for `{}` is empty; set both parts or none", name.escape_debug(), variable.escape_debug())]
     HalfKey {
         /// The credential.
@@ -75,18 +75,18 @@ pub enum SecretError {
         /// The variable of the empty part.
         variable: String,
     },
-    /// No header has such a name, or none that may carry a credential.
+    /// No header has such a name, or it must not carry a credential.
     #[error("`{}` is not a valid pattern of a header's name: {fault}", pattern.escape_debug())]
     HeaderPattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The problem.
         fault: &'static str,
     },
     /// There is no such preset.
-    #[error("unknown preset `{}`: choose one of {}", name.escape_debug(), crate::preset::names())]
+    #[error("unknown preset `{}`; expected one of {}", name.escape_debug(), crate::preset::names())]
     UnknownPreset {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
 }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_name_credential_and_fix_on_one_line() {
+    fn message_names_credential_and_fix_on_one_line() {
         let variable = || "A\nB".to_owned();
         for error in [
             SecretError::VariableName { variable: variable() },
@@ -115,7 +115,7 @@ mod tests {
         ] {
             let message = error.to_string();
             assert!(
-                message.contains(r"`A\nB`") && message.contains(':') && !message.contains('\n'),
+                message.contains(r"`A\nB`") && message.contains([':', ';']) && !message.contains('\n'),
                 "{message}"
             );
         }

@@ -1,4 +1,4 @@
-//! Which headers may carry a credential.
+//! Patterns of headers that may carry a credential.
 
 use allowlist::Glob;
 use serde::{Deserialize, Serialize, Serializer};
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::SecretError;
 use crate::limits::HEADER_LIMIT;
 
-/// Headers that say where a message begins, ends or goes. Were one of them named as the carrier of
-/// a credential, foreign ones would be stripped from it, and the message with it.
+/// Headers that control a message's framing or routing. If one of them were declared to carry a
+/// credential, removing a foreign credential from it would break the message.
 const FRAMING: [&str; 8] =
     ["connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/// The name of a header, or a pattern over names (`*`, `?`, `[…]`), without regard to case.
+/// The name of a header, or a pattern over names (`*`, `?`, `[…]`), ignoring case.
 ///
 /// ```
 /// use sandbox_credentials::HeaderPattern;
@@ -23,24 +23,24 @@ const FRAMING: [&str; 8] =
 /// # Ok::<(), sandbox_credentials::SecretError>(())
 /// ```
 ///
-/// `_` and `-` are one, since gateways hand both to programs as `_`: who could write the one for
-/// the other could keep a credential from being found. In a pattern with a class (`[…]`) each
-/// matches itself.
+/// `_` and `-` are equivalent, since gateways pass both to programs as `_`: otherwise, writing one
+/// for the other would hide a credential. In a pattern with a class (`[…]`) each matches only
+/// itself.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct HeaderPattern {
     glob: Glob,
-    /// The same with `-` for each `_`.
+    /// The same with `-` instead of `_`.
     hyphened: Option<Glob>,
 }
 
 impl HeaderPattern {
-    /// Reads a pattern. With `*`, `?` or `[` in it, it is a wildcard pattern.
+    /// Parses a pattern. It is a wildcard pattern if it contains `*`, `?` or `[`.
     ///
     /// # Errors
     ///
-    /// When no header can have such a name, and when it names a header that frames the message,
-    /// such as `Host`.
+    /// If no header can have such a name, or if it names a header that frames the message, such as
+    /// `Host`.
     pub fn new(text: &str) -> Result<Self, SecretError> {
         let text = &text.to_ascii_lowercase();
         let glob = Glob::new(text);
@@ -53,7 +53,7 @@ impl HeaderPattern {
         }
     }
 
-    /// Whether it covers the header `name`, which must be in lower case.
+    /// Whether it matches the header `name`, which must be in lower case.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         match &self.hyphened {
@@ -63,7 +63,7 @@ impl HeaderPattern {
         }
     }
 
-    /// Whether it names one header: only such a pattern strips foreign credentials.
+    /// Whether it names one header: only such a pattern removes foreign credentials.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.glob.is_exact()
@@ -101,8 +101,7 @@ fn fault(glob: &Glob) -> Option<&'static str> {
     if glob.literals().any(|literal| literal == '[') {
         return Some("a `[` is not closed");
     }
-    // Inside a class, brackets may stand for themselves; elsewhere the literals are checked one by
-    // one.
+    // Inside a class, brackets may be literal; elsewhere the literals are checked individually.
     let in_class = |character| matches!(character, '[' | ']');
     if glob.literals().any(|literal| !is_token(literal))
         || text.chars().any(|character| !is_token(character) && !in_class(character) && character != '?')
@@ -115,7 +114,7 @@ fn fault(glob: &Glob) -> Option<&'static str> {
     None
 }
 
-/// The characters of a header's name.
+/// Whether a header name may contain the character.
 fn is_token(character: char) -> bool {
     character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
 }
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_patterns_are_read_without_regard_to_case() {
+    fn header_patterns_ignore_case() {
         for (text, exact, name, matches) in [
             ("Authorization", true, "authorization", true),
             ("Authorization", true, "authorization2", false),
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_header_can_be_called_is_refused() {
+    fn invalid_header_name_is_refused() {
         for (text, expected) in [
             ("", "empty"),
             ("x key", "letters"),

@@ -2,24 +2,24 @@
 //!
 //! # Surrogates
 //!
-//! A beginning by which tokens are known (`ghp_`, `sk-ant-api03-`, `AKIA` and others) stays, so do
-//! all characters of ASCII that are no letter or digit. Each letter and digit becomes a random one
-//! of its class: upper case, lower case, digit, or hexadecimal digit where all letters are such and
-//! of one case; a character beyond ASCII becomes any of them. With fewer than 16 random characters,
-//! letters and digits are appended until there are 16; only the parts of an access key keep their
+//! A surrogate keeps a well-known prefix of tokens (`ghp_`, `sk-ant-api03-`, `AKIA` and others),
+//! and all ASCII characters except letters and digits. Each letter and digit becomes a random one
+//! of its class: upper case, lower case, digit, or hexadecimal digit if all letters are hexadecimal
+//! and of one case; a non-ASCII character becomes any of them. With fewer than 16 random
+//! characters, letters and digits are appended up to 16; only the parts of an access key keep their
 //! length. Session tokens become 512 letters and digits. No surrogate is equal to a real value of
 //! the task or to another of its surrogates.
 //!
-//! What stays is known to the container. A value that would stand in its surrogate whole, as a
-//! password of punctuation alone would, is an error.
+//! The kept characters are known to the container. A value that its surrogate would contain
+//! entirely, such as a password of punctuation alone, is an error.
 //!
 //! # Invariants
 //!
-//! - A real value is held in a [`SecretValue`] only, which is wiped when dropped and cannot be
-//!   shown by accident.
-//! - No error, `Debug` or `Display` of this crate shows a real value, nor anything of a replacement
-//!   map that cannot be read.
-//! - Only the proxy can read what a [`SecretReplacements`] holds, and only its control channel
+//! - A real value is stored in a [`SecretValue`] only, which is zeroed on drop and cannot be shown
+//!   by accident.
+//! - No error, `Debug` or `Display` of this crate shows a real value, or any part of a malformed
+//!   replacement map.
+//! - Only the proxy can read the content of a [`SecretReplacements`], and only its control channel
 //!   carries it.
 
 mod check;

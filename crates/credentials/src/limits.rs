@@ -1,7 +1,7 @@
-//! Bounds on what this crate takes in.
+//! Limits on the input of this crate.
 
-/// The longest secret in bytes. Servers refuse header lines far shorter than this.
+/// Maximum length of a secret in bytes. Servers refuse much shorter header lines.
 pub(crate) const VALUE_LIMIT: usize = 32 * 1024;
 
-/// The longest header pattern in bytes.
+/// Maximum length of a header pattern in bytes.
 pub(crate) const HEADER_LIMIT: usize = 256;

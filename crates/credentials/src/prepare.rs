@@ -1,4 +1,4 @@
-//! From secrets to surrogates.
+//! Creates surrogates for secrets.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::{
     SigningCredential,
 };
 
-/// What a container gets instead of secrets, and what its proxy gets to put them back.
+/// The surrogates for a container, and the replacements for its proxy.
 #[derive(Debug, Clone)]
 pub struct PreparedSecrets {
     env_vars: BTreeMap<String, String>,
-    /// Surrogates that are in no variable, by name.
+    /// Surrogates without a variable, by name.
     in_files: BTreeMap<String, String>,
     replacements: SecretReplacements,
 }
@@ -28,7 +28,7 @@ impl PreparedSecrets {
         &self.env_vars
     }
 
-    /// The surrogate of the secret in the variable or of the name `name`.
+    /// The surrogate of the secret with the variable or the name `name`.
     #[must_use]
     pub fn surrogate(&self, name: &str) -> Option<&str> {
         let surrogate = self.env_vars.get(name).or_else(|| self.in_files.get(name))?;
@@ -41,13 +41,13 @@ impl PreparedSecrets {
         &self.replacements
     }
 
-    /// Puts `value` in the place of the real value whose surrogate is in `variable`, or has that
-    /// name. The surrogate stays, so a container notices nothing when its proxy gets
-    /// [`replacements`](Self::replacements) again. Clones of them from before stay as they were.
+    /// Replaces the real value whose surrogate has the variable or name `variable` with `value`.
+    /// The surrogate stays the same, so a container notices nothing once its proxy gets the new
+    /// [`replacements`](Self::replacements). Earlier clones of them are unchanged.
     ///
     /// # Errors
     ///
-    /// When there is no surrogate in `variable`, and when `value` is empty, too long, or stands in
+    /// If there is no surrogate for `variable`, or if `value` is empty, too long, or contained in
     /// its surrogate. Nothing is changed then.
     pub fn renew(&mut self, variable: &str, value: SecretValue) -> Result<(), SecretError> {
         check_value(variable, &value)?;
@@ -74,25 +74,24 @@ impl PreparedSecrets {
     }
 }
 
-/// A text of the form of `value` that stands for nothing, for a place where a container expects a
-/// secret that it never needs.
+/// A meaningless text of the form of `value`, for a place where a container expects a secret that
+/// it never needs.
 ///
 /// # Errors
 ///
-/// When `value` has too few letters and digits; `name` is how the error calls it.
+/// If `value` has too few letters and digits; `name` is its name in the error.
 pub fn decoy(name: &str, value: &SecretValue) -> Result<String, SecretError> {
     Mint::new([value], &mut rand::rng()).surrogate(Form::Token, name, value)
 }
 
-/// Makes a surrogate for each secret, two even for the same value. Surrogates are new with each
-/// call.
+/// Creates a surrogate for each secret, even for equal values. Each call creates new surrogates.
 ///
 /// An empty secret sets its variable empty and has no replacement.
 ///
 /// # Errors
 ///
 /// See [`SecretError`]: credentials without a name, scope or header, two for one variable, and
-/// values that no header can hold.
+/// values that do not fit into a header.
 pub fn prepare_secrets(
     masked: &[MaskedSecret],
     signing: &[SigningCredential],
@@ -158,7 +157,8 @@ impl<R: CryptoRng> Preparation<'_, R> {
         let AwsAccessKey { access_key_id, secret_access_key, session_token, scopes, .. } = &credential.key;
         let token = session_token.as_ref().filter(|token| !token.value.is_empty());
         if access_key_id.value.is_empty() {
-            // So is the other half, which was checked; and a token without a key is worth nothing.
+            // The other half is empty too, as checked before; and a token without a key is
+            // worthless.
             for part in [access_key_id, secret_access_key].into_iter().chain(token) {
                 self.set(&part.name, "");
             }

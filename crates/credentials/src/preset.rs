@@ -6,25 +6,25 @@ use allowlist::{Glob, HostPattern};
 
 use crate::{HeaderPattern, Injection, SecretError};
 
-/// What a preset says, as texts.
+/// The content of a preset, as texts.
 struct Row {
     name: &'static str,
     scopes: &'static [&'static str],
     headers: &'static [&'static str],
-    /// What may be the other half in `Basic`; empty: nothing.
+    /// Pattern of the other half in `Basic`; an empty one requires an empty half.
     basic_user: Option<&'static str>,
     signing_scopes: &'static [&'static str],
 }
 
 const EMPTY: Row = Row { name: "", scopes: &[], headers: &[], basic_user: Some(""), signing_scopes: &[] };
 
-/// Makes [`Preset`] of its table: a kind of credential is a row, and nothing else.
+/// Generates [`Preset`] from its table: each kind of credential is one row.
 macro_rules! presets {
     ($($(#[$doc:meta])* $preset:ident = $row:expr;)+) => {
         /// A well-known kind of credential: its usual hosts and headers.
         ///
-        /// A preset is as narrow as the usual clients allow. What it says may be replaced field by
-        /// field:
+        /// A preset is as narrow as common clients permit. Its fields can be overridden
+        /// individually:
         ///
         /// ```
         /// use allowlist::HostPattern;
@@ -89,8 +89,7 @@ presets! {
         headers: &["X-Api-Key", "Authorization"],
         ..EMPTY
     };
-    /// `OpenAI` API keys. The API takes a key as either half of `Basic`; nothing may stand in the
-    /// other.
+    /// `OpenAI` API keys. The API accepts a key as either half of `Basic`; the other must be empty.
     Openai = Row {
         name: "openai",
         scopes: &["api.openai.com"],
@@ -102,7 +101,8 @@ presets! {
     Gemini = Row {
         name: "gemini",
         scopes: &["generativelanguage.googleapis.com"],
-        // Bearer for the endpoints in the form of OpenAI; also so that nothing else stands there.
+        // Bearer for the endpoints in the form of OpenAI; also so that no other credential passes
+        // there.
         headers: &["X-Goog-Api-Key", "Authorization"],
         ..EMPTY
     };
@@ -138,18 +138,18 @@ presets! {
 }
 
 impl Preset {
-    /// How it is written in a configuration.
+    /// Its name in a configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// Where a masked secret of this kind goes. Scopes are empty where the service has no host of
-    /// its own (package registries): then the user names them. For [`Preset::Aws`] headers are
-    /// empty too: a signature does not carry the key.
+    /// The injection of a masked secret of this kind. Scopes are empty if the service has no fixed
+    /// host (package registries): then the user names them. For [`Preset::Aws`] headers are empty
+    /// too: a signature does not carry the key.
     ///
     /// Without scopes or headers, [`prepare_secrets`](crate::prepare_secrets) refuses the secret
-    /// and says what to add.
+    /// with an error that names the missing key.
     #[must_use]
     pub fn injection(self) -> Injection {
         let row = self.row();
@@ -164,9 +164,9 @@ impl Preset {
     /// The hosts whose requests a signing credential of this kind signs; empty for kinds that sign
     /// nothing.
     ///
-    /// Those of AWS are the endpoints of its public partitions, dual-stack ones included. They are
-    /// many, and whoever has an account can put up something under them, so where the task needs
-    /// few, name those instead.
+    /// Those of AWS are the endpoints of its public partitions, including dual-stack ones. They are
+    /// many, and anyone with an account can host content below them, so if the task needs few, name
+    /// those instead.
     #[must_use]
     pub fn signing_scopes(self) -> Vec<HostPattern> {
         hosts(self.row().signing_scopes)
@@ -188,7 +188,7 @@ pub(crate) fn names() -> String {
     names.join(", ")
 }
 
-/// Every text is a pattern, which a test says; so none is left out.
+/// Every text is a valid pattern, as a test verifies, so none is skipped.
 fn hosts(texts: &[&str]) -> Vec<HostPattern> {
     texts.iter().filter_map(|text| HostPattern::new(text).ok()).collect()
 }
@@ -201,19 +201,19 @@ mod tests {
     use crate::{MaskedSecret, SecretValue, prepare_secrets};
 
     #[test]
-    fn names_are_read_back_and_others_list_them() {
+    fn unknown_preset_is_an_error_that_lists_the_names() {
         for preset in Preset::ALL {
             assert_eq!(preset.name().parse(), Ok(*preset));
         }
         for name in ["", "GitHub", "github ", "gh"] {
             let error = name.parse::<Preset>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("unknown preset `{name}`")), "{error}");
-            assert!(error.ends_with(&format!("choose one of {}", super::names())), "{error}");
+            assert!(error.ends_with(&format!("expected one of {}", super::names())), "{error}");
         }
     }
 
     #[test]
-    fn every_text_of_a_preset_is_a_pattern() {
+    fn texts_of_presets_are_valid_patterns() {
         for preset in Preset::ALL {
             let row = preset.row();
             let injection = preset.injection();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_reach_their_service_and_no_lookalike() {
+    fn preset_covers_its_service_and_no_lookalike() {
         let covers = |scopes: &[HostPattern], host: &str| {
             let host = HostName::from_wire(host.as_bytes()).unwrap();
             scopes.iter().any(|scope| scope.matches(&host))
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_without_hosts_ask_for_them() {
+    fn preset_without_hosts_requires_scopes() {
         for preset in Preset::ALL {
             let secret = MaskedSecret::new("TOKEN", SecretValue::new("x"), preset.injection());
             let message = prepare_secrets(&[secret], &[]).err().map(|error| error.to_string());

@@ -8,11 +8,10 @@ use allowlist::HostPattern;
 
 use crate::{Injection, Preset, SecretValue};
 
-/// The fewest bytes of a value that is looked for in other texts.
+/// Minimum length in bytes of a value that is searched for in other texts.
 const SHORTEST_SOUGHT: usize = 8;
 
-/// What the proxy puts in the place of surrogates. Cheap to clone; `Debug` shows how many there
-/// are, and nothing else can be seen of it.
+/// The proxy's replacements of surrogates. Cheap to clone; `Debug` shows only their number.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretReplacements(Arc<BTreeMap<String, Replacement>>);
 
@@ -21,14 +20,12 @@ impl SecretReplacements {
         Self(Arc::new(entries))
     }
 
-    /// Each surrogate (of a signing credential: the surrogate of the access key id) and what takes
-    /// its place.
+    /// Each surrogate (for a signing credential: that of the access key id) and its replacement.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Replacement)> {
         self.0.iter().map(|(surrogate, replacement)| (surrogate.as_str(), replacement))
     }
 
-    /// Puts `value` in the place of the real value that `surrogate` stands for. `false` where it
-    /// stands for none.
+    /// Replaces the real value of `surrogate` with `value`. `false` if there is no such surrogate.
     pub(crate) fn renew(&mut self, surrogate: &str, value: SecretValue) -> bool {
         for (held, entry) in Arc::make_mut(&mut self.0) {
             let part = match entry {
@@ -43,10 +40,10 @@ impl SecretReplacements {
         false
     }
 
-    /// The surrogate of a credential whose real value is in `text`, if there is one: a party that
-    /// gets the surrogate must not get the value in another way. Of a signing credential it is that
-    /// of the access key id. Values of fewer than 8 bytes are not looked for: they stand in many a
-    /// text by chance.
+    /// The surrogate of a credential whose real value is in `text`, if any: a party that gets the
+    /// surrogate must not get the value in another way. For a signing credential it is that of the
+    /// access key id. Values of fewer than 8 bytes are not searched for: they occur in many texts
+    /// by chance.
     #[must_use]
     pub fn surrogate_of(&self, text: &str) -> Option<&str> {
         let is_present =
@@ -61,9 +58,9 @@ impl SecretReplacements {
         entry.map(|(surrogate, _)| surrogate)
     }
 
-    /// The hosts to which a masked secret goes as git's password over HTTPS, as the presets for
-    /// GitHub and GitLab have it: those that are named without a wildcard, but for those of an API.
-    /// Each host once.
+    /// The hosts that receive a masked secret as git's password over HTTPS, according to the
+    /// presets for GitHub and GitLab: those that are named without a wildcard, except for those of
+    /// an API. Each host once.
     #[must_use]
     pub fn git_hosts(&self) -> Vec<GitHost<'_>> {
         let users = [(Preset::Github, "x-access-token"), (Preset::Gitlab, "oauth2")]
@@ -104,13 +101,13 @@ impl fmt::Debug for SecretReplacements {
 pub struct GitHost<'a> {
     /// Its name.
     pub host: &'a str,
-    /// The user that goes with the secret.
+    /// The user for the secret.
     pub user: &'static str,
-    /// What the container has instead of the secret.
+    /// The surrogate of the secret in the container.
     pub surrogate: &'a str,
 }
 
-/// What takes the place of one surrogate.
+/// The replacement of one surrogate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Replacement {
     /// A value in a header.
@@ -124,7 +121,7 @@ pub enum Replacement {
 pub struct MaskedReplacement {
     /// The real value.
     pub value: SecretValue,
-    /// Where it goes.
+    /// The places for it.
     pub injection: Injection,
 }
 
@@ -135,19 +132,19 @@ pub struct SigningReplacement {
     pub access_key_id: SecretValue,
     /// The real secret access key.
     pub secret_access_key: SecretValue,
-    /// What the container has instead of the secret access key; only needed to scrub responses.
+    /// The surrogate of the secret access key; only needed to scrub responses.
     pub surrogate_secret_access_key: String,
-    /// The real session token of a temporary key, and what the container has instead.
+    /// The real session token of a temporary key, and its surrogate.
     pub session_token: Option<(SecretValue, String)>,
     /// The hosts whose requests are signed again.
     pub scopes: Vec<HostPattern>,
-    /// Whether requests to these hosts may carry another party's credential. Default not: see
+    /// Whether requests to these hosts may carry another party's credential. Default false: see
     /// [`SigningCredential::allow_foreign_credentials`](crate::SigningCredential::allow_foreign_credentials).
     pub allow_foreign_credentials: bool,
 }
 
 impl SigningReplacement {
-    /// The part that `surrogate` stands for; that of the access key id is `held`.
+    /// The part that `surrogate` represents; that of the access key id is `held`.
     fn part(&mut self, held: &str, surrogate: &str) -> Option<&mut SecretValue> {
         if held == surrogate {
             return Some(&mut self.access_key_id);
@@ -173,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn git_reaches_the_hosts_of_its_presets_and_no_others() {
+    fn git_hosts_are_those_of_git_presets() {
         let secrets = [
             masked("a", Preset::Github, &[]),
             masked("b", Preset::Gitlab, &["gitlab.example.org", "*.example.net"]),

@@ -5,9 +5,8 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// A secret. It is wiped from memory when dropped, its `Debug` does not show it, it has no
-/// `Display` and cannot be serialised, and the time of a comparison reveals only whether the
-/// lengths differ.
+/// A secret. It is zeroed on drop, its `Debug` does not show it, it has no `Display` and cannot be
+/// serialised, and the time of a comparison reveals only whether the lengths differ.
 ///
 /// ```
 /// let token = sandbox_credentials::SecretValue::new("ghp_example");
@@ -28,19 +27,19 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 pub struct SecretValue(String);
 
 impl SecretValue {
-    /// Takes over a secret. A borrowed text is copied; wiping the original is up to its owner.
+    /// Takes ownership of a secret. A borrowed text is copied; its owner must zero the original.
     #[must_use]
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
 
-    /// The secret itself. Whoever calls this must not print it.
+    /// The secret itself. Callers must not print it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is nothing to keep secret.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -66,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_shows_nothing_not_even_nested_or_pretty() {
+    fn debug_form_hides_the_value_even_nested_or_pretty() {
         let secret = SecretValue::new("hunter2");
         for text in [format!("{secret:?}"), format!("{secret:#?}"), format!("{:?}", Some(vec![secret]))] {
             assert!(text.contains("redacted") && !text.contains("hunter2"), "{text}");
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_is_equal_bytes() {
+    fn equality_compares_bytes() {
         for (left, right, expected) in [
             ("", "", true),
             ("a", "a", true),
@@ -89,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn wiping_empties_it() {
+    fn zeroized_value_is_empty() {
         let mut secret = SecretValue::new("hunter2");
         secret.zeroize();
         assert!(secret.is_empty() && !SecretValue::new("x").is_empty());
     }
 
     #[test]
-    fn dropping_wipes() {
+    fn value_is_zeroized_on_drop() {
         fn wipes_on_drop<T: ZeroizeOnDrop>() -> bool {
             std::mem::needs_drop::<T>()
         }

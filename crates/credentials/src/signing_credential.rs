@@ -7,7 +7,7 @@ use crate::SecretValue;
 /// A secret that a container has in an environment variable.
 #[derive(Debug, Clone)]
 pub struct SecretVariable {
-    /// The variable that the surrogate goes to.
+    /// The variable for the surrogate.
     pub name: String,
     /// The real value.
     pub value: SecretValue,
@@ -24,19 +24,19 @@ impl SecretVariable {
 /// signed.
 #[derive(Debug, Clone)]
 pub struct AwsAccessKey {
-    /// What the key is called in messages.
+    /// The name of the key in messages.
     pub name: String,
     /// Its id.
     pub access_key_id: SecretVariable,
     /// Its secret.
     pub secret_access_key: SecretVariable,
-    /// The token of a temporary key. An empty one is none: its variable is not set.
+    /// The token of a temporary key. An empty one counts as absent: its variable is not set.
     pub session_token: Option<SecretVariable>,
     /// The hosts to which requests are signed with it.
     pub scopes: Vec<HostPattern>,
 }
 
-/// A key that requests are signed with, and never travels.
+/// A key that signs requests, and is never sent.
 #[derive(Debug, Clone)]
 pub struct SigningCredential {
     pub(crate) key: AwsAccessKey,
@@ -51,14 +51,14 @@ impl SigningCredential {
     }
 
     /// Whether requests to these hosts may carry another party's credential in `Authorization`, in
-    /// a presigned URL or as a session token. Default not: whatever was not signed with the
-    /// surrogates of this key, or put there for a masked secret, is removed, and the rest of the
-    /// request goes on without a credential. With several keys in scope of a host, each has to
-    /// allow it.
+    /// a presigned URL or as a session token. Default false: a credential that was neither signed
+    /// with the surrogates of this key nor inserted for a masked secret is removed, and the rest of
+    /// the request is forwarded without a credential. If several keys have a host in scope, each
+    /// must allow it.
     ///
-    /// Some services hand out tokens of their own, to be sent to another host (registries of ECR
-    /// and `CodeArtifact`): no real value is in them, so they are foreign too. To use them, keep
-    /// that host out of the key's scopes, or allow this.
+    /// Some services issue tokens for another host (registries of ECR and `CodeArtifact`): these
+    /// contain no real value, so they are foreign too. To use them, exclude that host from the
+    /// key's scopes, or allow this.
     #[must_use]
     pub fn allow_foreign_credentials(mut self, allow: bool) -> Self {
         self.allow_foreign_credentials = allow;

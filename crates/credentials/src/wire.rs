@@ -1,4 +1,4 @@
-//! The JSON of a replacement map, which the sandbox writes for its proxy only.
+//! The JSON form of a replacement map, which the sandbox writes only for its proxy.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,15 @@ use crate::limits::VALUE_LIMIT;
 pub use crate::replacement::{MaskedReplacement, Replacement, SigningReplacement};
 use crate::{HeaderPattern, Injection, SecretReplacements, SecretValue};
 
-/// What a [`SecretReplacements`] holds, for the proxy. Its JSON holds the real values and goes over
-/// the proxy's control channel only.
+/// The content of a [`SecretReplacements`], for the proxy. Its JSON contains the real values and is
+/// sent only over the proxy's control channel.
 ///
-/// It is keyed by surrogate; of a signing credential, by that of the access key id.
+/// It is keyed by surrogate; for a signing credential, by that of the access key id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplacementMap(pub SecretReplacements);
 
 impl ReplacementMap {
-    /// Each surrogate (of a signing credential: the surrogate of the access key id) and what takes
-    /// its place.
+    /// Each surrogate (for a signing credential: that of the access key id) and its replacement.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Replacement)> {
         self.0.iter()
     }
@@ -34,7 +33,7 @@ impl Serialize for ReplacementMap {
 
 impl<'de> Deserialize<'de> for ReplacementMap {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Errors of serde quote what they find, and what they find may be a secret.
+        // Errors of serde quote their input, which may be a secret.
         let malformed = || D::Error::custom("the replacement map is malformed");
         let entries = BTreeMap::<String, Entry>::deserialize(deserializer).map_err(|_| malformed())?;
         let read = |(surrogate, entry): (String, Entry)| {
@@ -48,7 +47,7 @@ impl<'de> Deserialize<'de> for ReplacementMap {
     }
 }
 
-/// A masked secret, or a signing credential: that has a `type`.
+/// A masked secret, or, if it has a `type`, a signing credential.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -85,7 +84,7 @@ enum Kind {
     AwsSigv4,
 }
 
-/// A value on its way. It has no other form than this, so that no [`SecretValue`] is written by
+/// A value in transit. Only this type can be serialized, so that no [`SecretValue`] is written by
 /// mistake.
 struct Secret(SecretValue);
 
@@ -124,7 +123,7 @@ impl Entry {
         }
     }
 
-    /// `None` where it is neither of the two, or a bit of both.
+    /// `None` if it is neither of the two, or a mixture.
     fn into_replacement(self) -> Option<Replacement> {
         match self {
             Self {
@@ -204,7 +203,7 @@ impl From<&Replacement> for Entry {
 }
 
 impl Replacement {
-    /// The real value whose surrogate it is found by.
+    /// The real value whose surrogate is the key.
     fn key(&self) -> &SecretValue {
         match self {
             Self::Masked(masked) => &masked.value,

@@ -1,4 +1,4 @@
-//! What `sandbox verify` checks, and what each check guarantees.
+//! The checks of `sandbox verify`, and their guarantees.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,19 +13,19 @@ const IMAGE: &str = "repair the program in the image";
 /// The subject of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
-    /// Who the processes are, and what they may do.
+    /// Users, groups and privileges of the processes.
     Rights,
-    /// What the kernel lets them call.
+    /// Permitted system calls.
     Kernel,
-    /// What they see of the host.
+    /// Visible parts of the host.
     Host,
-    /// What they can write.
+    /// Writable files.
     Files,
-    /// What they can reach.
+    /// Network access.
     Network,
-    /// How much they can use.
+    /// Limits on resources.
     Limits,
-    /// What has to work.
+    /// Functions that must work.
     Works,
 }
 
@@ -45,10 +45,10 @@ impl Category {
     }
 }
 
-/// One table: category, variant, id, guarantee, and what to do when it does not hold.
+/// One table: category, variant, id, guarantee, and the fix if it does not hold.
 macro_rules! checks {
     ($($category:ident { $($check:ident $id:ident: $guarantee:literal, $fix:expr;)* })*) => {
-        /// A check, and what it guarantees.
+        /// A check and its guarantee.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Check {
@@ -169,19 +169,19 @@ impl Check {
         self.row().0
     }
 
-    /// What it guarantees.
+    /// Its guarantee.
     #[must_use]
     pub fn guarantee(self) -> &'static str {
         self.row().2
     }
 
-    /// What to do when the guarantee does not hold.
+    /// The fix if the guarantee does not hold.
     #[must_use]
     pub fn fix(self) -> &'static str {
         self.row().3
     }
 
-    /// Whether it is run from outside: the container cannot observe it.
+    /// Whether it runs outside, because the container cannot observe it.
     #[must_use]
     pub fn is_of_the_host(self) -> bool {
         matches!(self, Self::TimeoutEnforced | Self::ExitCodePreserved)
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_json_form_of_a_check_is_its_id() {
+    fn json_form_of_a_check_is_its_id() {
         for check in Check::ALL {
             assert_eq!(serde_json::to_value(check).unwrap(), check.id());
         }

@@ -1,34 +1,34 @@
-//! Frames out of bytes that arrive in pieces.
+//! Decodes frames from bytes that arrive in pieces.
 
 use crate::frame::Frame;
 
-/// Bytes of the two lengths at the beginning of a frame.
+/// Size of the two lengths at the beginning of a frame in bytes.
 const LENGTHS: usize = 8;
-/// Most bytes after them: more than what the kernel lets a program be started with.
+/// Maximum number of bytes after them: larger than the kernel's limit on arguments and variables.
 const LARGEST_FRAME: usize = 4 * 1024 * 1024;
 
-/// Bytes that are not a frame. What comes after them cannot be read either.
+/// Bytes that are not a frame. The data after them is unreadable too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// A frame claims to be longer than any is.
+    /// A frame claims to exceed the maximum length.
     #[error("a frame of {0} bytes is too long")]
     TooLong(usize),
-    /// There is no such frame.
-    #[error("a frame cannot be read")]
+    /// A frame of an unknown form.
+    #[error("malformed frame")]
     Unreadable,
 }
 
-/// Takes bytes as they arrive, and gives whole frames.
+/// Accepts bytes as they arrive, and returns complete frames.
 #[derive(Debug, Default)]
 pub struct Decoder {
     held: Vec<u8>,
-    /// How much of `held` was given out already.
+    /// The number of bytes of `held` that were already returned.
     read: usize,
 }
 
 impl Decoder {
-    /// Adds what arrived.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.held.drain(..self.read);
         self.read = 0;
@@ -39,7 +39,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// When the bytes are not a frame.
+    /// If the bytes are not a frame.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
         let rest = self.held.get(self.read..).unwrap_or_default();
         let Some((lengths, rest)) = rest.split_first_chunk::<LENGTHS>() else {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_however_they_are_cut() {
+    fn frames_are_decoded_from_any_pieces() {
         let frames = frames();
         let bytes: Vec<u8> = frames.iter().flat_map(Frame::encode).collect();
         for size in [1, 2, 7, 8, 9, 4096, bytes.len()] {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_frame_is_an_error() {
+    fn bytes_that_are_not_a_frame_are_an_error() {
         let bytes = |lengths: [u32; 2], rest: &[u8]| [&lengths.map(u32::to_be_bytes).concat(), rest].concat();
         let too_large = u32::try_from(LARGEST_CHUNK).unwrap() + 1;
         let head = br#"{"stdout":{"command":1}}"#;
@@ -136,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_end_in_frames_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
+        fn arbitrary_bytes_yield_frames_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
             let mut decoder = Decoder::default();
             decoder.push(&bytes);
             while let Ok(Some(_)) = decoder.next_frame() {}

@@ -1,16 +1,17 @@
-//! How a command ended.
+//! The end of a command.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ExceededLimit;
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// With this exit code; 128 plus the signal's number where a signal ended it.
+    /// With this exit code; 128 plus the signal's number if a signal ended it.
     Exited(i32),
-    /// It was killed, with every process it started, since it exceeded this limit of its own.
+    /// It was killed, with every process that it started, because it exceeded this limit of its
+    /// own.
     Exceeded(ExceededLimit),
     /// It never started: there is no such program.
     NotFound {
@@ -24,13 +25,13 @@ pub enum End {
     },
     /// The request failed.
     Failed {
-        /// What failed, and why.
+        /// The failure and its cause.
         problem: String,
     },
 }
 
 impl End {
-    /// Of a process that a signal killed: SIGKILL, since nothing else is known.
+    /// For a process that was killed by a signal: SIGKILL, since the signal is unknown.
     #[must_use]
     pub fn killed() -> Self {
         Self::Exited(137)

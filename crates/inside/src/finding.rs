@@ -8,11 +8,11 @@ use crate::Check;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What was checked.
+    /// The check.
     pub check: Check,
-    /// Whether the guarantee holds. A check that could not be run does not hold.
+    /// Whether the guarantee holds. It does not if the check could not be run.
     pub held: bool,
-    /// What was observed. Parts of it come from the container.
+    /// The observation. Parts of it come from the container.
     pub detail: String,
 }
 

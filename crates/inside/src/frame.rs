@@ -1,14 +1,14 @@
-//! Messages in either direction, and their bytes: the length of a head, the length of a payload,
+//! Messages in both directions, and their encoding: the length of a head, the length of a payload,
 //! the head as JSON, the payload.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{End, Request};
 
-/// Most bytes of input or output in one frame.
+/// Maximum number of bytes of input or output in one frame.
 pub const LARGEST_CHUNK: usize = 32 * 1024;
 
-/// A message. The sandbox chooses the numbers of commands, and uses none twice.
+/// A message. The sandbox assigns the numbers of commands, and never reuses one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Frame {
@@ -16,7 +16,7 @@ pub enum Frame {
     Start {
         /// The command's number.
         command: u32,
-        /// What it is.
+        /// The command.
         request: Request,
     },
     /// To the supervisor: input of the command.
@@ -32,7 +32,7 @@ pub enum Frame {
         /// The command's number.
         command: u32,
     },
-    /// To the supervisor: kill the command, with every process it started.
+    /// To the supervisor: kill the command, with every process that it started.
     Kill {
         /// The command's number.
         command: u32,
@@ -55,14 +55,15 @@ pub enum Frame {
         #[serde(skip)]
         bytes: Vec<u8>,
     },
-    /// From the supervisor: the command read so many bytes of its input, or never will.
+    /// From the supervisor: the command read this number of bytes of its input, or never will.
     Taken {
         /// The command's number.
         command: u32,
-        /// How many.
+        /// Their number.
         bytes: u32,
     },
-    /// From the supervisor: the command has ended, with every process it started. Its last message.
+    /// From the supervisor: the command has ended, with every process that it started. The last
+    /// message about it.
     Ended {
         /// The command's number.
         command: u32,
@@ -72,10 +73,10 @@ pub enum Frame {
 }
 
 impl Frame {
-    /// Its bytes.
+    /// Its encoding.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        // Plain data with string keys: writing it as JSON does not fail.
+        // Plain data with string keys: serializing it as JSON does not fail.
         let head = serde_json::to_vec(self).unwrap_or_default();
         let payload: &[u8] = match self {
             Self::Input { bytes, .. } | Self::Stdout { bytes, .. } | Self::Stderr { bytes, .. } => bytes,
@@ -85,7 +86,7 @@ impl Frame {
         [&length(&head)[..], &length(payload), &head, payload].concat()
     }
 
-    /// `None` where there is no such frame.
+    /// `None` if there is no such frame.
     pub(crate) fn decode(head: &[u8], payload: &[u8]) -> Option<Self> {
         let mut frame = serde_json::from_slice(head).ok()?;
         match &mut frame {

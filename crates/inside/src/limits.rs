@@ -1,8 +1,8 @@
-//! What one command may use of its container.
+//! Resource limits of one command.
 
 use serde::{Deserialize, Serialize};
 
-/// What the processes of one command may use together. `None`: what the container has.
+/// The total that the processes of one command may use. `None`: no limit besides the container's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandLimits {

@@ -20,11 +20,11 @@ fn main() -> ExitCode {
         #[cfg(feature = "attempts")]
         words => attempts::make(words).map(|()| ExitCode::SUCCESS),
         #[cfg(not(feature = "attempts"))]
-        _ => Err(io::Error::other("this program runs inside of a sandbox; it is of no use elsewhere")),
+        _ => Err(io::Error::other("this program runs only inside a sandbox")),
     };
     done.unwrap_or_else(|error| {
-        // Of a subreaper, this is the command's stderr. When that fails too, there is no one to
-        // report it to.
+        // In a subreaper, this is the command's stderr. If that fails too, the error cannot be
+        // reported.
         let _ = writeln!(io::stderr(), "sandbox-inside: {error}");
         ExitCode::from(125)
     })

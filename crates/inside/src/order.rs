@@ -1,4 +1,4 @@
-//! What to verify.
+//! The order to verify.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Check;
 
-/// What to verify, and what is guaranteed. Nothing in it is secret. What is left out is not
+/// The checks to run, and the guarantees. Nothing in it is secret. Omitted properties are not
 /// guaranteed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -15,13 +15,13 @@ pub struct Order {
     pub checks: Vec<Check>,
     /// The user and the group that were requested, as numbers or names; a group may be missing.
     pub user: Option<String>,
-    /// The capabilities that may be there, as a bit set.
+    /// The permitted capabilities, as a bit set.
     pub capabilities: u64,
     /// Whether the root file system is read-only.
     pub read_only_root: bool,
     /// The folders in memory.
     pub scratch: Vec<Scratch>,
-    /// Bytes of `/dev/shm`; 0: there is none.
+    /// Size of `/dev/shm` in bytes; 0 if it is absent.
     pub shm_size: u64,
     /// Limits on each process.
     pub limits: Vec<ProcessLimit>,
@@ -31,21 +31,21 @@ pub struct Order {
     pub processes: Option<u32>,
     /// The container's name.
     pub hostname: String,
-    /// Other names that the hosts file may have.
+    /// Other permitted names in the hosts file.
     pub hosts: BTreeSet<String>,
     /// Paths of devices that were requested.
     pub devices: BTreeSet<String>,
     /// Paths that the caller's mounts may write.
     pub writable: BTreeSet<String>,
-    /// Paths that the container gets from the sandbox, which nothing in it may change.
+    /// Paths mounted by the sandbox, which the container must not be able to change.
     pub owned: BTreeSet<String>,
-    /// The engine's socket, as the host names it.
+    /// The engine's socket, by its path on the host.
     pub engine_socket: String,
-    /// Names of variables that may be there.
+    /// Names of permitted variables.
     pub variables: BTreeSet<String>,
     /// The namespaces of the sandbox: `net` to `net:[4026531840]` and so on.
     pub namespaces: BTreeMap<String, String>,
-    /// Whether there is a network, with a proxy as its only other host. Without, there is none at
+    /// Whether there is a network, with a proxy as its only other host; otherwise there is none at
     /// all.
     pub has_proxy: bool,
 }
@@ -56,7 +56,7 @@ pub struct Order {
 pub struct Scratch {
     /// Where it is.
     pub path: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Whether programs on it may be executed.
     pub exec: bool,

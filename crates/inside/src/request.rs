@@ -1,4 +1,4 @@
-//! What the sandbox asks for.
+//! Requests of the sandbox.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::CommandLimits;
 
-/// What one command is.
+/// One command.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     /// A program.
     Run {
-        /// What to run.
+        /// The program or shell line.
         command: CommandLine,
-        /// Set over those of the container.
+        /// Overrides variables of the container.
         env: BTreeMap<String, String>,
         /// `None`: the container's.
         working_dir: Option<String>,
         /// Whether it reads [`Frame::Input`](crate::Frame::Input); else it reads nothing.
         input: bool,
-        /// Of its own, within those of the container.
+        /// Its own limits, within those of the container.
         limits: CommandLimits,
     },
-    /// Writes a file with what comes as input; folders above it are made.
+    /// Writes the input to a file; creates missing parent folders.
     Write {
         /// Its path.
         path: String,
@@ -33,7 +33,7 @@ pub enum Request {
     Read {
         /// Its path.
         path: String,
-        /// A larger one is a failure. Bytes.
+        /// Maximum size in bytes; a larger file is an error.
         limit: u64,
     },
 }
@@ -42,14 +42,14 @@ pub enum Request {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandLine {
-    /// For `/bin/bash -c`, or `/bin/sh -c` where there is no bash.
+    /// For `/bin/bash -c`, or `/bin/sh -c` without bash.
     Shell(String),
     /// The program first.
     Program(Vec<String>),
 }
 
 impl Request {
-    /// What it may use.
+    /// Its resource limits.
     #[must_use]
     pub fn limits(&self) -> CommandLimits {
         match self {
@@ -58,7 +58,7 @@ impl Request {
         }
     }
 
-    /// Whether it reads what the sandbox sends.
+    /// Whether it reads input from the sandbox.
     #[must_use]
     pub fn has_input(&self) -> bool {
         match self {
@@ -69,7 +69,7 @@ impl Request {
     }
 }
 
-/// Arguments and variables may hold what must not be logged.
+/// Arguments and variables may contain secrets, which must not be logged.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_and_values_are_not_shown() {
+    fn debug_form_hides_arguments_and_values() {
         let request = Request::Run {
             command: CommandLine::Shell("echo hunter2".to_owned()),
             env: BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]),

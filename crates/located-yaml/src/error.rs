@@ -1,4 +1,4 @@
-//! What does not fit, in words for the author of a document.
+//! Mismatches of types, described for the author of a document.
 
 use std::fmt::{self, Display};
 
@@ -6,29 +6,29 @@ use serde::de::{Error, Expected, Unexpected};
 
 use crate::node::Step;
 
-/// What is wrong with a part of a tree, and the way to it. It quotes no value that was expected to
-/// be something else: it may be a secret.
+/// A problem with a part of a tree, and the path to it. It quotes no value of an unexpected type:
+/// it may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Without its subject where it begins with a blank.
+    /// Without its subject if it begins with a space.
     message: String,
     steps: Option<Vec<Step>>,
 }
 
 impl Mismatch {
-    /// What is wrong, and how to fix it.
+    /// The problem and its fix.
     #[must_use]
     pub fn message(&self) -> &str {
         self.message.trim_start()
     }
 
-    /// The way to it from the root.
+    /// The path to it from the root.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
         self.steps.clone().unwrap_or_default()
     }
 
-    /// The innermost place counts.
+    /// The innermost position counts.
     pub(crate) fn at(mut self, steps: impl FnOnce() -> Vec<Step>, subject: impl FnOnce() -> String) -> Self {
         if self.steps.is_none() {
             self.steps = Some(steps());
@@ -56,7 +56,7 @@ impl Error for Mismatch {
     fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
         let shape = shape(expected);
         if matches!(unexpected, Unexpected::Float(value) if !value.is_finite()) {
-            return Self::custom(format!(" is {shape}; this one is out of range"));
+            return Self::custom(format!(" must be {shape}; this one is out of range"));
         }
         let found = kind(unexpected);
         let fix = match (shape.as_str(), unexpected) {
@@ -69,22 +69,22 @@ impl Error for Mismatch {
             (_, Unexpected::Enum) => ": no tag belongs here",
             _ => "",
         };
-        Self::custom(format!(" is {shape}, not {found}{fix}"))
+        Self::custom(format!(" must be {shape}, not {found}{fix}"))
     }
 
     fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
         let shape = shape(expected);
         Self::custom(match unexpected {
-            Unexpected::Other(text) => format!(" is {shape}, not `{}`", text.escape_debug()),
+            Unexpected::Other(text) => format!(" must be {shape}, not `{}`", text.escape_debug()),
             Unexpected::Signed(_) | Unexpected::Unsigned(_) => {
-                format!(" is {shape}; this one is out of range")
+                format!(" must be {shape}; this one is out of range")
             }
-            _ => format!(" is {shape}"),
+            _ => format!(" must be {shape}"),
         })
     }
 
     fn unknown_variant(variant: &str, known: &'static [&'static str]) -> Self {
-        Self::custom(format!(" is {}, not `{}`", listed(known), variant.escape_debug()))
+        Self::custom(format!(" must be {}, not `{}`", listed(known), variant.escape_debug()))
     }
 
     fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
@@ -100,7 +100,7 @@ impl Error for Mismatch {
     }
 }
 
-/// What serde's types call what they expect, in the words of documents.
+/// Translates serde's names of expected types to those of documents.
 fn shape(expected: &dyn Expected) -> String {
     let words = expected.to_string();
     match words.as_str() {
@@ -116,7 +116,7 @@ fn shape(expected: &dyn Expected) -> String {
     .to_owned()
 }
 
-/// What was found; never the value itself.
+/// The kind of the value found; never the value itself.
 fn kind(unexpected: Unexpected<'_>) -> &str {
     match unexpected {
         Unexpected::Unit | Unexpected::Option => "nothing",
@@ -132,7 +132,7 @@ fn kind(unexpected: Unexpected<'_>) -> &str {
     }
 }
 
-/// The one of `known` that `name` was probably meant to be: at most two characters differ.
+/// The name in `known` that was probably meant by `name`: at most two characters differ.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let length = name.chars().count();
@@ -142,7 +142,7 @@ pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     near.filter(|(distance, _)| *distance <= most).map(|(_, known)| known)
 }
 
-/// Characters to insert, remove or replace until one text is the other.
+/// The edit distance: characters to insert, remove or replace.
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.chars().count()).collect();
     for (line, c) in one.chars().enumerate() {

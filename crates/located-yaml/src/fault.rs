@@ -1,13 +1,13 @@
-//! Why a text is not a document.
+//! Reasons why a text is not a document.
 
 use crate::position::Position;
 
-/// Why a text is not a document, where, and how to fix it.
+/// The reason why a text is not a document, its position, and the fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where.
+    /// Its position.
     pub position: Position,
-    /// What is wrong and how to fix it, in lower case and without a full stop. It holds the
-    /// parser's words where there are any.
+    /// The problem and its fix, in lower case and without a full stop. It includes the parser's
+    /// message, if any.
     pub message: String,
 }

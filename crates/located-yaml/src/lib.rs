@@ -2,12 +2,11 @@
 //!
 //! # Invariants
 //!
-//! - A tag is the document's own (`!env`), one of YAML's core schema, or a fault: none is dropped.
-//! - A key that is there twice, or without a value, is a fault.
-//! - A document expands to at most 1 MiB more than twice its own size, however often aliases name
-//!   its parts again.
-//! - [`Node`] has no `Debug`, and no fault quotes a value that was expected to be something else: a
-//!   document may hold secrets.
+//! - A tag is the document's own (`!env`), one of YAML's core schema, or an error: none is dropped.
+//! - A duplicate key, or one without a value, is an error.
+//! - With any number of aliases, a document expands to at most twice its own size plus 1 MiB.
+//! - [`Node`] has no `Debug`, and no error quotes a value of an unexpected type: a document may
+//!   contain secrets.
 
 mod error;
 mod fault;

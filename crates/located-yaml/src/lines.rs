@@ -1,15 +1,15 @@
-//! Lines as YAML counts them.
+//! Lines as counted by YAML.
 
 use crate::position::Position;
 
-/// What ends a line; `\r\n` is one break.
+/// The characters that end a line; `\r\n` is one break.
 const BREAKS: [char; 5] = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
 
 /// The lines with their breaks.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(BREAKS)
         .scan(false, |after_return, line| {
-            // Of `\r\n`, the piece with `\n` alone belongs to the line before.
+            // The `\n` of a `\r\n` belongs to the previous line.
             let continues = *after_return && line == "\n";
             *after_return = line.ends_with('\r');
             Some(if continues { "" } else { line })
@@ -17,7 +17,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.is_empty())
 }
 
-/// The place of a byte.
+/// The position of a byte.
 pub(crate) fn position_of(text: &str, offset: usize) -> Position {
     let before = text.get(..offset).unwrap_or(text);
     let line = lines(before).filter(|line| line.ends_with(BREAKS)).count() + 1;
@@ -25,11 +25,9 @@ pub(crate) fn position_of(text: &str, offset: usize) -> Position {
     Position { line, column }
 }
 
-/// Where the second document begins: at its `---`, which cannot be anything else at the beginning
-/// of a line.
+/// The start of the second document: its `---`, which is unambiguous at the beginning of a line.
 ///
-/// The first `---` belongs to the first document if nothing but comments and directives precedes
-/// it.
+/// The first `---` belongs to the first document if only comments and directives precede it.
 #[cfg(feature = "yaml")]
 pub(crate) fn second_document(text: &str) -> Position {
     let mut nothing_yet = true;

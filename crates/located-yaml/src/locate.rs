@@ -1,4 +1,4 @@
-//! From a part of the tree to its place in the text.
+//! Finds the position of a part of the tree in the text.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use crate::node::Step;
 use crate::position::{Position, without_mark};
 
-/// Finds the part that `steps` lead to from the root of the tree that [`crate::parse`] made of
-/// `text`; where there is none, the last node on the way to it.
+/// Finds the part at the path `steps` in the tree that [`crate::parse`] made of `text`; if it does
+/// not exist, the last node on the path.
 ///
-/// The value of an alias is found where it is written out, since that is where it can be fixed.
+/// The value of an alias is located at its anchor, where it can be fixed.
 pub(crate) fn locate(text: &str, steps: &[Step]) -> Position {
-    // The text is read again, and fails on that part: the parser reports positions for faults only.
+    // Parses the text again and fails on that part: the parser reports positions for errors only.
     let Some(document) = serde_yaml::Deserializer::from_str(without_mark(text)).next() else {
         return Position::START;
     };
@@ -22,7 +22,7 @@ pub(crate) fn locate(text: &str, steps: &[Step]) -> Position {
     }
 }
 
-/// Follows the steps and refuses what is at their end, so that the error has its position.
+/// Follows the steps and refuses the value at their end, so that the error has its position.
 #[derive(Clone, Copy)]
 struct Finder<'a>(&'a [Step]);
 
@@ -53,7 +53,7 @@ impl<'de> Visitor<'de> for Finder<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         if let [step @ (Step::Key(index) | Step::Value(index)), rest @ ..] = self.0 {
-            // The parser panics when more is asked for than there is.
+            // The parser panics if more items are requested than exist.
             for _ in 0..*index {
                 if entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_none() {
                     return Err(A::Error::custom("here"));

@@ -1,4 +1,4 @@
-//! Places in documents, and what is wrong there.
+//! Positions in documents, and problems there.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use crate::locate::locate;
 use crate::node::Step;
 use crate::position::Position;
 
-/// A place in a file: `file:line:column`. `Debug` never shows the file's text.
+/// A position in a file: `file:line:column`. `Debug` never shows the file's text.
 ///
-/// Most places are never reported, and finding one means reading the text again: that is done when
-/// it is asked for.
+/// Most positions are never reported, and finding one requires parsing the text again, so it is
+/// computed on demand.
 #[derive(Clone)]
 pub struct Location {
     file: Arc<str>,
@@ -21,12 +21,12 @@ pub struct Location {
 #[derive(Clone)]
 enum Origin {
     Known(Position),
-    /// The way to it in the tree of this text.
+    /// The path to it in the tree of this text.
     #[cfg(feature = "yaml")]
     Part(Arc<str>, Vec<Step>),
 }
 
-/// What a tree was read from. Without the reader of texts there is none.
+/// The source of a tree. Without the text parser there is none.
 #[cfg(not(feature = "yaml"))]
 pub(crate) enum Source {}
 
@@ -41,12 +41,12 @@ impl Source {
     }
 }
 
-/// What a tree was read from.
+/// The source of a tree.
 #[cfg(feature = "yaml")]
 pub(crate) struct Source {
     file: Arc<str>,
     text: Arc<str>,
-    /// Whether a text with a NUL character is a fault.
+    /// Whether a text with a NUL character is an error.
     refuses_nul: bool,
 }
 
@@ -56,7 +56,7 @@ impl Source {
         Self { file: file.into(), text: text.into(), refuses_nul }
     }
 
-    /// What `steps` lead to.
+    /// The part at the path `steps`.
     pub(crate) fn part(&self, steps: Vec<Step>) -> Location {
         Location { file: Arc::clone(&self.file), origin: Origin::Part(Arc::clone(&self.text), steps) }
     }
@@ -67,20 +67,20 @@ impl Source {
 }
 
 impl Location {
-    /// A place that is known already.
+    /// A position that is already known.
     #[must_use]
     pub fn new(file: &str, position: Position) -> Self {
         Self { file: file.into(), origin: Origin::Known(position) }
     }
 
-    /// What `steps` lead to in the tree of `text`, which is that of `file`.
+    /// The part at the path `steps` in the tree of `text`, which is that of `file`.
     #[cfg(feature = "yaml")]
     #[must_use]
     pub fn of_part(file: &str, text: &str, steps: Vec<Step>) -> Self {
         Source::new(file, text, false).part(steps)
     }
 
-    /// The file, as it was called when it was read.
+    /// The name of the file, as given when it was read.
     #[must_use]
     pub fn file(&self) -> &str {
         &self.file
@@ -118,8 +118,8 @@ impl fmt::Display for Location {
     }
 }
 
-/// What is wrong with a file, where, and how to fix it. It has no control characters: a terminal
-/// would obey those of a file that was never read.
+/// A problem with a file, its position, and the fix. It has no control characters: a terminal would
+/// obey those of an untrusted file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{location}: {message}")]
 pub struct InvalidFile {
@@ -142,7 +142,7 @@ impl InvalidFile {
         Self { location: location.clone(), message: printable }
     }
 
-    /// Where.
+    /// Its position.
     #[must_use]
     pub fn location(&self) -> &Location {
         &self.location
@@ -160,7 +160,7 @@ impl InvalidFile {
         self.location.position().column
     }
 
-    /// What is wrong, and how to fix it.
+    /// The problem and its fix.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -1,4 +1,4 @@
-//! A document before anything is known about it.
+//! An untyped document.
 
 use std::cell::Cell;
 use std::fmt;
@@ -8,10 +8,10 @@ use serde::de::{
     Visitor,
 };
 
-/// A value. It reads itself from any format of serde's that describes itself, JSON for one.
+/// A value. It can be deserialized from any self-describing format of serde, such as JSON.
 #[derive(Clone, PartialEq)]
 pub enum Node {
-    /// `null`, `~`, or nothing at all.
+    /// `null`, `~`, or an empty value.
     Null,
     /// `true` or `false`.
     Boolean(bool),
@@ -23,14 +23,14 @@ pub enum Node {
     Text(String),
     /// A list.
     List(Vec<Node>),
-    /// Keys with their values, in order, doubled keys included.
+    /// Keys with their values, in order, including duplicate keys.
     Map(Vec<(Node, Node)>),
     /// A value with a tag such as `!env`, stored without its exclamation mark.
     Tagged(String, Box<Node>),
 }
 
 impl Node {
-    /// The kind of value, as it is named to the author of a document: `a list`.
+    /// The kind of value, as named in messages: `a list`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -56,8 +56,8 @@ pub enum Step {
     Item(usize),
 }
 
-/// How much a document may hold, in values and bytes of text: aliases let a small file stand for a
-/// huge one.
+/// Maximum size of a document, in values and bytes of text: with aliases, a small file can expand
+/// to a huge one.
 pub(crate) struct Budget(Cell<usize>);
 
 impl Budget {
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// Reads any value; fails only where the parser does or where the budget ends.
+/// Reads any value; fails only if the parser does or the budget is exhausted.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeSeed<'a>(pub(crate) &'a Budget);
 

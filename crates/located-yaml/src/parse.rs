@@ -1,4 +1,4 @@
-//! From a text to a tree.
+//! Parses a text to a tree.
 
 use serde::de::DeserializeSeed as _;
 
@@ -8,22 +8,21 @@ use crate::node::{Budget, Node, NodeSeed};
 use crate::position::{Position, without_mark};
 use crate::tags::unknown_tag;
 
-/// What a document may hold beyond twice its own size, in values and bytes, by naming parts of it
-/// again.
+/// Maximum expansion of a document by aliases beyond twice its own size, in values and bytes.
 const ALIAS_BUDGET: usize = 1 << 20;
 
 /// Reads a document. An empty one is [`Node::Null`].
 ///
 /// # Errors
 ///
-/// When the text is not YAML, holds more than one document, or its aliases expand to too much.
+/// If the text is not YAML, holds more than one document, or its aliases expand to too much.
 pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
     let text = without_mark(text);
     let unprintable = text.char_indices().find(|(_, character)| !is_printable(*character));
     if let Some((offset, character)) = unprintable {
         return Err(Fault {
             position: position_of(text, offset),
-            message: format!("YAML cannot hold the character {character:?}: remove it"),
+            message: format!("YAML does not allow the character {character:?}: remove it"),
         });
     }
     let budget = Budget::new(text.len().saturating_mul(2).saturating_add(ALIAS_BUDGET));
@@ -53,7 +52,7 @@ pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
 
 /// The parser's message, with a hint for common mistakes.
 fn syntax_message(text: &str, error: &serde_yaml::Error) -> String {
-    let words = without_places(&error.to_string());
+    let words = without_positions(&error.to_string());
     let found = error.location().and_then(|place| text.as_bytes().get(place.index()));
     let hint = match found {
         Some(b'\t') => "indent with spaces, not tabs",
@@ -69,7 +68,7 @@ fn syntax_message(text: &str, error: &serde_yaml::Error) -> String {
 }
 
 /// Drops every " at line N column N": the position is reported separately.
-fn without_places(text: &str) -> String {
+fn without_positions(text: &str) -> String {
     let mut pieces = text.split(" at line ");
     let mut kept = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {

@@ -1,10 +1,10 @@
-//! Places in a text.
+//! Positions in a text.
 
-/// The mark that some editors put at the beginning of a file.
+/// Some editors begin files with this mark.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A place in a text, as editors count: both numbers from 1, columns in characters. A byte order
-/// mark is not a character.
+/// A position in a text, as counted by editors: both numbers from 1, columns in characters. A byte
+/// order mark is not a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// From 1.
@@ -17,7 +17,7 @@ impl Position {
     /// The first character.
     pub const START: Self = Self { line: 1, column: 1 };
 
-    /// Where the parser found a fault.
+    /// The position at which the parser found an error.
     #[cfg(feature = "yaml")]
     pub(crate) fn of(error: &serde_yaml::Error) -> Self {
         error
@@ -26,7 +26,7 @@ impl Position {
     }
 }
 
-/// The text without a byte order mark, so that the first column is the first one that can be seen.
+/// The text without a byte order mark, so that the first column is the first visible one.
 pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }

@@ -1,4 +1,4 @@
-//! From a tree to typed values, with the place of what does not fit.
+//! Converts a tree to typed values, with the positions of mismatches.
 
 use std::collections::BTreeSet;
 use std::iter::Enumerate;
@@ -21,27 +21,26 @@ use crate::node::{Node, Step};
 use crate::parse::parse;
 use crate::spanned::{self, announce};
 
-/// Reads a YAML document; `file` is what errors call it. An empty document is an empty mapping.
+/// Reads a YAML document; `file` is its name in errors. An empty document is an empty mapping.
 ///
-/// A key that is there twice, and one without a value, is an error, whatever the type. Before a
-/// message of the type that begins with a blank, the reader puts what it is about: "`ports` is
-/// empty".
+/// A duplicate key, and one without a value, is an error for every type. If a message of the type
+/// begins with a space, the reader prepends its subject: "`ports` is empty".
 ///
 /// # Errors
 ///
-/// When the text is no such document: the error names the place and the fix, and quotes no value
-/// that was expected to be something else.
+/// If the text is not such a document: the error has the position and the fix, and quotes no value
+/// of an unexpected type.
 #[cfg(feature = "yaml")]
 pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, InvalidFile> {
     read_as(&Source::new(file, text, false), file, text)
 }
 
-/// As [`read`], for documents whose texts become arguments, variables and paths: no text may have a
-/// NUL character.
+/// Like [`read`], for documents whose texts become arguments, variables and paths: no text may
+/// contain a NUL character.
 ///
 /// # Errors
 ///
-/// As [`read`].
+/// Like [`read`].
 #[cfg(feature = "yaml")]
 pub fn read_without_nul<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, InvalidFile> {
     read_as(&Source::new(file, text, true), file, text)
@@ -65,12 +64,12 @@ fn read_as<T: DeserializeOwned>(source: &Source, file: &str, text: &str) -> Resu
 ///
 /// # Errors
 ///
-/// As [`read`]: what is wrong, and the way to it.
+/// Like [`read`]: the problem, and the path to it.
 pub fn from_node<T: DeserializeOwned>(node: &Node) -> Result<T, Mismatch> {
     Cursor::root(node, None).give(PhantomData::<T>)
 }
 
-/// A node and how it was reached.
+/// A node and its path.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
     node: &'a Node,
@@ -89,7 +88,7 @@ impl<'a> Cursor<'a> {
         Cursor { node, source: self.source, parent: Some((self, step)), name }
     }
 
-    /// The way to it from the root.
+    /// The path to it from the root.
     fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut place = self;
@@ -101,7 +100,7 @@ impl<'a> Cursor<'a> {
         steps
     }
 
-    /// What a message calls it.
+    /// Its name in messages.
     fn subject(&self) -> String {
         match (self.name, self.parent) {
             (Some(name), _) => format!("`{}`", name.escape_debug()),
@@ -111,13 +110,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What is wrong with a value is wrong at its place, unless a part of it has a fault of its
-    /// own.
+    /// An error of a value gets the value's position, unless a part of it has its own error.
     fn give<'de, S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Mismatch> {
-        seed.deserialize(self).map_err(|mismatch| self.blame(mismatch))
+        seed.deserialize(self).map_err(|mismatch| self.locate_error(mismatch))
     }
 
-    fn blame(&self, mismatch: Mismatch) -> Mismatch {
+    fn locate_error(&self, mismatch: Mismatch) -> Mismatch {
         mismatch.at(|| self.steps(), || self.subject())
     }
 
@@ -155,7 +153,7 @@ impl<'a> Cursor<'a> {
                 [] => Err(Mismatch::custom(" is empty: give it one entry")),
                 [_, (key, _), ..] => {
                     let message = format!("{} has more than one entry: keep one of them", self.subject());
-                    Err(self.part(key, Step::Key(1), None).blame(Mismatch::custom(message)))
+                    Err(self.part(key, Step::Key(1), None).locate_error(Mismatch::custom(message)))
                 }
             },
             _ => Err(Mismatch::invalid_type(self.unexpected(), &"a mapping with one entry")),
@@ -199,7 +197,7 @@ impl<'de> Deserializer<'de> for Cursor<'_> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
-        // Derived types would take a list for a mapping, value by value.
+        // Derived types would accept a list instead of a mapping, value by value.
         if matches!(self.node, Node::List(_)) {
             return Err(Mismatch::invalid_type(Unexpected::Seq, &visitor));
         }
@@ -241,7 +239,7 @@ struct Fields<'a> {
     map: &'a Cursor<'a>,
     entries: Enumerate<Iter<'a, (Node, Node)>>,
     seen: BTreeSet<&'a str>,
-    /// Behind the key that was read last.
+    /// The value of the key that was read last.
     value: Option<Cursor<'a>>,
 }
 
@@ -254,17 +252,17 @@ impl<'de> MapAccess<'de> for Fields<'_> {
         };
         let place = self.map.part(key, Step::Key(index), None);
         let Node::Text(name) = key else {
-            return Err(place.blame(Mismatch::invalid_type(place.unexpected(), &"a text")));
+            return Err(place.locate_error(Mismatch::invalid_type(place.unexpected(), &"a text")));
         };
         let known = place.give(seed)?;
         let shown = name.escape_debug();
         if !self.seen.insert(name) {
             let message = format!("`{shown}` is here a second time: merge the two");
-            return Err(place.blame(Mismatch::custom(message)));
+            return Err(place.locate_error(Mismatch::custom(message)));
         }
         if matches!(value, Node::Null) {
             let message = format!("`{shown}` has no value: give it one or remove the key");
-            return Err(place.blame(Mismatch::custom(message)));
+            return Err(place.locate_error(Mismatch::custom(message)));
         }
         self.value = Some(self.map.part(value, Step::Value(index), Some(name)));
         Ok(Some(known))
@@ -278,7 +276,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     }
 }
 
-/// A tag, or a choice, with what it says.
+/// A tag, or a choice, with its value.
 struct Variant<'a> {
     name: &'a str,
     value: Option<Cursor<'a>>,
@@ -300,7 +298,7 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
     fn unit_variant(self) -> Result<(), Mismatch> {
         match self.value {
             None => Ok(()),
-            Some(place) => Err(place.blame(Mismatch::invalid_type(place.unexpected(), &"nothing"))),
+            Some(place) => Err(place.locate_error(Mismatch::invalid_type(place.unexpected(), &"nothing"))),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Values that know where they were written.
+//! Values with their positions.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,16 +9,16 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 use crate::location::Location;
 
-/// The name by which a [`Spanned`] asks the reader for its place.
+/// The name by which a [`Spanned`] requests its position from the reader.
 pub(crate) const NAME: &str = "$located_yaml::Spanned";
 
 thread_local! {
-    // The data model of serde has no room for a location, so the reader leaves it here for the
-    // value that it calls next.
+    // The data model of serde cannot carry a location, so the reader stores it here for the next
+    // value.
     static NEXT: Cell<Option<Location>> = const { Cell::new(None) };
 }
 
-/// A value and where it is written. Only [`read`](crate::read) gives such values.
+/// A value and its position. Only [`read`](crate::read) returns such values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spanned<T> {
     value: T,
@@ -26,13 +26,13 @@ pub struct Spanned<T> {
 }
 
 impl<T> Spanned<T> {
-    /// A value that is written at `location`.
+    /// A value at `location`.
     #[must_use]
     pub fn new(value: T, location: Location) -> Self {
         Self { value, location }
     }
 
-    /// Where it is written.
+    /// Its position.
     #[must_use]
     pub fn location(&self) -> &Location {
         &self.location
@@ -53,7 +53,7 @@ impl<T> Deref for Spanned<T> {
     }
 }
 
-/// Leaves the place of the value that is read next.
+/// Stores the position of the value that is read next.
 pub(crate) fn announce(location: Location) {
     NEXT.set(Some(location));
 }
@@ -84,7 +84,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     }
 }
 
-/// A mapping with any keys, in the order of the document. Each key knows where it is written.
+/// A mapping with any keys, in the order of the document. Each key has its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entries<K, V>(Vec<(Spanned<K>, V)>);
 

@@ -1,9 +1,9 @@
-//! Tags that the parser drops without a word.
+//! Tags that the parser drops silently.
 //!
-//! `serde_yaml` hands on tags of the document's own (`!env`). A tag of another space, such as
-//! `!!python/object`, it leaves out, and the value then means something else than its author wrote.
-//! Where such a tag is part of a text it is only text, which nothing but the parser reports: so the
-//! text is read a second time with these tags written as own ones, of the same length.
+//! `serde_yaml` passes on the document's own tags (`!env`). It drops a tag of another namespace,
+//! such as `!!python/object`, which changes the meaning of the value. Only the parser can
+//! distinguish such a tag from ordinary text, so the text is parsed a second time with these tags
+//! rewritten as own tags of the same length.
 
 use serde::de::DeserializeSeed as _;
 
@@ -12,12 +12,12 @@ use crate::locate::locate;
 use crate::node::{Budget, Node, NodeSeed, Step};
 use crate::position::Position;
 
-/// The tags of YAML's core schema, which only say what the value is anyway.
+/// The tags of YAML's core schema, which only repeat the type of the value.
 const CORE: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
-/// Begins the name of a tag that was rewritten.
+/// The prefix of a rewritten tag's name.
 const MARK: char = '-';
 
-/// The first tag that is neither the document's own nor one of the core schema.
+/// The first tag that is neither the document's own nor part of the core schema.
 pub(crate) fn unknown_tag(text: &str) -> Option<Fault> {
     if let Some(position) = tag_directive(text) {
         return Some(Fault {
@@ -51,7 +51,7 @@ fn tag_directive(text: &str) -> Option<Position> {
     Some(Position { line: index + 1, column: 1 })
 }
 
-/// `text` with `!!name` and `!<name>` as `!-name`; `None` where there are none.
+/// `text` with `!!name` and `!<name>` as `!-name`; `None` if there are none.
 fn rewritten(text: &str) -> Option<String> {
     if !text.contains("!!") && !text.contains("!<") {
         return None;
@@ -77,7 +77,7 @@ fn rewritten(text: &str) -> Option<String> {
     Some(rewritten)
 }
 
-/// The name of the first unknown tag, with the way to it in `steps`.
+/// The name of the first unknown tag, with the path to it in `steps`.
 fn find<'a>(node: &'a Node, steps: &mut Vec<Step>) -> Option<&'a str> {
     let children: Vec<(Step, &Node)> = match node {
         Node::Tagged(tag, value) => {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_tags_are_found_where_they_are_tags() {
+    fn unknown_tag_is_found_except_in_text() {
         for (text, expected) in [
             ("a: [b, !own c]", None),
             ("a: !!str 1", None),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_is_named() {
+    fn unknown_tag_is_named() {
         let fault = unknown_tag("a: !!python/object/apply:os.system [b]").unwrap();
         assert_eq!(fault.message, "unknown tag \"!!python/object/apply:os.system\": remove it");
     }

@@ -1,14 +1,14 @@
-//! From bytes to a text.
+//! Decodes bytes to a text.
 
 use crate::fault::Fault;
 use crate::lines::position_of;
 use crate::position::without_mark;
 
-/// The text that `bytes` are in UTF-8.
+/// Decodes `bytes` as UTF-8.
 ///
 /// # Errors
 ///
-/// When they are no UTF-8, with the place of the first character that is none.
+/// If they are not UTF-8, with the position of the first invalid character.
 pub fn text(bytes: &[u8]) -> Result<&str, Fault> {
     std::str::from_utf8(bytes).map_err(|error| {
         let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
@@ -26,7 +26,7 @@ mod tests {
     use crate::position::Position;
 
     #[test]
-    fn value_that_is_not_text_has_its_place() {
+    fn invalid_utf8_has_its_position() {
         assert_eq!(text("höme: x".as_bytes()), Ok("höme: x"));
         for (bytes, line, column) in [
             (&b"\xff\xfea\0"[..], 1, 1),

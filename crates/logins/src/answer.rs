@@ -1,4 +1,4 @@
-//! What a token endpoint says.
+//! Answers of a token endpoint.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::document::wipe;
 
-/// New tokens. `Debug` shows nothing of them.
+/// New tokens. `Debug` does not show them.
 pub struct Answer {
     pub(crate) access_token: SecretValue,
     pub(crate) refresh_token: Option<SecretValue>,
@@ -15,12 +15,12 @@ pub struct Answer {
     body: Value,
 }
 
-/// Why there are no new tokens.
+/// The reason for missing tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unanswered {
-    /// The vendor refuses: it calls it so.
+    /// The vendor refuses, with this name for the reason.
     Refused(String),
-    /// There was no answer, or none that says anything of the login.
+    /// There was no answer, or none about the login.
     Unavailable(String),
 }
 
@@ -29,14 +29,14 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// When it brings no access token.
+    /// If it has no access token.
     pub fn read(status: u16, bytes: &[u8]) -> Result<Self, Unanswered> {
         let body: Option<Value> = serde_json::from_slice(bytes).ok();
         match (status, body) {
             (200, Some(body)) => Self::of(body)
                 .ok_or_else(|| Unanswered::Unavailable("the answer has no access token".to_owned())),
             (200, None) => Err(Unanswered::Unavailable("the answer is not JSON".to_owned())),
-            // Others come from what is in between, too.
+            // Other statuses may also come from intermediaries.
             (400 | 401, Some(body)) if body.get("error").is_some() => Err(Unanswered::Refused(code(&body))),
             _ => Err(Unanswered::Unavailable(format!("it answered with status {status}"))),
         }
@@ -61,7 +61,8 @@ impl Answer {
     }
 }
 
-/// The vendor's name for a refusal: `error`, or what is in it. Nothing else of the answer is shown.
+/// The vendor's name for a refusal: `error`, or the text in it. No other part of the answer is
+/// shown.
 fn code(body: &Value) -> String {
     let error = body.get("error");
     let inner = |name: &str| error.and_then(|error| error.get(name)?.as_str());
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_what_says_so_and_everything_else_may_pass() {
+    fn only_an_answer_with_an_error_is_a_refusal() {
         let refused = |code: &str| Unanswered::Refused(code.to_owned());
         for (status, body, expected) in [
             (400, r#"{"error":"invalid_grant","error_description":"x"}"#, Some(refused("invalid_grant"))),

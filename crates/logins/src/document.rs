@@ -1,4 +1,4 @@
-//! The file of a login: where its parts are, by the table of its kind.
+//! The file of a login, whose layout is in the table of its kind.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 use crate::kind::Field;
 use crate::{Answer, LoginKind};
 
-/// What a login's file holds. `Debug` shows nothing of it.
+/// The content of a login's file. `Debug` does not show it.
 #[derive(Clone, PartialEq)]
 pub struct Tokens {
     pub(crate) kind: LoginKind,
@@ -27,7 +27,7 @@ pub struct Tokens {
 impl Tokens {
     /// Reads the bytes of a file.
     pub(crate) fn read(kind: LoginKind, bytes: &[u8]) -> Result<Self, &'static str> {
-        // A message of serde may quote what it found.
+        // A message of serde may quote its input.
         let document = serde_json::from_slice(bytes).map_err(|_| "it is not JSON")?;
         Self::of(kind, document)
     }
@@ -52,7 +52,7 @@ impl Tokens {
         &self.access
     }
 
-    /// How long the access token is good, from `now` on. `None`: nothing says when it ends.
+    /// Remaining lifetime of the access token at `now`. `None` if its expiry is unknown.
     #[must_use]
     pub fn good_for(&self, now: SystemTime) -> Option<Duration> {
         self.expires.map(|expires| expires.duration_since(now).unwrap_or_default())
@@ -62,17 +62,17 @@ impl Tokens {
         self.refresh.as_ref()
     }
 
-    /// The field, where it is there and is not null.
+    /// The field, if it is present and not null.
     pub(crate) fn field(&self, field: Field) -> Option<&Value> {
         field.iter().try_fold(&self.document, |value, key| value.get(key)).filter(|value| !value.is_null())
     }
 
-    /// The text in the field; one that is empty counts as absent.
+    /// The text in the field; an empty one counts as absent.
     pub(crate) fn text(&self, field: Field) -> Option<&str> {
         self.field(field).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
-    /// The same with what a refresh at `now` brought. Everything else stays.
+    /// The same with the result of a refresh at `now`. Everything else is unchanged.
     pub(crate) fn refreshed(&self, answer: &Answer, now: SystemTime) -> Result<Self, &'static str> {
         let table = self.kind.table();
         let mut document = self.document.clone();
@@ -92,7 +92,7 @@ impl Tokens {
                     let at = now.checked_add(Duration::from_secs(seconds)).and_then(since_epoch);
                     put(field, at.ok_or("it is good for too long")?.into());
                 }
-                // The end of the old token is not that of the new one.
+                // The old token's expiry does not apply to the new one.
                 None => put(field, serde_json::Value::Null),
             }
         }
@@ -104,9 +104,9 @@ impl Tokens {
         Self::of(self.kind, document)
     }
 
-    /// As it is written.
+    /// Its serialized form.
     pub(crate) fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
-        // Text, numbers and keys that are text can always be written.
+        // Texts, numbers and text keys can always be serialized.
         Zeroizing::new(serde_json::to_vec_pretty(&self.document).unwrap_or_default())
     }
 }
@@ -133,7 +133,7 @@ pub(crate) fn wipe(value: &mut Value) {
     }
 }
 
-/// Puts `value` into a field; what is on the way to it and is no object becomes one.
+/// Sets a field to `value`; anything on its path that is not an object becomes one.
 pub(crate) fn set(document: &mut Value, field: Field, value: Value) {
     let mut place = document;
     for key in field {
@@ -146,7 +146,7 @@ pub(crate) fn set(document: &mut Value, field: Field, value: Value) {
     *place = value;
 }
 
-/// The claims of a JWT, which nothing verifies here.
+/// The unverified claims of a JWT.
 pub(crate) fn claims(token: &str) -> Option<Value> {
     let mut parts = token.split('.');
     let (_, claims, _) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! Endpoints that give tokens, over HTTPS.
+//! Token endpoints, over HTTPS.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -22,18 +22,18 @@ use zeroize::Zeroizing;
 
 use crate::{Answer, Unanswered};
 
-/// How long an exchange may take, from the name's lookup to the last byte. A lock of the vendor's
-/// is stale later than this.
+/// Time limit of an exchange, from the name's lookup to the last byte. A lock of the vendor becomes
+/// stale only later.
 const TIME: Duration = Duration::from_secs(30);
-/// Bytes of an answer.
+/// Maximum size of an answer in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// What takes a refresh token and gives new tokens.
+/// Exchanges a refresh token for new tokens.
 pub trait Endpoint: Clone + Send + Sync + 'static {
     /// Sends `request`, once.
     fn ask(&self, request: TokenRequest) -> impl Future<Output = Result<Answer, Unanswered>> + Send;
 
-    /// Where it is, for messages.
+    /// Its address, for messages.
     fn name(&self) -> String;
 }
 
@@ -58,12 +58,12 @@ impl fmt::Debug for TokenRequest {
     }
 }
 
-/// An address that refresh tokens and proofs of an app may be sent to: `https`, or `http` on this
+/// An address to which refresh tokens and proofs of an app may be sent: `https`, or `http` on this
 /// machine's loopback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenUrl(Uri);
 
-/// An address that tokens are not sent to.
+/// An address to which tokens must not be sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("is not an address for tokens: write `https://HOST/PATH`; `http` is for 127.0.0.1 and [::1] only")]
 pub struct InvalidTokenUrl;
@@ -95,7 +95,7 @@ fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// The endpoint at an address, verified against the web's authorities. It follows no redirect.
+/// The endpoint at an address, verified against public authorities. It follows no redirect.
 #[derive(Debug, Clone)]
 pub struct HttpsEndpoint {
     url: TokenUrl,
@@ -115,7 +115,7 @@ impl HttpsEndpoint {
 }
 
 impl TokenUrl {
-    /// Posts JSON to it, once, as the one that `bearer` proves, and returns status and body of the
+    /// Posts JSON to it, once, authenticated by `bearer`, and returns status and body of the
     /// answer. An error never shows the request.
     pub(crate) async fn post(&self, body: &[u8], bearer: Option<&str>) -> Result<(u16, Bytes), String> {
         let answered = timeout(TIME, self.exchange(body, bearer)).await;
@@ -177,7 +177,7 @@ impl Endpoint for HttpsEndpoint {
     }
 }
 
-/// The web's authorities; nothing that a project names.
+/// Public authorities only, independent of the project.
 fn tls() -> Result<Arc<ClientConfig>, String> {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refresh_tokens_travel_encrypted_or_stay_on_this_machine() {
+    fn token_url_is_encrypted_or_on_this_machine() {
         for (text, is_good) in [
             ("https://platform.claude.com/v1/oauth/token", true),
             ("https://a.example:8443/token?x=y", true),
@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// What comes of a server that gives this answer to whatever it is asked.
+    /// The result of asking a server that always gives this answer, and the request.
     async fn asked(answer: String) -> (Result<Answer, Unanswered>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/token?x=y", listener.local_addr().unwrap());
@@ -231,7 +231,7 @@ mod tests {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut request = vec![0; 4096];
             let length = stream.read(&mut request).await.unwrap();
-            // It may have heard enough before the end.
+            // The client may close the connection before the end.
             let _ = stream.write_all(answer.as_bytes()).await;
             String::from_utf8_lossy(&request[..length]).into_owned()
         };
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_is_sent_once_and_its_answer_is_bounded() {
+    async fn request_is_sent_once_and_its_answer_is_bounded() {
         let of = |status: &str, body: &str| {
             format!(
                 "HTTP/1.1 {status}\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",

@@ -1,20 +1,20 @@
-//! What is wrong with a login.
+//! Errors of logins.
 
 use std::io;
 use std::path::PathBuf;
 
 use sandbox_files::host_path::PathError;
 
-/// A login that cannot be used, or not be refreshed. No message shows a token.
+/// A login that cannot be used or refreshed. No message shows a token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoginError {
     /// The file cannot be read.
     #[error("failed to read the login: log in with `{command}`, or name another file")]
     Read {
-        /// What makes a login.
+        /// The command that creates a login.
         command: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: PathError,
     },
@@ -24,22 +24,22 @@ pub enum LoginError {
         /// The file.
         file: PathBuf,
     },
-    /// The file is none of this kind.
-    #[error("`{}` holds no login ({what}): log in with `{command}`", file.display())]
+    /// The file is not a login of this kind.
+    #[error("`{}` contains no login ({what}): log in with `{command}`", file.display())]
     Malformed {
         /// The file.
         file: PathBuf,
-        /// What is missing or wrong.
+        /// The missing or invalid part.
         what: &'static str,
-        /// What makes a login.
+        /// The command that creates a login.
         command: &'static str,
     },
-    /// The access token has expired, and there is no way to another.
+    /// The access token has expired, and cannot be refreshed.
     #[error("the login in `{}` has expired and has no refresh token: log in with `{command}`", file.display())]
     Expired {
         /// The file.
         file: PathBuf,
-        /// What makes a login.
+        /// The command that creates a login.
         command: &'static str,
     },
     /// The vendor refused the refresh token: it is not sent again.
@@ -47,42 +47,42 @@ pub enum LoginError {
     Refused {
         /// The file.
         file: PathBuf,
-        /// What the vendor calls it.
+        /// The vendor's name for the reason.
         code: String,
         /// Whether an earlier refresh with this token ended before its answer was stored.
         cut_off_before: bool,
-        /// What makes a login.
+        /// The command that creates a login.
         command: &'static str,
     },
-    /// There was no answer, or none that says anything of the login. Another attempt may succeed.
+    /// There was no answer, or none about the login. Another attempt may succeed.
     #[error("failed to refresh the login at {url}: {problem}")]
     Unavailable {
-        /// Where it was tried.
+        /// The endpoint.
         url: String,
-        /// What happened.
+        /// The problem.
         problem: String,
     },
-    /// The file, or what belongs to it, cannot be written.
+    /// The file, or its lock or record, cannot be written.
     #[error("failed to write `{}`, so the login is not refreshed: make it writable", file.display())]
     Store {
-        /// What cannot be written.
+        /// The path that cannot be written.
         file: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Another process refreshes it, and does not end.
+    /// Another process has been refreshing it for too long.
     #[error("another program has been refreshing the login in `{}` for too long: try again, or remove `{}`", file.display(), lock.display())]
     Locked {
         /// The file.
         file: PathBuf,
-        /// What the other program holds.
+        /// The lock of the other program.
         lock: PathBuf,
     },
 }
 
 impl LoginError {
-    /// Whether another attempt may succeed without anyone doing anything.
+    /// Whether another attempt may succeed without intervention.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Locked { .. })

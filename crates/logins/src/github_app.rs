@@ -1,5 +1,5 @@
-//! Installation tokens of a GitHub App: made with the App's key, for single repositories, good for
-//! an hour.
+//! Installation tokens of a GitHub App: created with the App's key, for individual repositories,
+//! valid for an hour.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,9 +17,9 @@ use zeroize::Zeroizing;
 use crate::document::wipe;
 use crate::{InvalidTokenUrl, TokenUrl};
 
-/// How long before now a proof says that it was made: clocks differ.
+/// Backdating of a proof: clocks differ.
 const BEFORE: Duration = Duration::from_mins(1);
-/// How long after now a proof ends; GitHub takes ten minutes at most.
+/// Lifetime of a proof from now; GitHub accepts ten minutes at most.
 const AFTER: Duration = Duration::from_mins(8);
 
 /// An installation of a GitHub App, and the repositories that its tokens are for.
@@ -30,46 +30,46 @@ pub struct GitHubApp {
     url: TokenUrl,
 }
 
-/// Why there is no installation token. No message shows the key or a token.
+/// The reason for a missing installation token. No message shows the key or a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GitHubAppError {
-    /// What is given as the key is none.
+    /// The key is invalid.
     #[error("the key is not an RSA private key in PEM: download it from the settings of the GitHub App")]
     Key,
-    /// GitHub does not take the App's proof, or gives no such token.
+    /// GitHub refuses the App's proof or the token.
     #[error("GitHub refused an installation token (status {status}{}): {}", quoted(.message.as_deref()), refusal(*.status))]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// What GitHub calls it, if it does.
+        /// GitHub's message, if any.
         message: Option<String>,
     },
-    /// There was no answer, or none that GitHub gives. Another attempt may succeed.
+    /// There was no answer, or none from GitHub. Another attempt may succeed.
     #[error("failed to get an installation token from {url}: {problem}")]
     Unavailable {
-        /// Where it was tried.
+        /// The endpoint.
         url: String,
-        /// What happened.
+        /// The problem.
         problem: String,
     },
 }
 
 impl GitHubApp {
-    /// The installation number `installation` of the App with the id or client id `app`. Tokens are
-    /// for `repositories` of it, named without their owner, and made by the API at `api`, such as
+    /// The installation `installation` of the App with the id or client id `app`. Tokens are for
+    /// its `repositories`, named without their owner, and created by the API at `api`, such as
     /// `https://api.github.com`.
     ///
     /// # Errors
     ///
-    /// When keys must not be used at `api`: it is neither `https` nor on this machine's loopback.
+    /// If keys must not be used at `api`: it is neither `https` nor on this machine's loopback.
     pub fn new(
         app: impl Into<String>,
         installation: u64,
         repositories: impl IntoIterator<Item = impl Into<String>>,
         api: &str,
     ) -> Result<Self, InvalidTokenUrl> {
-        // Each would take the path that follows with it.
+        // Each would absorb the path that is appended.
         if api.contains(['?', '#']) {
             return Err(InvalidTokenUrl);
         }
@@ -81,15 +81,15 @@ impl GitHubApp {
         })
     }
 
-    /// How long a token is good.
+    /// Lifetime of a token.
     pub const LIFETIME: Duration = Duration::from_hours(1);
 
-    /// Makes a token with the App's private key, an RSA key in PEM as GitHub gives it. One request
-    /// is sent; an answer has 30 s.
+    /// Creates a token with the App's private key, an RSA key in PEM as provided by GitHub. Sends
+    /// one request, with a time limit of 30 s.
     ///
     /// # Errors
     ///
-    /// When `key` is none, or GitHub gives no token.
+    /// If `key` is invalid, or GitHub returns no token.
     pub async fn token(&self, key: &[u8], now: SystemTime) -> Result<SecretValue, GitHubAppError> {
         let proof = self.proof(&read_key(key)?, now)?;
         let body = json!({ "repositories": self.repositories }).to_string();
@@ -110,7 +110,7 @@ impl GitHubApp {
         made
     }
 
-    /// What proves that the App asks: a JSON Web Token.
+    /// The proof of the App's identity: a JSON Web Token.
     fn proof(&self, key: &RsaKeyPair, now: SystemTime) -> Result<Zeroizing<String>, GitHubAppError> {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let claims = json!({
@@ -143,7 +143,7 @@ impl fmt::Display for GitHubApp {
     }
 }
 
-/// PKCS#1, as GitHub gives it, or PKCS#8.
+/// PKCS#1, as provided by GitHub, or PKCS#8.
 fn read_key(pem: &[u8]) -> Result<RsaKeyPair, GitHubAppError> {
     let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| GitHubAppError::Key)?;
     let pair = match &key {
@@ -154,7 +154,7 @@ fn read_key(pem: &[u8]) -> Result<RsaKeyPair, GitHubAppError> {
     pair.map_err(|_| GitHubAppError::Key)
 }
 
-/// A short sentence, or nothing: whatever answered may say anything.
+/// A short sentence, or `None`: the answer is untrusted.
 fn plain(text: &str) -> Option<String> {
     (text.len() <= 200 && text.chars().all(|c| c == ' ' || c.is_ascii_graphic())).then(|| text.to_owned())
 }
@@ -181,14 +181,14 @@ mod tests {
 
     use super::*;
 
-    /// Made for these tests.
+    /// Generated for these tests.
     const KEY: &[u8] = include_bytes!("github_app/test-key.pem");
 
     fn app(api: &str) -> GitHubApp {
         GitHubApp::new("Iv23liExample", 77, ["tool", "docs"], api).unwrap()
     }
 
-    /// What a token is, from an API that answers so, and what the API was sent.
+    /// The token from an API with this answer, and the request.
     async fn asked(status: &str, body: &str) -> (Result<SecretValue, GitHubAppError>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let app = app(&format!("http://{}/api/v3/", listener.local_addr().unwrap()));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_is_made_for_the_repositories() {
+    async fn token_is_requested_for_the_repositories() {
         let (token, request) = asked("201 Created", r#"{"token":"ghs_hunter2","expires_at":"x"}"#).await;
         assert_eq!(token.unwrap().expose(), "ghs_hunter2");
         assert!(
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_gives_no_token_says_what_to_check() {
+    async fn refusal_names_what_to_check() {
         for (status, body, expected) in [
             (
                 "401 Unauthorized",
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_is_signed_by_the_key_and_good_for_minutes() {
+    fn proof_is_signed_by_the_key_and_valid_for_minutes() {
         let key = read_key(KEY).unwrap();
         let now = UNIX_EPOCH + Duration::from_secs(1_000_000);
         let proof = app("https://api.example").proof(&key, now).unwrap();
@@ -250,7 +250,7 @@ mod tests {
         let public = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key.public());
         let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
         assert!(public.verify(signed.as_bytes(), &signature).is_ok());
-        // The control.
+        // Control.
         assert!(public.verify(&signed.as_bytes()[1..], &signature).is_err());
         let claims = URL_SAFE_NO_PAD.decode(signed.rsplit_once('.').unwrap().1).unwrap();
         let claims: Value = serde_json::from_slice(&claims).unwrap();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_rsa_keys_and_stay_on_encrypted_ways() {
+    fn key_must_be_rsa_and_the_api_encrypted() {
         for key in
             [&b"nonsense"[..], b"-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n"]
         {

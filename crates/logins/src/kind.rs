@@ -1,4 +1,4 @@
-//! The kinds of logins: everything in which they differ.
+//! The kinds of logins, and all their differences.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -6,19 +6,19 @@ use std::str::FromStr;
 use allowlist::{Glob, HostPattern};
 use sandbox_credentials::{HeaderPattern, Injection};
 
-/// Whose login it is.
+/// The vendor of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LoginKind {
-    /// A Claude subscription, as `claude` keeps it.
+    /// A Claude subscription, as stored by `claude`.
     Claude,
-    /// A `ChatGPT` subscription, as `codex` keeps it.
+    /// A `ChatGPT` subscription, as stored by `codex`.
     Codex,
 }
 
 /// A field of a JSON document: the keys that lead to it.
 pub(crate) type Field = &'static [&'static str];
 
-/// What is to be known of one kind.
+/// The properties of one kind.
 pub(crate) struct Table {
     name: &'static str,
     /// The name of the file, on the host and for the task.
@@ -28,32 +28,32 @@ pub(crate) struct Table {
     folder: (&'static str, &'static str),
     pub(crate) access_token: Field,
     pub(crate) refresh_token: Field,
-    /// Milliseconds since 1970 at which the access token ends. Empty: the access token is a JWT,
-    /// and says it itself.
+    /// Expiry of the access token in milliseconds since the Unix epoch. Empty: the access token is
+    /// a JWT with its own expiry.
     pub(crate) expires_at: Field,
-    /// Other times in milliseconds since 1970, by the field of the answer that has the seconds
-    /// until then.
+    /// Other times in milliseconds since the Unix epoch, by the field of the answer that has the
+    /// seconds until then.
     pub(crate) other_times: &'static [(&'static str, Field)],
-    /// When it was refreshed last, RFC 3339.
+    /// Time of the last refresh, RFC 3339.
     pub(crate) last_refresh: Option<Field>,
-    /// A JWT about the user, which the answer to a refresh may bring too.
+    /// A JWT about the user, which the answer to a refresh may also contain.
     pub(crate) id_token: Option<Field>,
-    /// What the task's file has as the original has it.
+    /// Fields that are copied unchanged to the task's file.
     pub(crate) kept: &'static [Field],
-    /// Claims of the original's JWTs that are in the task's too.
+    /// Claims that are copied from the original's JWTs to the task's.
     pub(crate) kept_claims: &'static [Field],
     pub(crate) client_id: &'static str,
-    /// Where the document may name another client, and the scopes that were granted.
+    /// Fields in which the document may name another client, and the granted scopes.
     pub(crate) own_client_id: Option<Field>,
     pub(crate) granted: Option<Field>,
-    /// The scopes that are asked for where the document names none.
+    /// The scopes to request if the document names none.
     pub(crate) scope: &'static str,
     pub(crate) token_url: &'static str,
     hosts: &'static [&'static str],
     headers: &'static [&'static str],
-    /// The command that makes a new login.
+    /// The command that creates a new login.
     pub(crate) command: &'static str,
-    /// The folder beside the file that the vendor's program makes while it refreshes.
+    /// The folder next to the file that the vendor's program creates while it refreshes.
     pub(crate) vendor_lock: Option<&'static str>,
 }
 
@@ -114,7 +114,7 @@ static CODEX: Table = Table {
 };
 
 impl LoginKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: &[Self] = &[Self::Claude, Self::Codex];
 
     pub(crate) fn table(self) -> &'static Table {
@@ -124,19 +124,19 @@ impl LoginKind {
         }
     }
 
-    /// How it is written in a configuration.
+    /// Its name in a configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.table().name
     }
 
-    /// The name of the file with the login, in the folder where the agent keeps its state.
+    /// The name of the file with the login, in the agent's state folder.
     #[must_use]
     pub fn file_name(self) -> &'static str {
         self.table().file_name
     }
 
-    /// Where the vendor's program keeps it, by what `variable` says of the environment.
+    /// Its path for the vendor's program; `variable` reads the environment.
     #[must_use]
     pub fn usual_file(self, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
         let (named, usual) = self.table().folder;
@@ -144,20 +144,20 @@ impl LoginKind {
         Some(folder.join(self.table().file_name))
     }
 
-    /// Where its tokens are refreshed.
+    /// The endpoint that refreshes its tokens.
     #[must_use]
     pub fn token_url(self) -> &'static str {
         self.table().token_url
     }
 
-    /// Where its access token goes.
+    /// The injection of its access token.
     #[must_use]
     pub fn injection(self) -> Injection {
         let table = self.table();
         Injection {
             scopes: table.hosts.iter().filter_map(|host| HostPattern::new(host).ok()).collect(),
             headers: table.headers.iter().filter_map(|header| HeaderPattern::new(header).ok()).collect(),
-            // It never stands in Basic credentials.
+            // It is never part of Basic credentials.
             basic_user: Some(Glob::new("")),
             ..Injection::default()
         }
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_is_where_its_program_keeps_it() {
+    fn path_of_a_login_is_that_of_its_program() {
         let environment = |name: &str| match name {
             "HOME" => Some(PathBuf::from("/h")),
             "CODEX_HOME" => Some(PathBuf::from("/c")),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_of_a_table_is_good() {
+    fn texts_of_tables_are_valid() {
         for kind in LoginKind::ALL {
             let (table, injection) = (kind.table(), kind.injection());
             assert_eq!(kind.name().parse(), Ok(*kind));

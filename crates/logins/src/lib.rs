@@ -2,10 +2,10 @@
 //!
 //! # Invariants
 //!
-//! - One process refreshes a login at a time, and one that waited for it uses what the other got: a
-//!   refresh token is used once.
-//! - An attempt is on the disk before it is made, and new tokens are on the disk before anything
-//!   uses them.
+//! - Only one process refreshes a login at a time, and a process that waited for it uses its
+//!   result: a refresh token is used once.
+//! - An attempt is recorded on disk before it is made, and new tokens are on disk before they are
+//!   used.
 //! - A refresh token that was refused is not sent again.
 //! - No error and no `Debug` of this crate shows a token.
 

@@ -1,4 +1,4 @@
-//! A login: read, and refreshed when its time is over.
+//! Reads a login, and refreshes it when it expires.
 
 use std::fs;
 use std::io;
@@ -18,15 +18,16 @@ use crate::record::{Attempt, Record};
 use crate::vendor_lock::VendorLock;
 use crate::{LoginError, LoginKind, Tokens, Unanswered};
 
-/// An access token with less time than this is refreshed. The vendors' programs wait as long.
+/// An access token with a shorter remaining lifetime is refreshed. The vendors' programs use the
+/// same margin.
 pub const MARGIN: Duration = Duration::from_mins(5);
-/// Bytes of a login's file.
+/// Maximum size of a login's file in bytes.
 const LONGEST: u64 = 256 << 10;
 
-/// Held from when a refresh token is sent until what came of it is stored: see [`Login::settled`].
+/// Held from sending a refresh token until the result is stored: see [`Login::settled`].
 static IN_FLIGHT: Mutex<()> = Mutex::const_new(());
 
-/// The login in a file of the host.
+/// A login in a file of the host.
 #[derive(Debug, Clone)]
 pub struct Login {
     kind: LoginKind,
@@ -36,37 +37,38 @@ pub struct Login {
 }
 
 impl Login {
-    /// The login in `file`. What tasks can write is known to `resolver`; `state` is a folder for
-    /// locks and records that no task can write, the same for all that use this login.
+    /// The login in `file`. `resolver` knows the folders that tasks can write; `state` is a folder
+    /// for locks and records that no task can write, shared by all users of this login.
     #[must_use]
     pub fn new(kind: LoginKind, file: PathBuf, state: PathBuf, resolver: Resolver) -> Self {
         Self { kind, file, resolver, state }
     }
 
-    /// Whose it is.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> LoginKind {
         self.kind
     }
 
-    /// What the file holds now.
+    /// The current content of the file.
     ///
     /// # Errors
     ///
-    /// When there is no login of this kind that may be used.
+    /// If there is no usable login of this kind.
     pub fn read(&self) -> Result<Tokens, LoginError> {
         Ok(self.open()?.1)
     }
 
-    /// Tokens that are good for [`MARGIN`] at least: those in the file, or new ones, which are in
+    /// Tokens that are valid for at least [`MARGIN`]: those in the file, or new ones, which are in
     /// the file when this returns. An access token that was `refused` counts as expired.
     ///
-    /// Once a refresh token is sent, what comes of it is stored even where the caller stops
-    /// waiting; a program waits for [`settled`](Self::settled) before it ends.
+    /// Once a refresh token is sent, the result is stored even if the caller stops waiting; a
+    /// program must wait for [`settled`](Self::settled) before it exits.
     ///
     /// # Errors
     ///
-    /// See [`LoginError`]. One that [may pass](LoginError::may_pass) leaves the file as it was.
+    /// See [`LoginError`]. An error that [may pass](LoginError::may_pass) leaves the file
+    /// unchanged.
     pub async fn fresh(
         &self,
         endpoint: &impl Endpoint,
@@ -86,13 +88,13 @@ impl Login {
         }
     }
 
-    /// Waits until nothing that was refreshed is still to be stored. While what it returns is held,
-    /// no refresh begins.
+    /// Waits until the results of all refreshes are stored. While the returned guard is held, no
+    /// refresh begins.
     pub async fn settled() -> impl Drop {
         IN_FLIGHT.lock().await
     }
 
-    /// The file's real path, and what it holds.
+    /// The file's real path and content.
     fn open(&self) -> Result<(PathBuf, Tokens), LoginError> {
         let command = self.kind.table().command;
         let unread = |source| LoginError::Read { command, source };
@@ -116,8 +118,8 @@ impl Login {
         let (file, _) = self.open()?;
         let record = Record::new(self.state.clone(), &file);
         let _turn = record.lock().await.map_err(|source| store_error(&record.lock_path(), source))?;
-        // First of all, so that the vendor's lock is held for no longer than its own program takes
-        // it for held.
+        // First, so that the vendor's lock is never held longer than its own program considers it
+        // valid.
         let _in_flight = IN_FLIGHT.lock().await;
         let _vendors_turn = self.vendors_turn(&file).await?;
         let (file, tokens) = self.open()?;
@@ -142,7 +144,7 @@ impl Login {
         };
         note(&Attempt::CutOff)?;
         let answer = endpoint.ask(self.request(&tokens, token)).await;
-        // From here on nothing waits: the only copy of the new tokens is in this process.
+        // No awaiting from here on: the only copy of the new tokens is in this process.
         match answer {
             Ok(answer) => {
                 let malformed = |what: &str| LoginError::Unavailable {
@@ -206,7 +208,7 @@ impl Login {
     }
 }
 
-/// The right to make API keys: the task's use of the login would have it too.
+/// The right to create API keys, which the task's use of the login would also have.
 const MAKES_KEYS: &str = "org:create_api_key";
 
 /// Whether there is nothing to refresh.
@@ -214,7 +216,7 @@ fn is_good(tokens: &Tokens, now: SystemTime, refused: Option<&SecretValue>) -> b
     refused != Some(tokens.access()) && tokens.good_for(now).is_none_or(|left| left > MARGIN)
 }
 
-/// Whether what a refresh brings can be stored: afterwards it is too late to find out.
+/// Checks that the result of a refresh can be stored: afterwards it is too late.
 fn check_writable(file: &Path, tokens: &Tokens) -> Result<(), LoginError> {
     let failed = |source| store_error(file, source);
     let owner = fs::metadata(file).map_err(failed)?.uid();

@@ -1,5 +1,4 @@
-//! What is on record of refreshes: written down before each, so that one that was cut off is known
-//! for what it was.
+//! The record of refreshes, written before each, so that an interrupted one is recognised.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,26 +7,26 @@ use sandbox_credentials::SecretValue;
 use sandbox_files::{FileLock, Replacement, create_folder, hex, or_absent, read_if_present};
 use sha2::{Digest as _, Sha256};
 
-/// Where the record of a login and its lock are.
+/// The paths of a login's record and its lock.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     folder: PathBuf,
     key: String,
 }
 
-/// What is known of the refresh with one token.
+/// The state of the refresh with one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// None was made.
+    /// No attempt was made.
     None,
-    /// One began, and did not end.
+    /// An attempt began, and did not end.
     CutOff,
-    /// One was refused, for this reason, and whether one before it was cut off.
+    /// An attempt was refused for this reason, and whether an earlier one was interrupted.
     Refused { code: String, cut_off_before: bool },
 }
 
 impl Record {
-    /// Of the login in `file`, in the folder `folder` of the sandbox's own state.
+    /// The record of the login in `file`, in the folder `folder` of the sandbox's own state.
     pub(crate) fn new(folder: PathBuf, file: &Path) -> Self {
         let digest = Sha256::digest(file.as_os_str().as_encoded_bytes());
         Self { folder, key: hex(digest.get(..12).unwrap_or_default()) }
@@ -46,7 +45,7 @@ impl Record {
         self.folder.join(format!("{}.attempt", self.key))
     }
 
-    /// What is known of `token`.
+    /// The recorded state of `token`.
     pub(crate) fn of(&self, token: &SecretValue) -> io::Result<Attempt> {
         let text = read_if_present(&self.path())?.unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -62,7 +61,7 @@ impl Record {
         })
     }
 
-    /// Notes what is known of `token` from now on. It is on the disk when this returns.
+    /// Records the state of `token`. It is on disk when this returns.
     pub(crate) fn note(&self, token: &SecretValue, attempt: &Attempt) -> io::Result<()> {
         let state = match attempt {
             Attempt::None => return or_absent(std::fs::remove_file(self.path())),
@@ -78,7 +77,7 @@ impl Record {
     }
 }
 
-/// Names a token without showing it.
+/// Identifies a token without showing it.
 fn digest(token: &SecretValue) -> String {
     hex(&Sha256::digest(token.expose().as_bytes()))
 }
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_is_known_of_one_token() {
+    fn record_belongs_to_one_token() {
         let folder = tempfile::tempdir().unwrap();
         let record = Record::new(folder.path().join("logins"), Path::new("/h/.claude/x"));
         let (one, other) = (SecretValue::new("one"), SecretValue::new("other"));

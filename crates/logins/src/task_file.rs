@@ -1,5 +1,4 @@
-//! The file that a task gets: the layout of the original, surrogates for its tokens, and an end
-//! that is far away.
+//! The task's file: the layout of the original, surrogates instead of tokens, and a distant expiry.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,28 +8,28 @@ use serde_json::{Value, json};
 use crate::Tokens;
 use crate::document::{claims, set};
 
-/// The year 2100, in seconds since 1970.
+/// The year 2100, in seconds since the Unix epoch.
 const FAR: u64 = 4_102_444_800;
-/// What stands where a signature is expected that nothing verifies.
+/// Placeholder for a signature that is never verified.
 const NO_SIGNATURE: &str = "c3Vycm9nYXRl";
 
 impl Tokens {
-    /// The access token as a secret of this name, for `injection`; [`task_file`](Self::task_file)
-    /// is to have its surrogate.
+    /// The access token as a secret of this name, for `injection`; its surrogate belongs into
+    /// [`task_file`](Self::task_file).
     #[must_use]
     pub fn masked(&self, name: &str, injection: Injection) -> MaskedSecret {
-        // Who reads the claims of a surrogate must find that it is good.
+        // The claims of a surrogate must show that it is valid.
         let start = claims(self.access().expose()).map(|claims| self.jwt_start(&claims)).unwrap_or_default();
         MaskedSecret::in_file(name, self.access().clone(), injection, start)
     }
 
-    /// The file for a task that has `surrogate` in the place of the access token. In the place of
-    /// the refresh token it has what stands for nothing; of all other parts it has those that the
-    /// table of its kind names.
+    /// The file for a task, with `surrogate` instead of the access token and a meaningless text
+    /// instead of the refresh token. Of all other parts it contains those that the table of its
+    /// kind names.
     ///
     /// # Errors
     ///
-    /// When the refresh token is too short to make one that looks like it.
+    /// If the refresh token is too short for a text of the same form.
     pub fn task_file(&self, surrogate: &str) -> Result<Vec<u8>, SecretError> {
         let table = self.kind.table();
         let mut document = json!({});
@@ -53,14 +52,14 @@ impl Tokens {
             set(&mut document, field, format!("{start}{NO_SIGNATURE}").into());
         }
         if let Some(field) = table.last_refresh {
-            // The agent refreshes what it takes for old.
+            // The agent refreshes a login that it considers old.
             set(&mut document, field, "2099-12-31T00:00:00Z".into());
         }
-        // Text, numbers and keys that are text can always be written.
+        // Texts, numbers and text keys can always be serialized.
         Ok(serde_json::to_vec(&document).unwrap_or_default())
     }
 
-    /// A JWT up to its signature, with the claims that are kept of `original`.
+    /// A JWT up to its signature, with the kept claims of `original`.
     fn jwt_start(&self, original: &Value) -> String {
         let mut kept = json!({"exp": FAR});
         for path in self.kind.table().kept_claims {
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn claudes_file_keeps_what_it_shows_and_nothing_that_is_secret() {
+    fn claude_file_keeps_the_plan_and_no_secret() {
         let (access, refresh) = ("sk-ant-oat01-REALREALREALREAL01", "sk-ant-ort01-REALREALREALREAL02");
         let (file, surrogate) = file_of(
             LoginKind::Claude,
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn codexs_file_has_tokens_that_can_be_read_and_are_good_for_long() {
+    fn codex_file_has_readable_tokens_with_a_distant_expiry() {
         let auth = "https://api.openai.com/auth";
         let id = json!({"email": "a@b.example", "exp": 5, "sub": "REAL01", auth: {"chatgpt_plan_type": "plus", "organizations": ["REAL02"]}});
         let access = json!({"exp": 5, "jti": "REAL03", auth: {"chatgpt_account_id": "acc-1"}});

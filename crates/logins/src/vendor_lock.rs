@@ -1,5 +1,5 @@
-//! The lock of the vendor's own program: a folder that exists while it refreshes, and that it
-//! touches every few seconds.
+//! The lock of the vendor's own program: a folder that exists during a refresh, and is touched
+//! every few seconds.
 
 use std::fs;
 use std::io;
@@ -9,12 +9,12 @@ use std::time::{Duration, SystemTime};
 use sandbox_files::or_absent;
 use tokio::time::{Instant, sleep};
 
-/// After so long without a touch, its holder is gone. A refresh of ours takes less, so it never has
-/// to touch it.
+/// After this time without a touch, its holder is dead. Our refreshes take less time, so they never
+/// touch it.
 const STALE: Duration = Duration::from_mins(1);
-/// How long it is waited for.
+/// Maximum time to wait for it.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How often it is looked at.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// A lock that is held until this value is dropped.
@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(250);
 pub(crate) struct VendorLock(PathBuf);
 
 impl VendorLock {
-    /// Waits for whoever holds it; `None` where it is held for too long.
+    /// Waits for its holder; `None` if it is held for too long.
     pub(crate) async fn take(path: PathBuf) -> io::Result<Option<Self>> {
         let began = Instant::now();
         loop {
@@ -41,7 +41,7 @@ impl VendorLock {
             if began.elapsed() > PATIENCE {
                 return Ok(None);
             }
-            // tidy: sleep: nothing says when the other program removes the folder
+            // tidy: sleep: there is no event when the other program removes the folder
             sleep(LOOK).await;
         }
     }
@@ -49,7 +49,7 @@ impl VendorLock {
 
 impl Drop for VendorLock {
     fn drop(&mut self) {
-        // One that stays is stale a minute later.
+        // A remaining lock is stale a minute later.
         let _ = fs::remove_dir(&self.0);
     }
 }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_is_waited_for_and_one_that_is_stale_is_none() {
+    async fn held_lock_is_awaited_and_a_stale_one_is_taken() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let first = VendorLock::take(path.clone()).await.unwrap().unwrap();

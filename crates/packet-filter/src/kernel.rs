@@ -1,4 +1,4 @@
-//! Hands rules to the kernel.
+//! Loads rules into the kernel.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,33 +10,33 @@ use rustix::net::{
 use crate::messages::{HEADER, NLMSG_ERROR, batch};
 use crate::rule::Rule;
 
-/// More than an answer to one of our messages is.
+/// Buffer size, larger than an answer to one of our messages.
 const ANSWER: usize = 8 * 1024;
 
-/// Makes `rules` those of the calling thread's network namespace, all or none: the first whose
-/// conditions all hold decides, and what none decides does not leave.
+/// Installs `rules` in the calling thread's network namespace, all or none: the first one whose
+/// conditions all hold decides; a packet that none decides is dropped.
 ///
 /// # Errors
 ///
-/// When the thread has no right to do so, the namespace has such rules already, or the kernel has
-/// no `nf_tables`.
+/// If the thread lacks the privilege, the namespace already has such rules, or the kernel has no
+/// `nf_tables`.
 pub fn apply(rules: &[Rule]) -> io::Result<()> {
     ask(&connect()?, &batch(rules))
 }
 
-/// A socket that leads to the kernel's filters of this network namespace.
+/// A socket to the kernel's filters of this network namespace.
 pub(crate) fn connect() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::NETFILTER))?)
 }
 
-/// Sends `messages`, of which one asks for an acknowledgement, and returns when it came.
+/// Sends `messages`, one of which requests an acknowledgement, and returns once it is received.
 pub(crate) fn ask(kernel: &OwnedFd, messages: &[u8]) -> io::Result<()> {
     send(kernel, messages, SendFlags::empty())?;
     let mut acknowledged = false;
     let mut buffer = vec![0; ANSWER];
     while !acknowledged {
-        // The kernel has answered when the call has returned.
+        // The kernel has already answered when the call returns.
         let (received, _) = recv(kernel, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
         let mut rest = buffer.get(..received).unwrap_or_default();
         while let Some((answer, behind)) = first(rest) {
@@ -47,8 +47,7 @@ pub(crate) fn ask(kernel: &OwnedFd, messages: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the first of `answers` is an acknowledgement, or the error that it reports; and those
-/// behind it.
+/// Whether the first of `answers` is an acknowledgement, or its error; and the remaining answers.
 fn first(answers: &[u8]) -> Option<(io::Result<bool>, &[u8])> {
     let length = usize::try_from(u32::from_ne_bytes(*answers.first_chunk()?)).ok()?;
     let kind = u16::from_ne_bytes(*answers.get(4..)?.first_chunk()?);
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_one_by_one() {
+    fn answers_are_read_individually() {
         let both = [answer(NLMSG_ERROR, 0), answer(NLMSG_ERROR, -95)].concat();
         let (good, rest) = first(&both).unwrap();
         assert!(good.unwrap());

@@ -1,13 +1,12 @@
-//! The rules in the form in which the kernel takes them: one batch of netlink messages of
-//! `nf_tables`, of which all count or none.
+//! Encodes rules for the kernel: one atomic batch of netlink messages of `nf_tables`.
 //!
-//! Numbers are in network byte order, but for those of headers, which like an interface's are in
+//! Numbers are in network byte order, except for those of headers and of interfaces, which are in
 //! the machine's. Names are those of `linux/netlink.h`, `linux/netfilter/nfnetlink.h` and
 //! `linux/netfilter/nf_tables.h`.
 
 use crate::rule::{Condition, Rule, Verdict};
 
-/// What the kernel answers with: an error, or that there was none.
+/// The kernel's answer: an error or success.
 pub(crate) const NLMSG_ERROR: u16 = 2;
 /// Length, type, flags, sequence number, sender.
 pub(crate) const HEADER: usize = 16;
@@ -31,17 +30,17 @@ const FAMILY_NONE: u8 = 0;
 const FAMILY_INET: u8 = 1;
 const FAMILY_IPV4: u8 = 2;
 
-/// Who gets the packets (`linux/netfilter/nfnetlink_log.h`).
+/// The receiver of packets (`linux/netfilter/nfnetlink_log.h`).
 const LOG_CONFIG: u16 = 4 << 8 | 1;
 const BIND: u8 = 1;
 
-/// What this process sends.
+/// Locally sent packets.
 const HOOK_OUTPUT: u32 = 3;
 const NAME: &str = "sandbox";
 const DROP: u32 = 0;
 const ACCEPT: u32 = 1;
 const LIMIT_PACKETS: u32 = 0;
-/// Where a verdict is kept, and where values are compared.
+/// The registers for a verdict, and for compared values.
 const VERDICT_REGISTER: u32 = 0;
 const REGISTER: u32 = 1;
 const EQUAL: u32 = 0;
@@ -51,13 +50,13 @@ const META_FAMILY: u32 = 15;
 const META_PROTOCOL: u32 = 16;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
-/// Of the destination address in a header of IPv4, and of the destination port in those of TCP and
-/// UDP.
+/// Offsets of the destination address in an IPv4 header, and of the destination port in those of
+/// TCP and UDP.
 const ADDRESS_OFFSET: u32 = 16;
 const PORT_OFFSET: u32 = 2;
 
-/// The messages, which the kernel answers with its errors, and behind them with an acknowledgement
-/// of the last rule.
+/// The messages, which the kernel answers with its errors, followed by an acknowledgement of the
+/// last rule.
 pub(crate) fn batch(rules: &[Rule]) -> Vec<u8> {
     let mut batch = Batch { bytes: Vec::new(), sequence: 0 };
     let table = text(1, NAME);
@@ -75,8 +74,8 @@ pub(crate) fn batch(rules: &[Rule]) -> Vec<u8> {
     batch.bytes
 }
 
-/// The message that makes its sender the one that packets are reported to as `group`, which the
-/// kernel acknowledges.
+/// The message that makes its sender the receiver of packets reported to `group`, which the kernel
+/// acknowledges.
 pub(crate) fn listening(group: u16) -> Vec<u8> {
     let mut batch = Batch { bytes: Vec::new(), sequence: 0 };
     batch.push(LOG_CONFIG, REQUEST | ACKNOWLEDGE, FAMILY_NONE, group, &attribute(1, &[BIND]));
@@ -127,7 +126,7 @@ fn decide(code: u32) -> Vec<u8> {
     expression("immediate", &[number(1, VERDICT_REGISTER), nested(2, &verdict)])
 }
 
-/// The first packet of a second, with nothing kept back to be sent with others.
+/// Reports the first packet of a second, immediately instead of in batches.
 fn report(group: u16, bytes: u32) -> Vec<u8> {
     let (once, in_a_second) = (attribute(1, &1_u64.to_be_bytes()), attribute(2, &1_u64.to_be_bytes()));
     let limit = expression("limit", &[once, in_a_second, number(3, 1), number(4, LIMIT_PACKETS)]);
@@ -192,7 +191,7 @@ fn text(kind: u16, value: &str) -> Vec<u8> {
     attribute(kind, &[value.as_bytes(), &[0]].concat())
 }
 
-/// Length, kind, value, and zeros up to a multiple of four, which do not count.
+/// Length, kind, value, and zeros up to a multiple of four, which are not part of the length.
 pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_framed_and_its_last_rule_is_acknowledged() {
+    fn batch_is_framed_and_its_last_rule_is_acknowledged() {
         let network = "10.0.0.0/8".parse().unwrap();
         let rule = Rule { conditions: vec![Condition::To(network)], verdict: Verdict::Accept };
         let heads = heads(&batch(&[rule.clone(), rule]));
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_aligned_and_their_length_is_that_of_the_value() {
+    fn attribute_is_aligned_and_its_length_excludes_the_padding() {
         assert_eq!(text(3, "ab"), [7_u16.to_ne_bytes(), 3_u16.to_ne_bytes(), *b"ab", [0, 0]].concat());
         assert_eq!(number(1, 5).len(), 8);
         assert_eq!(nested(2, &number(1, 5))[..4], [12_u16.to_ne_bytes(), 0x8002_u16.to_ne_bytes()].concat());

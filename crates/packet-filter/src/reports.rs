@@ -1,4 +1,4 @@
-//! What rules report: copies of packets, in messages of the kernel's. Names are those of
+//! Reports of rules: copies of packets, in messages of the kernel. Names are those of
 //! `linux/netfilter/nfnetlink_log.h`.
 
 use std::io;
@@ -13,7 +13,7 @@ const PACKET: u16 = 4 << 8;
 const PAYLOAD: u16 = 9;
 /// Flags of an attribute's kind.
 const FLAGS: u16 = 0xc000;
-/// What the kernel sends at once at most is a page, less what it needs itself.
+/// Buffer size: the kernel sends at most a page at once, minus its overhead.
 const MOST: usize = 16 * 1024;
 
 /// The packets that rules with [`Verdict::Report`](crate::Verdict::Report) report.
@@ -23,25 +23,24 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Those of this group in the calling thread's network namespace, from now on. Whoever has the
-    /// value reads them, without a right to.
+    /// The reports of this group in the calling thread's network namespace, from now on. Reading
+    /// them needs no privilege.
     ///
     /// # Errors
     ///
-    /// When the thread has no right to do so, or the kernel reports no packets (`nfnetlink_log`).
+    /// If the thread lacks the privilege, or the kernel does not support reports (`nfnetlink_log`).
     pub fn of_group(group: u16) -> io::Result<Self> {
         let socket = connect()?;
         ask(&socket, &listening(group))?;
         Ok(Self { socket })
     }
 
-    /// The packets that have arrived, each from its IP header on, as far as the rule says. Never
-    /// waits.
+    /// The packets that have arrived, each from its IP header on, up to the rule's limit. Never
+    /// blocks.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::WouldBlock`] when none has. Others say that some may be lost, and no more
-    /// than that.
+    /// [`io::ErrorKind::WouldBlock`] if none has. Other errors only mean that some may be lost.
     pub fn read(&self) -> io::Result<Vec<Vec<u8>>> {
         let mut buffer = vec![0; MOST];
         let (received, _) = recv(&self.socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
@@ -67,7 +66,7 @@ fn packets(mut messages: &[u8]) -> Vec<Vec<u8>> {
     packets
 }
 
-/// The first of `messages`: its kind, what follows its header, and the messages behind it.
+/// The first of `messages`: its kind, its body, and the remaining messages.
 fn message(messages: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = usize::try_from(u32::from_ne_bytes(*messages.first_chunk()?)).ok()?;
     let kind = u16::from_ne_bytes(*messages.get(4..)?.first_chunk()?);
@@ -104,16 +103,16 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_found_in_any_number_of_messages() {
+    fn packets_are_found_in_several_messages() {
         let done = [16_u32.to_ne_bytes().as_slice(), &3_u16.to_ne_bytes(), &[0; 10]].concat();
         let datagram = [reported(PACKET, b"abcde"), reported(PACKET + 1, b"x"), reported(PACKET, b"f"), done];
         assert_eq!(packets(&datagram.concat()), [b"abcde".to_vec(), b"f".to_vec()]);
     }
 
     #[test]
-    fn packet_that_is_cut_or_has_another_length_is_ignored() {
+    fn truncated_packet_is_ignored() {
         let whole = reported(PACKET, b"abcde");
-        // The value is aligned; what is behind it does not count.
+        // The value is aligned; the padding is ignored.
         for cut in 0..whole.len() {
             assert!(packets(&whole[..cut]).is_empty(), "{cut}");
         }
@@ -121,7 +120,7 @@ mod tests {
             for value in [0, 1, 3, 4, 0x7f, 0xff] {
                 let mut changed = whole.clone();
                 changed[at] = value;
-                // It must not panic; what it finds is hostile anyway.
+                // It must not panic; the result is irrelevant.
                 let _ = packets(&changed);
             }
         }

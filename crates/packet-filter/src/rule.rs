@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
 
-/// The number that the kernel gives the loopback interface of every network namespace.
+/// The kernel's number of the loopback interface in every network namespace.
 pub const LOOPBACK: u32 = 1;
 /// The protocol's number.
 pub const ICMP: u8 = 1;
@@ -13,76 +13,75 @@ pub const TCP: u8 = 6;
 /// The protocol's number.
 pub const UDP: u8 = 17;
 
-/// What becomes of a packet.
+/// The decision about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does not leave.
+    /// It is dropped.
     Drop,
-    /// It leaves.
+    /// It is sent.
     Accept,
-    /// The next rule decides; the packet is reported, once a second at most, and packets that come
-    /// sooner are not counted.
+    /// The next rule decides; the packet is reported, at most once a second, and sooner ones are
+    /// not counted.
     Report {
-        /// Whom it is reported to: see [`Reports`](crate::Reports).
+        /// The receiver's group: see [`Reports`](crate::Reports).
         group: u16,
-        /// How much of it, in bytes.
+        /// Maximum number of reported bytes.
         bytes: u32,
     },
 }
 
-/// Something that holds for a packet or not.
+/// A condition on a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// It is no IPv4 packet.
+    /// It is not an IPv4 packet.
     OtherFamily,
     /// It leaves through the interface with this number.
     Through(u32),
-    /// It goes to an address of this network. Only where the family is IPv4.
+    /// It goes to an address of this network. Requires an IPv4 packet.
     To(Ipv4Net),
     /// It has this protocol.
     Protocol(u8),
-    /// It goes to this port. Only where the protocol is TCP or UDP.
+    /// It goes to this port. Requires TCP or UDP.
     Port(u16),
-    /// Four bytes of its protocol's header are these. Only where the protocol is known.
+    /// Four bytes of its protocol's header match. Requires a condition on the protocol.
     Header {
-        /// Where in the header.
+        /// Offset in the header.
         offset: u32,
         /// The bits that are compared.
         mask: [u8; 4],
-        /// What they are.
+        /// Their value.
         value: [u8; 4],
     },
 }
 
-/// What becomes of a packet for which all conditions hold, and no earlier rule has decided about
-/// it.
+/// The decision about packets that meet all conditions, and that no earlier rule has decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// None holds for every packet.
+    /// An empty list matches every packet.
     pub conditions: Vec<Condition>,
-    /// What becomes of it.
+    /// The decision.
     pub verdict: Verdict,
 }
 
 impl Rule {
-    /// Lets packets leave.
+    /// Lets packets pass.
     pub fn accept(conditions: impl Into<Vec<Condition>>) -> Self {
         Self { conditions: conditions.into(), verdict: Verdict::Accept }
     }
 
-    /// Reports packets to `group`, so many bytes of each.
+    /// Reports packets to `group`, at most `bytes` of each.
     pub fn report(conditions: impl Into<Vec<Condition>>, group: u16, bytes: u32) -> Self {
         Self { conditions: conditions.into(), verdict: Verdict::Report { group, bytes } }
     }
 
-    /// Keeps packets from leaving.
+    /// Drops packets.
     pub fn drop(conditions: impl Into<Vec<Condition>>) -> Self {
         Self { conditions: conditions.into(), verdict: Verdict::Drop }
     }
 }
 
 impl Condition {
-    /// It goes to `address`. Only where the family is IPv4.
+    /// It goes to `address`. Requires an IPv4 packet.
     #[must_use]
     pub fn to_host(address: Ipv4Addr) -> Self {
         Self::To(Ipv4Net::from(address))

@@ -1,4 +1,4 @@
-//! What a panic of a program with secrets says.
+//! A panic hook for programs with secrets.
 
 mod report;
 

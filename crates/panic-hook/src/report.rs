@@ -8,13 +8,13 @@ use std::panic::{PanicHookInfo, set_hook};
 /// Replaces a message that was built from values.
 const WITHHELD: &str = "the message is withheld: it may show a secret";
 
-/// From now on a panic of this process says on stderr which thread it ended and where, and the
-/// message only if that is a constant of the program: one that is put together at run time can show
-/// any value, as that of `&secret[..3]` shows the secret. A backtrace comes with it as usual, with
-/// `RUST_BACKTRACE`: it names functions and files, no values.
+/// From now on a panic of this process prints its thread and position to stderr, and its message
+/// only if that is a constant of the program: a message that is formatted at run time can contain
+/// any value, as that of `&secret[..3]` contains the secret. With `RUST_BACKTRACE`, a backtrace
+/// follows as usual: it contains functions and files, but no values.
 ///
-/// For programs that hold secrets, before they have any. It replaces the process's panic hook, so a
-/// library does not call it.
+/// Programs with secrets call this before they read any. It replaces the process's panic hook, so a
+/// library must not call it.
 ///
 /// ```
 /// sandbox_panic_hook::withhold_panic_messages();
@@ -25,13 +25,12 @@ const WITHHELD: &str = "the message is withheld: it may show a secret";
 /// ```
 pub fn withhold_panic_messages() {
     set_hook(Box::new(|panic| {
-        // A panic is reported where that can be done; where stderr takes nothing, there is no one
-        // left to report to.
+        // If writing to stderr fails, the panic cannot be reported.
         let _ = writeln!(io::stderr(), "{}", Report(panic, &Backtrace::capture()));
     }));
 }
 
-/// A panic, without what may be secret.
+/// A panic, without possible secrets.
 struct Report<'a>(&'a PanicHookInfo<'a>, &'a Backtrace);
 
 impl fmt::Display for Report<'_> {
@@ -42,8 +41,8 @@ impl fmt::Display for Report<'_> {
         if let Some(place) = panic.location() {
             write!(f, " at {place}")?;
         }
-        // A message without arguments arrives as what the program's code has; any other as a
-        // `String`, or as a value of the program.
+        // A message without arguments is a constant of the code; any other is a `String`, or a
+        // value of the program.
         let constant = panic.payload().downcast_ref::<&'static str>();
         write!(f, ":\n{}", constant.unwrap_or(&WITHHELD))?;
         if backtrace.status() == BacktraceStatus::Captured {
@@ -55,8 +54,7 @@ impl fmt::Display for Report<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! What a program says when it panics, seen from outside: the test starts itself as that
-    //! program.
+    //! The output of a panicking program, which is the test itself, started again.
 
     use std::process::{Command, Output};
 
@@ -65,7 +63,7 @@ mod tests {
     const SECRET: &str = "ghp_é-R8sPdn4zmLx2Vq7JtWc9KbYf3HgEu6AoT1iQ";
     const PROGRAM: &str = "PANIC_MESSAGE_TEST_PROGRAM";
 
-    /// The ways to panic, and what is said of each.
+    /// The ways to panic, and the expected output.
     const WAYS: [(&str, &str); 6] = [
         ("slice", "withheld"),
         ("format", "withheld"),
@@ -76,7 +74,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_panic_says_where_and_shows_no_value() {
+    fn panic_report_has_the_position_and_no_value() {
         if let Some((hook, way)) = asked() {
             return program(&hook, &way);
         }
@@ -88,7 +86,7 @@ mod tests {
             let traced = self::stderr(&start("withheld", way, "full"));
             assert!(traced.contains("stack backtrace") && !traced.contains(&SECRET[4..]), "{way}: {traced}");
         }
-        // The control: Rust's own hook shows it.
+        // Control: Rust's own hook shows it.
         for way in ["slice", "format", "unwrap"] {
             let stderr = stderr(&start("usual", way, "0"));
             assert!(stderr.contains(SECRET), "{way}: {stderr}");
@@ -122,7 +120,7 @@ mod tests {
     fn start(hook: &str, way: &str, backtrace: &str) -> Output {
         let itself = std::env::current_exe().unwrap();
         let mut program = Command::new(itself);
-        program.args(["--exact", "report::tests::a_panic_says_where_and_shows_no_value", "--nocapture"]);
+        program.args(["--exact", "report::tests::panic_report_has_the_position_and_no_value", "--nocapture"]);
         program
             .env(PROGRAM, format!("{hook} {way}"))
             .env("RUST_BACKTRACE", backtrace)

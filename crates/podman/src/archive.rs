@@ -1,4 +1,4 @@
-//! Files into and out of a container that need not run.
+//! Copies files into and out of a container, which may be stopped.
 
 use std::io::Read as _;
 
@@ -9,20 +9,19 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use crate::connection::{CALL_DEADLINE, Engine, within};
 use crate::error::{Cause, EngineError};
 
-/// The largest archive that is read out of a container. Its content is the image's, which may be
-/// hostile.
+/// Maximum size of an archive read from a container. The image, which may be hostile, controls its
+/// content.
 const LARGEST_ARCHIVE: usize = 64 * 1024 * 1024;
-/// The bundle of authorities of Debian 13 has 220 KB; a hostile image is not read into memory
-/// without end.
+/// Debian 13's bundle of authorities has 220 KB; the limit protects memory from a hostile image.
 const LARGEST_FILE: u64 = 8 * 1024 * 1024;
 
 impl Engine {
-    /// The file or folder `path` of a container as tar; `None` when there is none. More than 64 MiB
-    /// are an error.
+    /// The file or folder `path` of a container as tar; `None` if it does not exist. More than 64
+    /// MiB are an error.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when the archive is larger than 64 MiB.
+    /// Like every call: see [`EngineError`]; also when the archive is larger than 64 MiB.
     pub async fn download(&self, container: &str, path: &str) -> Result<Option<Bytes>, EngineError> {
         const OPERATION: &str = "read files of container";
         let object = format!("{container}:{path}");
@@ -39,7 +38,7 @@ impl Engine {
                     let cause = Cause::Refused(format!("it is larger than {LARGEST_ARCHIVE} bytes"));
                     return Err(EngineError::new(OPERATION, object, cause));
                 }
-                // Of the file or of the container: both mean that there is no such file.
+                // Either the file or the container is missing: in both cases there is no such file.
                 Err(error) if error.is_not_found() => return Ok(None),
                 Err(error) => return Err(error),
             }
@@ -47,8 +46,8 @@ impl Engine {
     }
 }
 
-/// The text of the first plain file of a tar archive, its first 8 MiB; `None` where there is none,
-/// as where the archive is of a link. Bytes that are not UTF-8 are replaced.
+/// The text of the first plain file of a tar archive, at most 8 MiB; `None` if there is none, for
+/// example if the archive is of a link. Invalid UTF-8 is replaced.
 #[must_use]
 pub fn first_file(archive: &[u8]) -> Option<String> {
     let mut archive = tar::Archive::new(archive);
@@ -64,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_plain_file_counts() {
+    fn first_plain_file_is_read() {
         let mut builder = tar::Builder::new(Vec::new());
         let mut link = tar::Header::new_gnu();
         link.set_entry_type(tar::EntryType::Symlink);

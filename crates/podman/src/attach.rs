@@ -15,51 +15,51 @@ use tokio::io::AsyncWrite;
 use crate::connection::{CALL_DEADLINE, Engine, within};
 use crate::error::{Cause, EngineError};
 
-/// A piece of output, as it arrived: at most 8 KiB, cut anywhere.
+/// A piece of output, as it arrived: at most 8 KiB, split at any byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chunk {
-    /// Of its stdout.
+    /// From stdout.
     Stdout(Bytes),
-    /// Of its stderr.
+    /// From stderr.
     Stderr(Bytes),
 }
 
-/// What the process writes, until it has ended. The order between stdout and stderr is not kept.
+/// The output of the process, until its end. The relative order of stdout and stderr is lost.
 ///
 /// The end of the stream may also mean that the engine's service died: only
-/// [`Engine::wait_container`] says which.
+/// [`Engine::wait_container`] distinguishes them.
 pub struct Output(Pin<Box<dyn Stream<Item = Result<Chunk, EngineError>> + Send>>);
 
-/// The engine's frames of a container's output as chunks, until one is not understood.
+/// Decodes the engine's frames of a container's output to chunks, until an invalid one.
 struct Frames<S> {
     container: String,
     inner: S,
     ended: bool,
 }
 
-/// What the process reads. Shutting it down is the end of the process's input. A process that
-/// ended, or closed its stdin, makes writing fail with `BrokenPipe`.
+/// The input of the process. Shutting it down ends the input. Writing fails with `BrokenPipe` if
+/// the process ended or closed its stdin.
 pub struct Stdin(Pin<Box<dyn AsyncWrite + Send>>);
 
 impl Engine {
-    /// Connects to the output of a created container. Podman sets its network up for that: what the
-    /// container is can be inspected afterwards, while its process does not run yet.
+    /// Connects to the output of a created container. Podman sets up its network for that:
+    /// afterwards the container can be inspected before its process runs.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn attach_output(&self, container: &str) -> Result<Output, EngineError> {
         let options = AttachContainerOptionsBuilder::default().stream(true).stdout(true).stderr(true).build();
         Ok(Output::of_frames(container, self.attach(container, options).await?.output))
     }
 
-    /// Connects to the input of a container that is set up. The connection is not that of the
-    /// output: when a process ends before its input was passed on, podman gives up the whole
-    /// connection, with the output that it has not read yet.
+    /// Connects to the input of a container that is set up. It is separate from that of the output:
+    /// if a process ends before it receives its input, podman closes the whole connection, and
+    /// loses the output that it has not read yet.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn attach_stdin(&self, container: &str) -> Result<Stdin, EngineError> {
         let options = AttachContainerOptionsBuilder::default().stream(true).stdin(true).build();
         Ok(Stdin::new(self.attach(container, options).await?.input))
@@ -104,7 +104,7 @@ impl<S: Stream<Item = Result<LogOutput, Error>> + Unpin> Stream for Frames<S> {
 }
 
 impl Output {
-    /// Output that comes from no engine. An error is its end.
+    /// Output without an engine. It ends at the first error.
     pub fn new(chunks: impl Stream<Item = Result<Chunk, EngineError>> + Send + 'static) -> Self {
         Self(Box::pin(chunks))
     }
@@ -118,7 +118,7 @@ impl Output {
 }
 
 impl Stdin {
-    /// The stdin of a process that no engine runs.
+    /// The stdin of a process without an engine.
     pub fn new(writer: impl AsyncWrite + Send + 'static) -> Self {
         Self(Box::pin(writer))
     }

@@ -1,5 +1,5 @@
-//! The bridges of networks. A service that is killed leaves bridges that carry no label: only their
-//! names, which the caller chose, say whose they are.
+//! The bridges of networks. A killed service leaves bridges without a label: only their names,
+//! which the caller chose, identify their owner.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +11,18 @@ use crate::error::EngineError;
 use crate::libpod::Call;
 
 impl Engine {
-    /// The bridges whose names begin with `beginning` that are on the engine's host and belong to
-    /// no network: what a service that was killed left. `None` where the host's interfaces cannot
-    /// be seen.
+    /// The bridges on the engine's host whose names begin with `beginning` and that belong to no
+    /// network: those that a killed service left. `None` if the host's interfaces are not visible.
     ///
     /// # Errors
     ///
-    /// When the engine does not list its networks.
+    /// If the engine does not list its networks.
     pub async fn stray_bridges(&self, beginning: &str) -> Result<Option<Vec<String>>, EngineError> {
         let Some(before) = self.bridges(beginning).await else {
             return Ok(None);
         };
         let networks = self.network_bridges().await?;
-        // One that came or went meanwhile had its network.
+        // A bridge that was created or removed meanwhile had its network.
         let Some(after) = self.bridges(beginning).await else {
             return Ok(None);
         };
@@ -31,8 +30,8 @@ impl Engine {
         Ok(Some(stays.cloned().collect()))
     }
 
-    /// The interfaces on the engine's host whose names begin with `beginning`. An engine that is
-    /// not root's has its bridges in a network of their own.
+    /// The interfaces on the engine's host whose names begin with `beginning`. A rootless engine
+    /// has its bridges in a separate network namespace.
     async fn bridges(&self, beginning: &str) -> Option<BTreeSet<String>> {
         let service = self.service().await.filter(|service| service.of_root)?;
         let tables = service.tables("dev");
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interfaces_are_distinguished_from_the_titles_of_the_table() {
+    fn titles_of_the_table_are_not_interfaces() {
         let table = "Inter-|   Receive\n face |bytes\n    lo: 0 0\nsbx1a2b00000001: 5 6\n veth0: 1 2\nsbx1a2c00000002: 7 8\n";
         assert_eq!(named(table, "sbx1a2b"), BTreeSet::from(["sbx1a2b00000001".to_owned()]));
         assert!(named("", "sbx").is_empty());

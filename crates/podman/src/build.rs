@@ -21,9 +21,9 @@ use crate::libpod::{Call, escape};
 const OPERATION: &str = "build image";
 /// The oldest version of the Docker-compatible API; every podman since 4.0 serves it.
 const TARGET: &str = "/v1.41/build";
-/// Podman's own call, which alone obeys the format of the image.
+/// Podman's own call, the only one that obeys the format of the image.
 const OWN_TARGET: &str = "/v4.0.0/libpod/build";
-/// Podman 4 gives them to the steps of a build, podman 5 does not.
+/// Podman 4 grants these to the steps of a build, podman 5 does not.
 const DROPPED: [&str; 3] = ["CAP_AUDIT_WRITE", "CAP_MKNOD", "CAP_NET_RAW"];
 
 /// The network of a build's steps.
@@ -31,44 +31,44 @@ const DROPPED: [&str; 3] = ["CAP_AUDIT_WRITE", "CAP_MKNOD", "CAP_NET_RAW"];
 pub enum BuildNetwork {
     /// Loopback only.
     None,
-    /// That of the engine's host.
+    /// The network of the engine's host.
     Host,
-    /// The network of a container, and its process namespace: the steps end when it does.
+    /// The network and process namespaces of a container: the steps end with it.
     Joined {
-        /// The container's first process, as the engine numbers it.
+        /// The pid of the container's first process, in the engine's namespace.
         pid: u32,
         /// The only name server.
         dns: Ipv4Addr,
     },
 }
 
-/// An image that is to be built.
+/// An image to build.
 #[derive(Debug, Clone)]
 pub struct BuildRequest {
     /// The name of the image.
     pub tag: String,
     /// The context, with its `Dockerfile` at the top.
     pub tar: Bytes,
-    /// Whether steps run again that an earlier build has run.
+    /// Whether to repeat steps of earlier builds.
     pub no_cache: bool,
-    /// Whether no images are made in between: they stay, without a name, as long as another image
+    /// Whether to create no intermediate images: they remain, without a name, while another image
     /// has the same layers.
     pub single_layer: bool,
-    /// Whether the image, and what is in it, is as old as time itself: then the same content is the
-    /// same image, whenever it is built.
+    /// Whether all timestamps of the image are the Unix epoch: then equal content is the same
+    /// image, regardless of its build time.
     pub timeless: bool,
     /// Labels of the image.
     pub labels: BTreeMap<String, String>,
     /// The network of the steps.
     pub network: BuildNetwork,
-    /// Folders of the host that `RUN --mount=type=bind,from=NAME` may name, by that name.
+    /// Folders of the host for `RUN --mount=type=bind,from=NAME`, by that name.
     pub folders: BTreeMap<String, PathBuf>,
-    /// What of the Dockerfile is not the author's, and what its output says instead.
+    /// Parts of the Dockerfile that are not the author's, and their replacements in the output.
     pub shown_as: Vec<(String, String)>,
 }
 
 impl BuildRequest {
-    /// Without a network, folders or anything else that is not the Dockerfile's.
+    /// A build without a network, folders or anything else outside the Dockerfile.
     pub fn new(tag: impl Into<String>, tar: Bytes, labels: BTreeMap<String, String>) -> Self {
         Self {
             tag: tag.into(),
@@ -96,14 +96,14 @@ impl BuildRequest {
             ("layers", (!self.single_layer).to_string()),
             ("rm", "true".to_owned()),
             ("forcerm", "true".to_owned()),
-            // A base image is pulled only when it is missing.
+            // A base image is pulled only if it is missing.
             ("pull", "false".to_owned()),
             ("labels", json!(self.labels).to_string()),
             ("dropcaps", json!(DROPPED).to_string()),
         ];
         if self.timeless {
             query.push(("timestamp", "0".to_owned()));
-            // Docker's format has the name of the container that built it.
+            // Docker's format contains the name of the build container.
             query.push(("outputformat", "application/vnd.oci.image.manifest.v1+json".to_owned()));
         }
         if let Some(profile) = profile {
@@ -162,12 +162,12 @@ struct Aux {
 }
 
 impl Engine {
-    /// Builds an image and returns its id; `on_line` gets each line of output. The steps run under
-    /// the engine's [profile](Engine::with_seccomp_profile).
+    /// Builds an image and returns its id; `on_line` receives each line of output. The steps run
+    /// under the engine's [profile](Engine::with_seccomp_profile).
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when a step fails, or the build ends without an
+    /// Like every call: see [`EngineError`]; also if a step fails, or the build ends without an
     /// image.
     pub async fn build(
         &self,
@@ -201,7 +201,7 @@ impl Engine {
                 return Err(Cause::Refused(printable(&request.shown(&problem))));
             }
             lines.push(&said.stream, &mut on_line);
-            // Podman's own call says it in its last line.
+            // Podman's own call prints the id in its last line.
             let said_last = request.timeless.then(|| plain_id(said.stream.trim())).flatten();
             id = said.aux.and_then(|aux| aux.id).or(said_last).or(id.take());
             Ok(())
@@ -214,14 +214,14 @@ impl Engine {
     }
 }
 
-/// Puts the lines of a build's output together, which arrive in pieces.
+/// Joins the lines of a build's output, which arrive in pieces.
 #[derive(Debug, Default)]
 struct Lines {
     begun: String,
 }
 
 impl Lines {
-    /// A line that never ends is cut here.
+    /// Longer lines are split here.
     const LONGEST: usize = 64 * 1024;
 
     fn push(&mut self, piece: &str, on_line: &mut (dyn FnMut(&str) + Send)) {
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_put_together_from_pieces() {
+    fn lines_are_joined_from_pieces() {
         let mut seen = Vec::new();
         let mut on_line = |line: &str| seen.push(line.to_owned());
         let mut lines = Lines::default();
@@ -262,16 +262,16 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_may_hold_very_many_lines() {
+    fn piece_with_very_many_lines_is_split_in_linear_time() {
         let mut count = 0;
         let mut on_line = |_: &str| count += 1;
-        // Copying what is left with each line, this would take minutes.
+        // If each line copied the rest, this would take minutes.
         Lines::default().push(&"\n".repeat(1 << 20), &mut on_line);
         assert_eq!(count, 1 << 20);
     }
 
     #[test]
-    fn the_query_says_where_the_steps_run_in_podmans_own_words() {
+    fn query_selects_the_namespaces_of_the_steps() {
         let query = |network| {
             let request =
                 BuildRequest { network, ..BuildRequest::new("localhost/x:1", Bytes::new(), BTreeMap::new()) };

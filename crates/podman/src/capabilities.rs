@@ -1,4 +1,4 @@
-//! What the engine at the other end is, and what its version lacks.
+//! The version of the engine, and its limitations.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +29,7 @@ impl fmt::Display for Version {
 impl FromStr for Version {
     type Err = ();
 
-    /// Reads `5.4.2`, and what a distribution or a developer appends: `5.5.0-dev`, `4.3.1+ds1`.
+    /// Parses `5.4.2`, also with a suffix: `5.5.0-dev`, `4.3.1+ds1`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let core = text.split(['-', '+', '~']).next().unwrap_or_default();
         let numbers: Vec<u32> = core.split('.').map(str::parse).collect::<Result<_, _>>().map_err(|_| ())?;
@@ -41,7 +41,7 @@ impl FromStr for Version {
     }
 }
 
-/// What the engine can do. Found out once, when the connection is made.
+/// The capabilities of the engine, determined once when connecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     version: Version,
@@ -51,7 +51,7 @@ impl Capabilities {
     /// The oldest podman that this crate is tested with.
     pub const OLDEST: Version = Version::new(4, 3);
 
-    /// Of an engine of this version.
+    /// The capabilities of an engine of this version.
     #[must_use]
     pub fn new(version: Version) -> Self {
         Self { version }
@@ -63,7 +63,7 @@ impl Capabilities {
         self.version
     }
 
-    /// Whether the version is one that this crate works with.
+    /// Whether this crate supports the version.
     #[must_use]
     pub fn is_supported(&self) -> bool {
         self.version >= Self::OLDEST
@@ -81,36 +81,36 @@ impl Capabilities {
         self.version >= Version::new(5, 0)
     }
 
-    /// Whether the end of a container wakes those that wait for it. Older engines look for it at
-    /// intervals, and use the processor for that.
+    /// Whether the end of a container wakes its waiters. Older engines poll for it, which costs
+    /// processor time.
     #[must_use]
     pub fn wakes_waits(&self) -> bool {
         self.version >= Version::new(5, 3)
     }
 
-    /// Whether the engine notices on hosts with version 1 of control groups that a process was
-    /// killed for want of memory.
+    /// Whether the engine detects, on hosts with control groups version 1, that a process was
+    /// killed for lack of memory.
     #[must_use]
     pub fn reports_out_of_memory(&self) -> bool {
         self.version >= Version::new(5, 0)
     }
 
-    /// Whether a bridge keeps its hardware address when containers join and leave. Where it does
-    /// not, a container that joins or leaves cuts the others on that network off for seconds
-    /// (measured on 4.3.1).
+    /// Whether a bridge keeps its hardware address when containers join and leave. Otherwise, a
+    /// container that joins or leaves cuts off the others on that network for seconds (measured on
+    /// 4.3.1).
     #[must_use]
     pub fn has_stable_bridges(&self) -> bool {
         self.version >= Version::new(5, 0)
     }
 
-    /// Whether a limit on processes leaves the engine's own limits in force. Older engines put
-    /// limits of theirs in their place, which they may not be allowed to set.
+    /// Whether a limit on processes leaves the engine's own limits in force. Older engines replace
+    /// them with limits that they may not be permitted to set.
     #[must_use]
     pub fn keeps_default_limits(&self) -> bool {
         self.version >= Version::new(5, 0)
     }
 
-    /// What this version lacks, one sentence each.
+    /// The limitations of this version, one sentence each.
     #[must_use]
     pub fn limitations(&self) -> Vec<&'static str> {
         [
@@ -124,19 +124,19 @@ impl Capabilities {
             ),
             (
                 self.wakes_waits(),
-                "the engine looks for the end of a container at intervals, so the sandbox watches the container's monitor",
+                "the engine polls for the end of a container, so the sandbox watches the container's monitor",
             ),
             (
                 self.has_stable_bridges(),
-                "containers that join or leave a network disturb the others on it, so each proxy gets a network of its own",
+                "containers that join or leave a network disturb the others on it, so each proxy gets its own network",
             ),
             (
                 self.keeps_default_limits(),
-                "a limit on processes displaces the engine's own, so they are looked up and given along",
+                "an explicit limit on processes replaces the engine's own limits, so they are looked up and passed along",
             ),
             (
                 self.reports_out_of_memory(),
-                "a process killed for want of memory is not distinguished from one killed otherwise",
+                "a process killed for lack of memory is not distinguished from one killed otherwise",
             ),
         ]
         .into_iter()
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_as_podman_prints_them() {
+    fn version_is_parsed_as_printed_by_podman() {
         for (text, expected) in [
             ("4.3.1", Some((4, 3, 1))),
             ("5.4.2", Some((5, 4, 2))),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tested_versions_differ_in_what_they_lack() {
+    fn tested_versions_have_their_limitations() {
         let of = |text: &str| Capabilities::new(text.parse().unwrap());
         assert!(of("4.3.1").is_supported() && of("5.4.2").is_supported() && !of("4.2.0").is_supported());
         assert_eq!(of("4.3.1").limitations().len(), 6);

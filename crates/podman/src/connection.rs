@@ -16,17 +16,16 @@ use crate::error::{Cause, EngineError, HEADERS_DEADLINE};
 use crate::inspection::LimitFacts;
 use crate::libpod::Libpod;
 
-/// How long a call may take that neither moves data nor waits for a container.
+/// Time limit of calls that neither transfer data nor wait for a container.
 pub(crate) const CALL_DEADLINE: Duration = Duration::from_mins(2);
 
-/// How long calls may take that move an image or build one.
+/// Time limit of calls that transfer or build an image.
 pub(crate) const IMAGE_DEADLINE: Duration = Duration::from_hours(2);
 
 /// A ping is answered within a millisecond; a service that is started by its socket needs longer.
 const PING_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Every podman since 4.0 serves this version of the Docker-compatible API, whatever it calls its
-/// own.
+/// Every podman since 4.0 serves this version of the Docker-compatible API, regardless of its own.
 const API: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
 
 /// An engine. Cloning is cheap: all clones share connections.
@@ -36,8 +35,7 @@ pub struct Engine {
     libpod: Libpod,
     capabilities: Capabilities,
     of_root: bool,
-    /// The limits that the engine gives to containers that ask for none, looked up once for all
-    /// clones.
+    /// The engine's default limits for containers, looked up once for all clones.
     default_limits: Arc<OnceCell<Vec<LimitFacts>>>,
     seccomp_profile: Option<Arc<Path>>,
 }
@@ -47,8 +45,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// When nothing answers, or something else than a podman that [is
-    /// supported](Capabilities::is_supported).
+    /// If there is no answer, or not from a podman that [is supported](Capabilities::is_supported).
     pub async fn connect(socket: &Path) -> Result<Self, EngineError> {
         let libpod = Libpod::new(socket);
         let headers = libpod.ping(PING_DEADLINE).await?;
@@ -84,45 +81,44 @@ impl Engine {
         })
     }
 
-    /// The unix socket that it listens on.
+    /// Its unix socket.
     #[must_use]
     pub fn socket(&self) -> &Path {
         self.libpod.socket()
     }
 
-    /// The same with a seccomp profile for the steps of builds: a file that the engine's service
-    /// reads. Default: the engine's own.
+    /// Sets a seccomp profile for the steps of builds: a file that the engine's service reads.
+    /// Default: the engine's own.
     #[must_use]
     pub fn with_seccomp_profile(mut self, file: &Path) -> Self {
         self.seccomp_profile = Some(file.into());
         self
     }
 
-    /// The seccomp profile of builds, which a caller may give its containers too.
+    /// The seccomp profile of builds, which callers may also use for containers.
     #[must_use]
     pub fn seccomp_profile(&self) -> Option<&Path> {
         self.seccomp_profile.as_deref()
     }
 
-    /// What this engine is and what its version lacks.
+    /// The engine's version and limitations.
     #[must_use]
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
 
-    /// Whether it is root's, as far as the owner of its socket shows.
+    /// Whether it runs as root, judging by the owner of its socket.
     #[must_use]
     pub fn is_of_root(&self) -> bool {
         self.of_root
     }
 
-    /// The limits that the engine gives to containers that ask for none. Looked up once for all
-    /// clones: the container `name` is created from `body`, inspected and removed; nothing of it
-    /// runs.
+    /// The engine's default limits for containers. Looked up once for all clones: the container
+    /// `name` is created from `body`, inspected and removed, without being started.
     ///
     /// # Errors
     ///
-    /// When one of these calls fails; the next caller looks again.
+    /// If one of these calls fails; the next caller tries again.
     pub async fn default_limits(&self, name: &str, body: Value) -> Result<&[LimitFacts], EngineError> {
         let look = async || {
             let id = self.create_container(name, body).await?;
@@ -137,8 +133,8 @@ impl Engine {
         &self.docker
     }
 
-    /// A client whose calls may take as long as an image needs.
-    pub(crate) fn patient_docker(&self) -> Docker {
+    /// A client with the time limit of image transfers.
+    pub(crate) fn docker_for_images(&self) -> Docker {
         self.docker.clone().with_timeout(IMAGE_DEADLINE)
     }
 
@@ -156,7 +152,7 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// Gives a call of bollard's its deadline, and its failure a name.
+/// Adds a deadline to a call of bollard, and context to its error.
 pub(crate) async fn within<T>(
     deadline: Duration,
     operation: &'static str,

@@ -13,12 +13,12 @@ use crate::error::{Cause, EngineError, printable};
 use crate::inspection::Inspection;
 use crate::libpod::{Call, escape};
 
-/// How long an engine sleeps before it looks again whether a container has ended, or whether the
-/// caller is still there: each look takes processor time, which adds up with many containers.
+/// Interval at which an engine polls whether a container has ended, or whether the caller is still
+/// connected: each poll takes processor time, which adds up with many containers.
 const OFTEN: &str = "10ms";
 const SELDOM: &str = "5s";
 
-/// The id that the engine gave a container.
+/// The engine's id of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerId(String);
 
@@ -47,21 +47,21 @@ impl fmt::Display for ContainerId {
 pub struct ContainerSummary {
     /// The id.
     pub id: String,
-    /// The name; the id where it has none.
+    /// The name; the id if it has none.
     pub name: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// `created`, `running`, `exited` and so on, as the engine calls it.
+    /// The engine's name of the state: `created`, `running`, `exited` and so on.
     pub state: String,
 }
 
 impl Engine {
-    /// Creates the container `name` from `body`, podman's own `SpecGenerator` without a name.
-    /// Nothing of it runs yet.
+    /// Creates the container `name` from `body`, podman's own `SpecGenerator` without a name. It
+    /// does not run yet.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when the answer names no container.
+    /// Like every call: see [`EngineError`]; also if the answer names no container.
     pub async fn create_container(&self, name: &str, mut body: Value) -> Result<ContainerId, EngineError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]
@@ -79,7 +79,7 @@ impl Engine {
         call.body = Some(body);
         let created: Created = self.libpod().json(call).await?;
         for warning in created.warnings.iter().flatten() {
-            // What it left out is found where the container is compared with its plan.
+            // Omitted fields are detected when the container is compared with its plan.
             tracing::debug!(container = %name, warning = %printable(warning), "the engine warns");
         }
         if created.id.is_empty() || !created.id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -93,22 +93,22 @@ impl Engine {
         Ok(ContainerId(created.id))
     }
 
-    /// What the engine says a container is.
+    /// The engine's description of a container.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn inspect_container(&self, container: &str) -> Result<Inspection, EngineError> {
         let path = format!("/containers/{}/json", escape(container));
         self.libpod().json(container_call("inspect container", container, Method::GET, path)).await
     }
 
-    /// Makes everything of a created container but its process: networks, mounts, limits. One that
-    /// is set up already is done.
+    /// Sets up a created container except for its process: networks, mounts, limits. Does nothing
+    /// if it is already set up.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn set_up_container(&self, container: &str) -> Result<(), EngineError> {
         let path = format!("/containers/{}/init", escape(container));
         let call = container_call("set up container", container, Method::POST, path);
@@ -122,17 +122,17 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn start_container(&self, container: &str) -> Result<(), EngineError> {
         within(CALL_DEADLINE, "start container", container, self.docker().start_container(container, None))
             .await
     }
 
-    /// Sends a signal to the first process of a container. Returns when SIGKILL has killed it.
+    /// Sends a signal to the first process of a container. With SIGKILL, returns once it is dead.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; a container that does not run is refused.
+    /// Like every call: see [`EngineError`]; also if the container does not run.
     pub async fn kill_container(&self, container: &str, signal: &str) -> Result<(), EngineError> {
         let options = KillContainerOptionsBuilder::default().signal(signal).build();
         within(
@@ -144,29 +144,29 @@ impl Engine {
         .await
     }
 
-    /// Waits for the end of a container, however long it takes, and returns its exit code.
+    /// Waits for the end of a container without a time limit, and returns its exit code.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`], but there is no deadline. The process may still run
+    /// Like every call: see [`EngineError`], but there is no deadline. The process may still run
     /// then.
     pub async fn wait_container(&self, container: &str) -> Result<i64, EngineError> {
         let woken = self.capabilities().wakes_waits();
-        self.wait_looking(container, if woken { SELDOM } else { OFTEN }).await
+        self.wait_polling(container, if woken { SELDOM } else { OFTEN }).await
     }
 
-    /// The same, for a caller that watches the container in another way: its end may be reported up
-    /// to five seconds late, that of the engine's service at once.
+    /// The same, for a caller that also watches the container itself: its end may be reported up to
+    /// five seconds late, that of the engine's service at once.
     ///
     /// # Errors
     ///
-    /// As of [`wait_container`](Self::wait_container).
+    /// Like [`wait_container`](Self::wait_container).
     pub async fn wait_container_watched(&self, container: &str) -> Result<i64, EngineError> {
-        self.wait_looking(container, SELDOM).await
+        self.wait_polling(container, SELDOM).await
     }
 
-    /// The Docker-compatible wait would keep a processor busy on podman 4.
-    async fn wait_looking(&self, container: &str, interval: &str) -> Result<i64, EngineError> {
+    /// Not the Docker-compatible wait, which keeps a processor busy on podman 4.
+    async fn wait_polling(&self, container: &str, interval: &str) -> Result<i64, EngineError> {
         const OPERATION: &str = "wait for container";
         let query = format!("condition=exited&condition=stopped&interval={interval}");
         let path = format!("/containers/{}/wait?{query}", escape(container));
@@ -178,16 +178,15 @@ impl Engine {
         })
     }
 
-    /// Removes a container and its anonymous volumes, in whatever state it is; one that is gone is
-    /// done.
+    /// Removes a container and its anonymous volumes, in any state; succeeds if it does not exist.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn remove_container(&self, container: &str) -> Result<(), EngineError> {
         match self.try_remove(container).await {
             Err(error) if error.is_not_found() => Ok(()),
-            // The engine's own clean-up of an exited container may have been in the way.
+            // The engine's own clean-up of an exited container may have interfered.
             Err(error) if error.status().is_some() => match self.try_remove(container).await {
                 Err(second) if second.is_not_found() => Ok(()),
                 Err(_) => Err(error),
@@ -210,12 +209,12 @@ impl Engine {
 
     /// The containers that carry all of `labels` (`name=value`), in any state.
     ///
-    /// Not through the Docker-compatible API: podman has states that its clients cannot read
+    /// Not through the Docker-compatible API: podman has states that its clients do not know
     /// (`initialized`, `stopping`).
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn list_containers(&self, labels: &[String]) -> Result<Vec<ContainerSummary>, EngineError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]

@@ -1,31 +1,31 @@
-//! Whether an engine can bound what a container writes to its root file system.
+//! Support of an engine for limits on a container's root file system.
 
 use crate::facts::EngineFacts;
 
-/// Whether an engine can bound what a container writes to its root file system.
+/// Support of an engine for limits on a container's root file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskLimits {
-    /// It can.
+    /// Supported.
     Possible,
-    /// It can if its XFS was mounted with project quotas, which shows when a container is made with
-    /// a limit.
+    /// Supported if its XFS is mounted with project quotas, which only creating a container with a
+    /// limit can show.
     WithProjectQuotas,
-    /// It cannot.
+    /// Not supported.
     Impossible,
 }
 
 impl DiskLimits {
-    /// What makes it possible.
+    /// The requirements.
     pub const HINT: &'static str = "keep the storage of an engine of root on btrfs with `driver = \"btrfs\"`, or on XFS that is mounted with \
                                     the option `pquota`, as containers-storage.conf(5) says";
 }
 
 impl EngineFacts {
-    /// Whether the engine can bound what a container writes.
+    /// Support of the engine for disk limits.
     #[must_use]
     pub fn disk_limits(&self) -> DiskLimits {
         match (self.storage_driver.as_str(), self.storage_file_system.as_str()) {
-            // The kernel lets none but root set quotas.
+            // The kernel permits only root to set quotas.
             _ if self.rootless => DiskLimits::Impossible,
             ("btrfs", _) => DiskLimits::Possible,
             ("overlay", "xfs") => DiskLimits::WithProjectQuotas,
@@ -33,7 +33,7 @@ impl EngineFacts {
         }
     }
 
-    /// What keeps its images and containers, such as `overlay on extfs`.
+    /// The storage of its images and containers, such as `overlay on extfs`.
     #[must_use]
     pub fn storage(&self) -> String {
         let owner = if self.rootless { " without root" } else { "" };
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_some_storage_has_quotas() {
+    fn disk_limits_depend_on_the_storage() {
         for (driver, system, rootless, limits, storage) in [
             ("overlay", "extfs", false, DiskLimits::Impossible, "overlay on extfs"),
             ("overlay", "btrfs", false, DiskLimits::Impossible, "overlay on btrfs"),

@@ -1,17 +1,16 @@
-//! What can go wrong between us and the engine.
+//! Errors of calls to the engine.
 
 use std::error::Error as StdError;
 use std::io;
 use std::time::Duration;
 
-/// How long the engine may take to begin an answer; bollard's own deadline.
+/// Time limit for the beginning of an answer; bollard's own deadline.
 pub(crate) const HEADERS_DEADLINE: Duration = Duration::from_mins(2);
 
-/// A call to the engine that failed: what was tried, on which object, and why.
+/// A failed call to the engine: the operation, its object, and the cause.
 ///
-/// Every call fails when the engine cannot be reached, hangs up, does not answer in time (two
-/// minutes; two hours for what moves an image or builds one), answers with a failure, or answers
-/// what is not understood.
+/// Every call fails if the engine is unreachable, hangs up, does not answer in time (two minutes;
+/// two hours for transferring or building images), reports a failure, or sends an invalid answer.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {operation} `{object}`")]
 pub struct EngineError {
@@ -20,18 +19,18 @@ pub struct EngineError {
     source: Box<Cause>,
 }
 
-/// Why a call failed. None of these texts holds the value of an environment variable.
+/// The cause of a failed call. None of these texts contains the value of an environment variable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Cause {
     #[error("the engine answered {status}: {message}")]
     Status { status: u16, message: String },
     #[error("the engine cannot be reached; is its service running?")]
     Unreachable(#[source] Box<dyn StdError + Send + Sync>),
-    #[error("the engine hung up in the middle of the call")]
+    #[error("the engine hung up during the call")]
     HungUp(#[source] Box<dyn StdError + Send + Sync>),
     #[error("the engine did not answer within {0:?}")]
     Deadline(Duration),
-    #[error("the engine's answer is not understood: {0}")]
+    #[error("invalid answer of the engine: {0}")]
     Answer(String),
     #[error("{0}")]
     Refused(String),
@@ -44,35 +43,34 @@ impl EngineError {
         Self { operation, object: object.into(), source: Box::new(cause) }
     }
 
-    /// For `map_err`: what bollard said about `operation` on `object`.
+    /// For `map_err`: bollard's error of `operation` on `object`.
     pub(crate) fn call(operation: &'static str, object: &str) -> impl FnOnce(bollard::errors::Error) -> Self {
         move |error| Self::new(operation, object, error.into())
     }
 
-    /// The error of a caller that stands in for an engine: what it could not do, with which object,
-    /// and why.
+    /// The error of a caller that replaces an engine: the operation, its object, and the cause.
     #[must_use]
     pub fn refused(operation: &'static str, object: &str, problem: impl Into<String>) -> Self {
         Self::new(operation, object, Cause::Refused(problem.into()))
     }
 
-    /// The same for an engine that is not there (any more).
+    /// The same for an engine that is unreachable.
     #[must_use]
     pub fn unreachable(operation: &'static str, object: &str) -> Self {
         Self::new(operation, object, Cause::Unreachable("no engine was asked".into()))
     }
 
-    /// A container whose process is still there long after SIGKILL.
+    /// A container whose process still exists long after SIGKILL.
     #[must_use]
     pub fn unkillable(container: &str, after: Duration) -> Self {
         Self::new(
             "kill container",
             container,
-            Cause::Refused(format!("its process is still there {after:?} after SIGKILL")),
+            Cause::Refused(format!("its process still exists {after:?} after SIGKILL")),
         )
     }
 
-    /// A container of which the engine does not know how its process ended.
+    /// A container whose exit status is unknown to the engine.
     #[must_use]
     pub fn end_unknown(container: &str, state: &str) -> Self {
         Self::new(
@@ -84,7 +82,7 @@ impl EngineError {
         )
     }
 
-    /// Whether the object is not there, which teardown counts as done.
+    /// Whether the object does not exist, which teardown treats as success.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.status() == Some(404)
@@ -114,8 +112,8 @@ impl EngineError {
         self.status() == Some(409) || self.is_name_in_use() || self.is_subnet_in_use()
     }
 
-    /// Whether the engine stumbled over an image that was removed while it looked at all of them.
-    /// Made again, the call succeeds.
+    /// Whether the engine failed on an image that was removed while it listed all of them. A retry
+    /// succeeds.
     #[must_use]
     pub fn is_image_race(&self) -> bool {
         let (Cause::Status { message: said, .. } | Cause::Refused(said)) = &*self.source else {
@@ -124,7 +122,7 @@ impl EngineError {
         said.contains("layer not known") || said.contains("image not known") && !self.is_not_found()
     }
 
-    /// Whether there is no engine at the other end (any more).
+    /// Whether the engine is unreachable.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
         matches!(*self.source, Cause::Unreachable(_) | Cause::HungUp(_))
@@ -136,7 +134,7 @@ impl EngineError {
         matches!(*self.source, Cause::Deadline(_))
     }
 
-    /// What the engine said, where it answered with a failure.
+    /// The engine's message, if it reported a failure.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
         match &*self.source {
@@ -145,7 +143,7 @@ impl EngineError {
         }
     }
 
-    /// The HTTP status of an answer that is a failure.
+    /// The HTTP status of a reported failure.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match *self.source {
@@ -154,13 +152,13 @@ impl EngineError {
         }
     }
 
-    /// The same error with the texts in `secrets` blotted out of what the engine said.
+    /// The same error with the texts in `secrets` redacted in the engine's message.
     #[must_use]
     pub fn without<'a>(mut self, secrets: impl IntoIterator<Item = &'a String>) -> Self {
         if let Cause::Status { message, .. } | Cause::Answer(message) | Cause::Refused(message) =
             &mut *self.source
         {
-            // Shorter values say nothing, and blotting them out would make the message unreadable.
+            // Shorter values are not secret, and redacting them would make the message unreadable.
             for secret in secrets.into_iter().filter(|secret| secret.len() >= 4) {
                 *message = message.replace(secret.as_str(), "[…]");
             }
@@ -179,7 +177,7 @@ impl From<bollard::errors::Error> for Cause {
             Error::DockerStreamError { error } => Self::Refused(printable(&error)),
             Error::RequestTimeoutError => Self::Deadline(HEADERS_DEADLINE),
             Error::SocketNotFoundError(path) => Self::Unreachable(format!("no socket at {path}").into()),
-            // Their texts quote the document, which may hold environment variables.
+            // Their texts quote the document, which may contain environment variables.
             Error::JsonDataError { column, .. } => {
                 Self::Answer(format!("unexpected JSON at column {column}"))
             }
@@ -193,7 +191,7 @@ impl From<bollard::errors::Error> for Cause {
     }
 }
 
-/// Where a JSON document is wrong, without quoting it.
+/// The position of an error in a JSON document, without quoting it.
 pub(crate) fn json_place(error: &serde_json::Error) -> String {
     format!(
         "unexpected JSON at line {} column {} ({:?} error)",
@@ -203,7 +201,7 @@ pub(crate) fn json_place(error: &serde_json::Error) -> String {
     )
 }
 
-/// What the engine says may quote what a container or an image said.
+/// Escapes a message of the engine, which may quote a container or an image.
 pub(crate) fn printable(text: &str) -> String {
     const LONGEST: usize = 2000;
     text.trim()
@@ -222,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_versions_of_the_engine_say_is_distinguished() {
+    fn errors_of_both_versions_are_distinguished() {
         let name4 = status(500, "network name n already used: network already exists");
         let name5 = status(409, "network name n already used: network already exists");
         let subnet = status(500, "subnet 10.0.0.0/28 is already used on the host or by another config");
@@ -247,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn image_removed_meanwhile_is_retried() {
+    fn image_race_is_recognised() {
         let status = |status, message: &str| Cause::Status { status, message: message.to_owned() };
         for (cause, expected) in [
             (status(500, "reading image \"1\": locating image with ID \"1\": image not known"), true),
@@ -267,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_control_characters_do_not_reach_the_message() {
+    fn message_has_no_secrets_and_control_characters() {
         let error =
             status(500, &printable("bad env TOKEN=hunter2\n\u{1b}[31m")).without([&"hunter2".to_owned()]);
         assert_eq!(error.message(), Some("bad env TOKEN=[…]\\n\\u{1b}[31m"));

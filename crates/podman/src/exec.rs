@@ -1,4 +1,4 @@
-//! Further processes in a container that runs.
+//! Additional processes in a running container.
 
 use bollard::exec::{StartExecOptions, StartExecResults};
 use http::Method;
@@ -12,25 +12,25 @@ use crate::error::{Cause, EngineError};
 use crate::libpod::escape;
 use crate::terminal::{TerminalSize, raw};
 
-/// What the engine knows of such a process.
+/// The engine's state of such a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ExecState {
     /// Whether it runs.
     pub running: bool,
-    /// The exit code of one that has ended.
+    /// The exit code, once it has ended.
     pub exit_code: i64,
-    /// As the engine numbers it; 0 before it runs.
+    /// Its pid in the engine's namespace; 0 before it runs.
     pub pid: u32,
 }
 
 impl Engine {
-    /// Prepares `command` in a container that runs, and returns its id. It gets the container's own
-    /// user, rights, working directory and variables; `variables` (`NAME=value`) come on top.
+    /// Prepares `command` in a running container, and returns its id. It gets the container's own
+    /// user, rights, working directory and variables, plus `variables` (`NAME=value`).
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn create_exec(
         &self,
         container: &str,
@@ -47,20 +47,19 @@ impl Engine {
         let mut call = container_call("prepare a command in container", container, Method::POST, path);
         call.body = Some(json!({
             "AttachStdin": true, "AttachStdout": true, "AttachStderr": true, "Tty": terminal, "Cmd": command, "Env": variables,
-            // None that a program could mean.
+            // No detach keys, which a program could need itself.
             "DetachKeys": "",
         }));
         let created: Created = self.libpod().json(call).await?;
         Ok(created.id)
     }
 
-    /// Starts what was prepared as `exec`, with a terminal of this size or, as it was prepared,
-    /// none.
+    /// Starts the prepared `exec`, with a terminal of this size or, if prepared so, without one.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; what the runtime says about the executable is in the
-    /// message.
+    /// Like every call: see [`EngineError`]; the message includes the runtime's error about the
+    /// executable.
     pub async fn start_exec(
         &self,
         exec: &str,
@@ -86,21 +85,21 @@ impl Engine {
         }
     }
 
-    /// What the engine knows of a command in a container; not found once its container is gone.
+    /// The engine's state of a command in a container; not found once its container is removed.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn inspect_exec(&self, exec: &str) -> Result<ExecState, EngineError> {
         let path = format!("/exec/{}/json", escape(exec));
         self.libpod().json(container_call("inspect command", exec, Method::GET, path)).await
     }
 
-    /// Gives the terminal of a command in a container another size.
+    /// Resizes the terminal of a command in a container.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn resize_exec(&self, exec: &str, size: TerminalSize) -> Result<(), EngineError> {
         let TerminalSize { columns, rows } = size;
         let path = format!("/exec/{}/resize?h={rows}&w={columns}", escape(exec));

@@ -1,4 +1,4 @@
-//! What the engine says about itself and its host; for people who look for a fault.
+//! The engine's report about itself and its host, for diagnostics.
 
 use http::Method;
 use serde::Deserialize;
@@ -7,48 +7,48 @@ use crate::connection::{CALL_DEADLINE, Engine};
 use crate::error::EngineError;
 use crate::libpod::Call;
 
-/// What the engine says about itself and its host.
+/// The engine's report about itself and its host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EngineFacts {
-    /// Whether it runs without the rights of root.
+    /// Whether it runs without root.
     pub rootless: bool,
     /// The version of control groups: `v1` or `v2`.
     pub cgroup_version: String,
-    /// What makes its control groups: `systemd` or `cgroupfs`.
+    /// The manager of its control groups: `systemd` or `cgroupfs`.
     pub cgroup_manager: String,
-    /// What makes its networks: `netavark` or `cni`.
+    /// The backend of its networks: `netavark` or `cni`.
     pub network_backend: String,
-    /// What runs its containers, such as `crun`.
+    /// The runtime of its containers, such as `crun`.
     pub runtime: String,
-    /// The version of that, such as `1.21`; empty where it is not known.
+    /// The version of the runtime, such as `1.21`; empty if unknown.
     pub runtime_version: String,
-    /// The release of the kernel that the engine runs on, such as `6.12.85+deb13-amd64`.
+    /// The kernel release of the engine's host, such as `6.12.85+deb13-amd64`.
     pub kernel: String,
-    /// What keeps its images, such as `overlay`.
+    /// The storage driver of its images, such as `overlay`.
     pub storage_driver: String,
-    /// What its storage lies on, such as `xfs`, where the driver says; empty otherwise.
+    /// The file system of its storage, such as `xfs`, if the driver reports it; empty otherwise.
     pub storage_file_system: String,
     /// Whether the kernel filters system calls.
     pub seccomp: bool,
-    /// The programs that connect networks of an engine without root: those that are installed.
+    /// The installed programs that connect networks of a rootless engine.
     pub rootless_network_programs: Vec<String>,
 }
 
 impl EngineFacts {
-    /// How an engine without root gets control groups, and with them limits of memory, processors
-    /// and processes.
+    /// How to give a rootless engine control groups, and so limits on memory, processors and
+    /// processes.
     pub const DELEGATION: &str = "boot with version 2 of control groups, start the engine's service in a systemd user session \
                                   (`loginctl enable-linger USER`), and let systemd delegate control groups to it (`Delegate=cpu memory \
                                   pids` for `user@.service`); or use the engine of root, or leave the limit out";
 }
 
 impl Engine {
-    /// Asks for what the engine says about itself.
+    /// Requests the engine's report about itself.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn facts(&self) -> Result<EngineFacts, EngineError> {
         let object = self.libpod().socket().display().to_string();
         let call = Call {
@@ -94,7 +94,7 @@ struct Security {
 #[serde(default)]
 struct Runtime {
     name: String,
-    /// What it prints when it is asked, several lines: the first is `crun version 1.21`.
+    /// Its output of several lines; the first is `crun version 1.21`.
     version: String,
 }
 
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_both_versions_say_and_needs_nothing_of_it() {
+    fn facts_of_both_versions_are_read_and_all_optional() {
         let old = r#"{"host": {"cgroupVersion": "v1", "cgroupManager": "cgroupfs", "networkBackend": "netavark", "ociRuntime": {"name": "crun",
             "version": "crun version 1.8.1\ncommit: f8a096be\n+SYSTEMD"}, "kernel": "6.1.0-37-amd64",
             "security": {"rootless": false, "seccompEnabled": true},

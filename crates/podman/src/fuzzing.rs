@@ -1,7 +1,7 @@
-//! What the fuzzers run: any answers of the engine.
+//! Entry points of the fuzzers: arbitrary answers of the engine.
 //!
 //! Only there with the feature `fuzzing`, and in unit tests, which run every seed. A property that
-//! does not hold is a panic. The programs around it lie in the folder `fuzz` of the repository.
+//! does not hold is a panic. The fuzz programs are in the folder `fuzz` of the repository.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -23,9 +23,9 @@ use crate::{BuildRequest, Chunk, Engine, EngineError, NetworkRequest, Output, fi
 
 const PING: &[u8] =
     b"HTTP/1.1 200 OK\r\nLibpod-Api-Version: 5.4.2\r\nConnection: close\r\nContent-Length: 2\r\n\r\nOK";
-/// Longer texts of an error than this would fill a terminal.
+/// Maximum length of an error's text: more would fill a terminal.
 const LONGEST_ERROR: usize = 16 * 1024;
-/// What an inspection has in an environment variable: no error quotes it.
+/// The value of an environment variable in an inspection: no error may quote it.
 const SECRET: &str = "hunter2";
 
 /// An engine's socket.
@@ -50,12 +50,12 @@ fn made() -> std::io::Result<Socket> {
 }
 
 /// The first byte chooses the call, the second one the head of the answer, the next ones how the
-/// body is cut; the rest is the body.
+/// body is split; the rest is the body.
 ///
 /// # Panics
 ///
-/// When more output comes out than went in, when an error could do something to a terminal, or
-/// shows what an inspection has in the environment.
+/// If more output comes out than went in, or an error contains control characters or environment
+/// variables of an inspection.
 pub fn engine_answer(data: &[u8]) {
     let mut input = Input::new(data);
     let (call, head) = (input.byte(), input.byte());
@@ -107,7 +107,7 @@ async fn asked(call: u8, sent: usize) -> Result<(), EngineError> {
         15 => {
             let archive = engine.download("0f", "/etc/ssl/cert.pem").await?;
             let text = archive.and_then(|archive| first_file(&archive));
-            // Bytes that are no text are replaced, by three each.
+            // Each invalid byte is replaced by three.
             assert!(text.is_none_or(|text| text.len() <= 3 * sent), "an archive grew");
             Ok(())
         }
@@ -136,12 +136,12 @@ async fn read(mut output: Output, sent: usize) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// The pieces in which the answer comes.
+/// The pieces of the answer.
 fn answer(head: u8, body: &[u8], sizes: &[usize]) -> Vec<Vec<u8>> {
     let length = body.len();
     let status = match head % 8 {
         0 => "200 OK",
-        // As a stream of chunks.
+        // As an HTTP stream of chunks.
         1 => {
             let begin =
                 b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
@@ -177,7 +177,7 @@ fn answer(head: u8, body: &[u8], sizes: &[usize]) -> Vec<Vec<u8>> {
     iter::once(begin.into_bytes()).chain(rest).collect()
 }
 
-/// Answers every request but pings with `answer`.
+/// Answers every request except pings with `answer`.
 async fn serve(answer: &[Vec<u8>]) -> std::convert::Infallible {
     loop {
         let Ok((mut stream, _)) = SOCKET.listener.accept().await else {
@@ -194,7 +194,7 @@ async fn serve(answer: &[Vec<u8>]) -> std::convert::Infallible {
             tokio::task::yield_now().await;
         }
         let _ = stream.shutdown().await;
-        // What is closed before all is read looks as if it had failed.
+        // Closing with unread input would look like a failure.
         let mut rest = [0; 1024];
         while stream.try_read(&mut rest).is_ok_and(|read| read > 0) {}
     }

@@ -19,29 +19,29 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use crate::connection::{CALL_DEADLINE, Engine, IMAGE_DEADLINE, within};
 use crate::error::{Cause, EngineError, printable};
 
-/// How often a list is asked for while images go meanwhile.
+/// Maximum number of attempts to list images while some are removed concurrently.
 const LIST_ATTEMPTS: usize = 5;
 
-/// What an image is. `Debug` shows the names of its variables, never values.
+/// The properties of an image. `Debug` shows the names of its variables, never values.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ImageFacts {
     /// 64 hexadecimal digits.
     pub id: String,
-    /// When it was made.
+    /// Its creation time.
     pub created: SystemTime,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// What is executed first; empty where it names nothing.
+    /// The entry point; empty if it has none.
     pub entrypoint: Vec<String>,
     /// The default command, or the arguments of the entry point.
     pub command: Vec<String>,
     /// Its environment variables.
     pub env: BTreeMap<String, String>,
-    /// Empty: `/`.
+    /// The working directory; empty means `/`.
     pub working_dir: String,
-    /// Empty: root.
+    /// The user; empty means root.
     pub user: String,
-    /// Such as `amd64`.
+    /// The architecture, such as `amd64`.
     pub architecture: String,
 }
 
@@ -54,9 +54,9 @@ pub struct ImageSummary {
     pub tags: Vec<String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// When it was made.
+    /// Its creation time.
     pub created: SystemTime,
-    /// Bytes, layers that other images share included.
+    /// Size in bytes, including layers shared with other images.
     pub size: u64,
 }
 
@@ -70,15 +70,15 @@ impl fmt::Debug for ImageFacts {
 }
 
 impl Engine {
-    /// The image of this name or id; `None` when there is none.
+    /// The image of this name or id; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when `reference` cannot be a name of an image.
+    /// Like every call: see [`EngineError`]; also if `reference` is not a valid image name.
     pub async fn image(&self, reference: &str) -> Result<Option<ImageFacts>, EngineError> {
         for _ in 1..LIST_ATTEMPTS {
             match self.image_once(reference).await {
-                // Podman 4 looks at all images for the history of one.
+                // Podman 4 reads all images for the history of one.
                 Err(error) if error.is_image_race() => tracing::debug!(%error, "looking again"),
                 found => return found,
             }
@@ -106,7 +106,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn list_images(&self, labels: &[String]) -> Result<Vec<ImageSummary>, EngineError> {
         for _ in 1..LIST_ATTEMPTS {
             match self.list_images_once(labels).await {
@@ -142,12 +142,12 @@ impl Engine {
         })
     }
 
-    /// Removes a name of an image, and the image with its last name; one that is gone is done.
+    /// Removes a name of an image, and the image with its last name; succeeds if it does not exist.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when a container uses the image, or `reference`
-    /// cannot be a name of one.
+    /// Like every call: see [`EngineError`]; also if a container uses the image, or `reference` is
+    /// not a valid image name.
     pub async fn remove_image(&self, reference: &str) -> Result<(), EngineError> {
         const OPERATION: &str = "remove image";
         check(OPERATION, reference)?;
@@ -169,8 +169,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when `writer` fails, or a reference cannot be a
-    /// name of an image.
+    /// Like every call: see [`EngineError`]; also if `writer` fails, or a reference is not a valid
+    /// image name.
     pub async fn export_images(
         &self,
         references: &[&str],
@@ -193,8 +193,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when `reader` fails, or there is no image in the
-    /// archive.
+    /// Like every call: see [`EngineError`]; also if `reader` fails, or the archive contains no
+    /// image.
     pub async fn load_images(
         &self,
         reader: impl AsyncRead + Send + Unpin + 'static,
@@ -202,7 +202,7 @@ impl Engine {
         const OPERATION: &str = "load images from";
         const OBJECT: &str = "archive";
         let options = ImportImageOptionsBuilder::default().quiet(true).build();
-        let mut answers = self.patient_docker().import_image_stream(options, pieces(reader), None).boxed();
+        let mut answers = self.docker_for_images().import_image_stream(options, pieces(reader), None).boxed();
         let mut tags = Vec::new();
         let load = async {
             while let Some(BuildInfo { stream, error_detail, .. }) = answers.try_next().await? {
@@ -231,7 +231,7 @@ fn loaded(line: &str) -> Vec<String> {
     names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// A reader as a stream of pieces.
+/// Turns a reader into a stream of pieces.
 fn pieces(
     reader: impl AsyncRead + Send + Unpin + 'static,
 ) -> impl Stream<Item = Result<Bytes, io::Error>> + Send + 'static {
@@ -243,7 +243,7 @@ fn pieces(
     })
 }
 
-/// A reference becomes part of a request's path: nothing else may be in it.
+/// A reference becomes part of a request path, so it must contain nothing else.
 pub(crate) fn check(operation: &'static str, reference: &str) -> Result<(), EngineError> {
     let good = |c: char| c.is_ascii_alphanumeric() || "._/:@-".contains(c);
     if !reference.is_empty()
@@ -260,7 +260,7 @@ pub(crate) fn check(operation: &'static str, reference: &str) -> Result<(), Engi
     ))
 }
 
-/// Of an id that it does not have, podman says "not found" only when it is marked as one.
+/// For an unknown id, podman reports "not found" only if it is marked as an id.
 fn address(reference: &str) -> Cow<'_, str> {
     match plain_id(reference) {
         Some(id) => Cow::Owned(format!("sha256:{id}")),
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_cannot_leave_its_place_in_the_path() {
+    fn reference_cannot_change_the_request_path() {
         for (reference, good) in [
             ("localhost/sandbox-base:bookworm", true),
             ("registry.example:5000/a/b@sha256:0f", true),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_marked_as_one() {
+    fn id_is_marked_as_an_id() {
         let id = "0f".repeat(32);
         let marked = format!("sha256:{id}");
         assert_eq!((&*address(&id), &*address(&marked)), (&*marked, &*marked));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_loaded_images_in_the_wording_of_both_versions() {
+    fn names_of_loaded_images_are_read_for_both_versions() {
         assert_eq!(loaded("Loaded image: localhost/a:1"), ["localhost/a:1"]);
         assert_eq!(
             loaded("Loaded image(s): localhost/a:1,localhost/b:2"),

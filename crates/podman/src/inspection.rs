@@ -1,8 +1,7 @@
-//! What the engine says a container is: the fields that we verify or use, and no other.
+//! The engine's description of a container: only the fields that we verify or use.
 //!
-//! Read from podman's own inspect, which names the capabilities of the process as they are. Every
-//! field is required: an engine that leaves one out gave no answer. `null` is how it writes an
-//! empty list.
+//! Read from podman's own inspect, which reports the actual capabilities of the process. Every
+//! field is required: an answer without one is invalid. `null` is an empty list.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,33 +9,33 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Deserializer};
 
-/// A container as the engine describes it.
+/// A container, as described by the engine.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Inspection {
     /// The image's id, without `sha256:`.
     pub image: String,
-    /// What is executed first: the engine's own PID 1 where one was asked for.
+    /// The first program: the engine's own PID 1 if one was requested.
     pub path: String,
-    /// What runs it: a name, or a path where the engine was given one.
+    /// Its runtime: a name, or a path if the engine was configured with one.
     #[serde(rename = "OCIRuntime")]
     pub runtime: String,
-    /// Where the engine's service sees the configuration that it gave the runtime, once the
-    /// container is set up.
+    /// Path, for the engine's service, of the runtime's configuration, once the container is set
+    /// up.
     #[serde(default, rename = "OCIConfigPath")]
     pub oci_config_path: String,
-    /// The `AppArmor` profile that was asked for; empty where there is none.
+    /// The requested `AppArmor` profile; empty if there is none.
     #[serde(default, rename = "AppArmorProfile")]
     pub apparmor_profile: String,
-    /// The arguments of what is executed first.
+    /// The arguments of the first program.
     #[serde(deserialize_with = "nullable")]
     pub args: Vec<String>,
     /// Its process.
     pub state: ContainerState,
-    /// The capabilities that the process has, such as `CAP_CHOWN`.
+    /// The effective capabilities of the process, such as `CAP_CHOWN`.
     #[serde(deserialize_with = "nullable")]
     pub effective_caps: Vec<String>,
-    /// The capabilities that it can have.
+    /// The bounding set of capabilities.
     #[serde(deserialize_with = "nullable")]
     pub bounding_caps: Vec<String>,
     /// Its mounts.
@@ -44,14 +43,14 @@ pub struct Inspection {
     pub mounts: Vec<MountFacts>,
     /// Its networks.
     pub network_settings: NetworkSettings,
-    /// What the process is given.
+    /// The configuration of the process.
     pub config: ConfigFacts,
-    /// How it is bound to its host and confined.
+    /// Its bindings to the host and its confinement.
     pub host_config: BindFacts,
 }
 
 impl Inspection {
-    /// The name of the program that runs it.
+    /// The name of its runtime.
     #[must_use]
     pub fn runtime_name(&self) -> &str {
         self.runtime.rsplit('/').next().unwrap_or_default()
@@ -64,15 +63,15 @@ impl Inspection {
 pub struct ContainerState {
     /// Such as `created`, `running` or `exited`.
     pub status: String,
-    /// Whether a process was killed for want of memory.
+    /// Whether a process was killed for lack of memory.
     #[serde(rename = "OOMKilled")]
     pub oom_killed: bool,
-    /// As the engine's process namespace numbers it; 0 where there is no process.
+    /// Its pid in the engine's namespace; 0 if there is no process.
     pub pid: u32,
-    /// The same, of the process that holds its streams and writes down how it ended.
+    /// The same for its monitor, the process that holds its streams and records its end.
     #[serde(default)]
     pub conmon_pid: u32,
-    /// 0 before its end; negative where the engine does not know.
+    /// 0 before its end; negative if unknown to the engine.
     pub exit_code: i64,
     /// The year 1 before its end.
     finished_at: String,
@@ -85,14 +84,14 @@ impl ContainerState {
         !self.is_running() && !self.finished_at.starts_with("0001-")
     }
 
-    /// Whether the engine says that there is a process.
+    /// Whether the engine reports a process.
     #[must_use]
     pub fn is_running(&self) -> bool {
         matches!(self.status.as_str(), "running" | "paused" | "stopping")
     }
 }
 
-/// A mount that is not part of the root file system's own.
+/// A mount besides the root file system.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct MountFacts {
@@ -101,15 +100,15 @@ pub struct MountFacts {
     pub kind: String,
     /// What is mounted.
     pub source: String,
-    /// Where in the container.
+    /// Path in the container.
     pub destination: String,
     /// Whether it can be written.
     #[serde(rename = "RW")]
     pub writable: bool,
-    /// Of a volume.
+    /// The name of a volume.
     #[serde(default)]
     pub name: String,
-    /// Of a bind mount: how it is mounted, and of an overlay its folders.
+    /// Mount options of a bind mount, and folders of an overlay.
     #[serde(default, deserialize_with = "nullable")]
     pub options: Vec<String>,
 }
@@ -123,33 +122,32 @@ pub struct NetworkSettings {
     pub networks: BTreeMap<String, NetworkFacts>,
 }
 
-/// The place of a container on a network.
+/// The connection of a container to a network.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct NetworkFacts {
     /// `None` before the network is set up.
     #[serde(rename = "IPAddress", deserialize_with = "address")]
     pub address: Option<Ipv4Addr>,
-    /// Empty where the network has no IPv6.
+    /// Empty if the network has no IPv6.
     #[serde(rename = "GlobalIPv6Address")]
     pub ipv6_address: String,
 }
 
-/// What the process is given.
+/// The configuration of the process.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ConfigFacts {
-    /// Whom it runs as; empty: root.
+    /// The user; empty means root.
     pub user: String,
     /// Environment variables, `NAME=value`.
     #[serde(deserialize_with = "nullable")]
     pub env: Vec<String>,
-    /// Where it starts.
+    /// The working directory.
     pub working_dir: String,
     /// Labels of the container.
     #[serde(deserialize_with = "nullable")]
     pub labels: BTreeMap<String, String>,
-    /// The engine's own and, unless it drops them, those that were asked for. Podman leaves out an
-    /// empty list.
+    /// The engine's own and, unless it drops them, the requested ones. Podman omits an empty list.
     #[serde(default, deserialize_with = "nullable")]
     pub annotations: BTreeMap<String, String>,
     /// Whether it has a terminal.
@@ -158,11 +156,11 @@ pub struct ConfigFacts {
     pub open_stdin: bool,
     /// The host name that it sees.
     pub hostname: String,
-    /// What asks it to end.
+    /// The signal that requests its end.
     pub stop_signal: SignalFact,
 }
 
-/// A signal, as one version or the other writes it.
+/// A signal, in the format of either version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum SignalFact {
@@ -187,25 +185,25 @@ impl fmt::Debug for ConfigFacts {
 pub struct BindFacts {
     /// `none`, `bridge` and so on.
     pub network_mode: String,
-    /// Whose process namespace it has; empty: its own.
+    /// The process namespace; empty means its own.
     pub pid_mode: String,
-    /// Whose IPC namespace it has.
+    /// The IPC namespace.
     pub ipc_mode: String,
-    /// Whose host name it has.
+    /// The UTS namespace.
     #[serde(rename = "UTSMode")]
     pub uts_mode: String,
-    /// Whose user namespace it has; empty: the host's.
+    /// The user namespace; empty means the host's.
     pub userns_mode: String,
-    /// Whether nothing confines it.
+    /// Whether it is unconfined.
     pub privileged: bool,
     /// Whether the root file system is read-only.
     pub readonly_rootfs: bool,
-    /// Left out by podman 4 when it is `false`.
+    /// Omitted by podman 4 if `false`.
     #[serde(default)]
     pub init: bool,
-    /// Whether it is removed when its process ends.
+    /// Whether it is removed once its process ends.
     pub auto_remove: bool,
-    /// Whether all ports that the image names are published on the host.
+    /// Whether all ports of the image are published on the host.
     pub publish_all_ports: bool,
     /// The ports that are published on the host.
     #[serde(deserialize_with = "nullable")]
@@ -216,7 +214,7 @@ pub struct BindFacts {
     /// Devices of the host.
     #[serde(deserialize_with = "nullable")]
     pub devices: Vec<DeviceFacts>,
-    /// More groups of the process.
+    /// Supplementary groups of the process.
     #[serde(deserialize_with = "nullable")]
     pub group_add: Vec<String>,
     /// Containers whose volumes it has.
@@ -228,11 +226,11 @@ pub struct BindFacts {
     /// Lines of its hosts file.
     #[serde(deserialize_with = "nullable")]
     pub extra_hosts: Vec<String>,
-    /// Where its output goes.
+    /// The destination of its output.
     pub log_config: LogFacts,
-    /// Bytes; 0: no limit.
+    /// Memory in bytes; 0 means no limit.
     pub memory: i64,
-    /// Bytes of memory and swap together; 0: no limit.
+    /// Memory and swap together in bytes; 0 means no limit.
     pub memory_swap: i64,
     /// Billionths of a processor; 0: no limit.
     pub nano_cpus: i64,
@@ -255,9 +253,9 @@ pub struct BindFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct DeviceFacts {
-    /// Where it is on the host.
+    /// Path on the host.
     pub path_on_host: String,
-    /// Where it is in the container.
+    /// Path in the container.
     pub path_in_container: String,
 }
 
@@ -269,12 +267,12 @@ pub struct LimitFacts {
     pub name: String,
     /// -1 is unlimited.
     pub soft: i64,
-    /// Up to which the process may raise it.
+    /// The value up to which the process may raise it.
     pub hard: i64,
 }
 
-/// Who the users of a container are on the host: first number inside, first number outside, how
-/// many, with colons between.
+/// Mapping of a container's users to the host: first number inside, first number outside, count,
+/// separated by colons.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct IdMappings {
@@ -286,13 +284,13 @@ pub struct IdMappings {
     pub gid_map: Vec<String>,
 }
 
-/// Where output goes besides to us.
+/// The destination of output besides us.
 #[derive(Debug, Clone, Deserialize)]
 pub struct LogFacts {
     /// `none`, `k8s-file` and so on.
     #[serde(rename = "Type")]
     pub driver: String,
-    /// The bound of its file, as people write it; `0B` where there is none.
+    /// The maximum size of its file, in human-readable form; `0B` if there is none.
     #[serde(rename = "Size")]
     pub bound: String,
 }

@@ -20,9 +20,9 @@ use crate::error::{Cause, EngineError, json_place, printable};
 /// The oldest version of podman's own API; every podman since 4.0 serves it.
 const API: &str = "/v4.0.0/libpod";
 
-/// No answer that we ask for is near this size.
+/// Maximum size of an answer, far above any legitimate one.
 const LARGEST_ANSWER: usize = 32 * 1024 * 1024;
-/// Of an answer that is read line by line.
+/// Maximum length of a line, in answers that are read by line.
 const LONGEST_LINE: usize = 1024 * 1024;
 
 /// Podman's own API on a unix socket. Each call has a connection of its own.
@@ -31,17 +31,16 @@ pub(crate) struct Libpod {
     socket: PathBuf,
 }
 
-/// An answer of any status. It has no `Debug`: an inspection's has variables with secrets.
+/// An answer of any status. It has no `Debug`: an inspection contains variables with secrets.
 pub(crate) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
 }
 
-/// A call to be made. It has no `Debug`: the body that creates a container has variables with
-/// secrets.
+/// A call. It has no `Debug`: the body that creates a container contains variables with secrets.
 pub(crate) struct Call<'a> {
-    /// For errors: what is tried, and on what.
+    /// For errors: the operation and its object.
     pub(crate) operation: &'static str,
     pub(crate) object: &'a str,
     pub(crate) method: Method,
@@ -61,7 +60,7 @@ impl Libpod {
         &self.socket
     }
 
-    /// The answer to a ping; its headers say what the engine is.
+    /// The answer to a ping; its headers describe the engine.
     pub(crate) async fn ping(&self, deadline: Duration) -> Result<HeaderMap, EngineError> {
         let object = self.socket.display().to_string();
         let call = Call {
@@ -89,8 +88,7 @@ impl Libpod {
             .map_err(|error| EngineError::new(operation, object, Cause::Answer(json_place(&error))))
     }
 
-    /// The head of an answer: what is asked for, or that it is not there. Any other status is an
-    /// error.
+    /// The head of an answer: success or not found. Any other status is an error.
     pub(crate) async fn head(&self, call: Call<'_>) -> Result<(StatusCode, HeaderMap), EngineError> {
         let target = format!("{API}{}", call.path);
         let answer = self.answer(&call, &target).await;
@@ -118,8 +116,8 @@ impl Libpod {
         }
     }
 
-    /// Sends `archive` to `target`, which need not be below the API's root, and hands on each line
-    /// of the answer as it comes.
+    /// Sends `archive` to `target`, which may be outside the API's root, and passes on each line of
+    /// the answer as it arrives.
     pub(crate) async fn stream(
         &self,
         call: Call<'_>,
@@ -140,8 +138,7 @@ impl Libpod {
         streamed.map_err(|cause| EngineError::new(call.operation, call.object, cause))
     }
 
-    /// Makes a call after whose answer the connection is a process's: what it reads and writes, and
-    /// no HTTP any more.
+    /// Makes a call that turns the connection into the streams of a process.
     pub(crate) async fn upgrade(&self, call: Call<'_>) -> Result<TokioIo<Upgraded>, EngineError> {
         let target = format!("{API}{}", call.path);
         let upgraded = async {
@@ -154,7 +151,7 @@ impl Libpod {
                 .map_err(|error| Cause::Unreachable(Box::new(error)))?;
             let hung_up = |error: hyper::Error| Cause::HungUp(Box::new(error));
             let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(hung_up)?;
-            // It ends with the answer, or when `sender` is dropped.
+            // The task ends with the answer, or when `sender` is dropped.
             tokio::spawn(connection.with_upgrades());
             let response = sender.send_request(request).await.map_err(unreadable)?;
             if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -178,7 +175,7 @@ impl Libpod {
         self.exchange_on(request, whole).await
     }
 
-    /// Sends `request` on a connection of its own and lets `read` have the answer.
+    /// Sends `request` on its own connection and passes the answer to `read`.
     async fn exchange_on<T, F>(
         &self,
         request: Request<Full<Bytes>>,
@@ -195,7 +192,7 @@ impl Libpod {
             let response = sender.send_request(request).await.map_err(unreadable)?;
             read(response).await
         };
-        // The connection is driven here and not by a task of its own: dropping this future closes
+        // The connection is driven here and not by a separate task, so dropping this future closes
         // it.
         tokio::pin!(exchange, connection);
         tokio::select! {
@@ -255,7 +252,7 @@ async fn read_lines(
     if begun.is_empty() { Ok(()) } else { on_line(&begun) }
 }
 
-/// What cannot be parsed is an answer; what ends too early is none.
+/// An unparsable answer is invalid; a truncated one means that the engine hung up.
 fn unreadable(error: hyper::Error) -> Cause {
     if error.is_parse() { Cause::Answer(format!("no HTTP: {error}")) } else { Cause::HungUp(Box::new(error)) }
 }
@@ -267,7 +264,7 @@ fn broken_body(error: Box<dyn std::error::Error + Send + Sync>) -> Cause {
     Cause::HungUp(error)
 }
 
-/// What podman answers when a call fails.
+/// Podman's answer to a failed call.
 #[derive(serde::Deserialize)]
 struct Failure {
     message: String,
@@ -284,7 +281,7 @@ fn success(answer: Answer) -> Result<Answer, Cause> {
     Err(Cause::Status { status: answer.status.as_u16(), message })
 }
 
-/// Makes `text` fit for a segment of a path or a value of a query.
+/// Escapes `text` for a path segment or a query value.
 pub(crate) fn escape(text: &str) -> String {
     let piece = |byte: u8| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -301,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_name_can_change_the_path() {
+    fn escaped_name_cannot_change_the_path() {
         assert_eq!(escape("a-b_c.d~1"), "a-b_c.d~1");
         assert_eq!(escape("../x?a=b&c#d e/é"), "..%2Fx%3Fa%3Db%26c%23d%20e%2F%C3%A9");
     }

@@ -1,4 +1,4 @@
-//! The output of a container that the engine keeps.
+//! The output of a container, as recorded by the engine.
 
 use bollard::query_parameters::LogsOptionsBuilder;
 
@@ -6,11 +6,11 @@ use crate::attach::Output;
 use crate::connection::Engine;
 
 impl Engine {
-    /// What a container with a log has written so far, as far as it is kept.
+    /// The recorded output of a container with a log so far.
     ///
-    /// There is no call that follows a log: podman's own loses lines, of a container that has ended
-    /// and of one that runs (measured on 4.3.1 and 5.4.2: of 100,000 lines written at once, a third
-    /// never came).
+    /// Following a log is not supported: podman's own call loses lines, both of ended and of
+    /// running containers (measured on 4.3.1 and 5.4.2: of 100,000 lines written at once, a third
+    /// was lost).
     #[must_use]
     pub fn logs(&self, container: &str) -> Output {
         let options = LogsOptionsBuilder::default().stdout(true).stderr(true).build();

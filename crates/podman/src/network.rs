@@ -12,16 +12,16 @@ use crate::connection::{CALL_DEADLINE, Engine};
 use crate::error::{Cause, EngineError};
 use crate::libpod::{Call, escape};
 
-/// A network that is to be made: a bridge without a name server.
+/// A network to create: a bridge without a name server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkRequest {
     /// Its name.
     pub name: String,
     /// The name of its bridge on the host, at most 15 bytes.
     pub bridge: String,
-    /// `None`: the engine picks one.
+    /// `None`: chosen by the engine.
     pub subnet: Option<Ipv4Net>,
-    /// No egress, and no address of the host on it.
+    /// Whether it has no egress, and no address of the host.
     pub internal: bool,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
@@ -40,7 +40,7 @@ pub struct NetworkSummary {
     pub internal: bool,
 }
 
-/// A network as podman describes it.
+/// A network, as described by podman.
 #[derive(Debug, Deserialize)]
 struct Described {
     name: String,
@@ -64,12 +64,12 @@ struct Subnet {
 }
 
 impl Engine {
-    /// Makes a network and checks what the engine made of it; one that is not as planned is removed
+    /// Creates a network and verifies the result; a network that differs from the plan is removed
     /// again.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when the network is not as it was asked for.
+    /// Like every call: see [`EngineError`]; also if the network differs from the plan.
     pub async fn create_network(&self, plan: &NetworkRequest) -> Result<(), EngineError> {
         const OPERATION: &str = "create network";
         let body = Some(body(plan));
@@ -83,15 +83,15 @@ impl Engine {
             return Ok(());
         }
         self.remove_network(&plan.name).await?;
-        let problem = format!("it is not as planned: {}", wrong.join(", "));
+        let problem = format!("it differs from the plan: {}", wrong.join(", "));
         Err(EngineError::new(OPERATION, &plan.name, Cause::Answer(problem)))
     }
 
-    /// Removes a network that no container is on; one that is gone is done.
+    /// Removes a network without containers; succeeds if it does not exist.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when a container is on it.
+    /// Like every call: see [`EngineError`]; also if a container is connected to it.
     pub async fn remove_network(&self, name: &str) -> Result<(), EngineError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]
@@ -119,7 +119,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn network_exists(&self, name: &str) -> Result<bool, EngineError> {
         let path = format!("/networks/{}/exists", escape(name));
         match self.libpod().call(call("look for network", name, Method::GET, path)).await {
@@ -133,7 +133,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn list_networks(&self, labels: &[String]) -> Result<Vec<NetworkSummary>, EngineError> {
         let filters = escape(&json!({ "label": labels }).to_string());
         let path = format!("/networks/json?filters={filters}");
@@ -160,7 +160,7 @@ fn body(plan: &NetworkRequest) -> Value {
         "driver": "bridge",
         "network_interface": plan.bridge,
         "internal": plan.internal,
-        // A name server would be a process of the host that containers can reach, and an internal
+        // A name server would be a process of the host that containers can reach; an internal
         // network without one gets no address of the host.
         "dns_enabled": false,
         "labels": plan.labels,
@@ -169,7 +169,7 @@ fn body(plan: &NetworkRequest) -> Value {
         fields.insert("subnets".to_owned(), json!([{ "subnet": subnet }]));
     }
     if let (false, Some(fields)) = (plan.internal, body.as_object_mut()) {
-        // No way from here to the engine's other networks.
+        // No access to the engine's other networks.
         fields.insert("options".to_owned(), json!({ "isolate": "true" }));
     }
     body
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_internal_network_gets_neither_a_name_server_nor_a_gateway() {
+    fn internal_network_has_neither_name_server_nor_gateway() {
         let body = body(&plan());
         assert_eq!(body.pointer("/dns_enabled"), Some(&json!(false)));
         assert_eq!(body.pointer("/subnets"), Some(&json!([{"subnet": "10.199.0.0/28"}])));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_with_a_way_out_is_kept_apart_from_others() {
+    fn network_with_egress_is_isolated_from_others() {
         let open = NetworkRequest { internal: false, subnet: None, ..plan() };
         let body = body(&open);
         assert_eq!(body.pointer("/options/isolate"), Some(&json!("true")));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn each_weakening_of_a_network_is_noticed() {
+    fn each_weakening_of_a_network_is_detected() {
         assert!(wrong(&plan(), answer()).is_empty());
         for (field, value, expected) in [
             ("name", json!("m"), "name"),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_leaves_a_field_out_is_none() {
+    fn answer_without_a_field_is_an_error() {
         for field in ["name", "driver", "internal", "dns_enabled", "ipv6_enabled"] {
             let mut changed = answer();
             changed.as_object_mut().unwrap().remove(field);

@@ -1,5 +1,4 @@
-//! Tests of the client against an engine that answers as a script says: garbage, failures, and
-//! nothing at all.
+//! Tests of the client against a scripted engine: garbage, failures, and no answer at all.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,7 +42,7 @@ impl Script {
         Engine::connect(&self.socket).await
     }
 
-    /// An engine that is well at first, and then answers the next call with `answer`.
+    /// An engine that connects normally, and answers the next call with `answer`.
     async fn engine_then(answer: impl Into<Vec<u8>>) -> (Self, Engine) {
         let script = Self::new([PING.as_bytes().to_vec(), answer.into()]);
         let engine = script.connect().await.unwrap();
@@ -51,7 +50,7 @@ impl Script {
     }
 }
 
-/// Reads a request with its body, and gives it in lower case.
+/// Reads a request with its body, and returns it in lower case.
 async fn read_request(stream: &mut UnixStream) -> String {
     let mut request = Vec::new();
     loop {
@@ -83,7 +82,7 @@ fn chain(error: &EngineError) -> String {
 }
 
 #[tokio::test]
-async fn only_a_podman_of_a_known_version_is_connected_to() {
+async fn connection_requires_a_supported_podman() {
     let pong = |header: &str| format!("HTTP/1.1 200 OK\r\n{header}Content-Length: 2\r\n\r\nOK");
     for (answer, expected) in [
         (PING.to_owned(), None),
@@ -93,7 +92,7 @@ async fn only_a_podman_of_a_known_version_is_connected_to() {
         (pong("Libpod-Api-Version: 4.2.9\r\n"), Some("too old")),
         (pong("Libpod-Api-Version: 3.4.4\r\n"), Some("too old")),
         (json("500 Internal Server Error", r#"{"message":"broken"}"#), Some("answered 500: broken")),
-        ("SSH-2.0-OpenSSH_9.2\r\n".to_owned(), Some("not understood")),
+        ("SSH-2.0-OpenSSH_9.2\r\n".to_owned(), Some("invalid answer")),
         ("HTTP/1.1 200 OK\r\nLibpod-Ap".to_owned(), Some("hung up")),
         (String::new(), Some("hung up")),
     ] {
@@ -109,7 +108,7 @@ async fn only_a_podman_of_a_known_version_is_connected_to() {
 }
 
 #[tokio::test]
-async fn a_socket_without_an_engine_is_unreachable() {
+async fn socket_without_an_engine_is_unreachable() {
     let error = Engine::connect(Path::new("/no/such.sock")).await.unwrap_err();
     assert!(error.is_unreachable(), "{error:?}");
     let (script, engine) = Script::engine_then("").await;
@@ -119,7 +118,7 @@ async fn a_socket_without_an_engine_is_unreachable() {
 }
 
 #[tokio::test]
-async fn an_engine_that_says_nothing_meets_the_deadline() {
+async fn engine_that_does_not_answer_exceeds_the_deadline() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("engine.sock");
     let _listener = UnixListener::bind(&socket).unwrap();
@@ -128,7 +127,7 @@ async fn an_engine_that_says_nothing_meets_the_deadline() {
 }
 
 #[tokio::test]
-async fn an_exit_code_is_a_number_or_an_error() {
+async fn exit_code_is_a_number_or_an_error() {
     for (answer, expected) in [
         (json("200 OK", "0\n"), Some(0)),
         (json("200 OK", "137\n"), Some(137)),
@@ -146,7 +145,7 @@ async fn an_exit_code_is_a_number_or_an_error() {
 }
 
 #[tokio::test]
-async fn an_engine_looks_often_for_an_end_only_where_nothing_else_reports_it() {
+async fn short_polling_interval_is_used_only_without_another_report() {
     for (version, watched, expected) in
         [("5.4.2", false, "interval=5s"), ("4.3.1", false, "interval=10ms"), ("4.3.1", true, "interval=5s")]
     {
@@ -175,7 +174,7 @@ async fn an_engine_looks_often_for_an_end_only_where_nothing_else_reports_it() {
 }
 
 #[tokio::test]
-async fn an_engine_that_dies_during_the_wait_is_reported_as_such() {
+async fn engine_that_dies_during_the_wait_is_unreachable() {
     let (_script, engine) =
         Script::engine_then("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
     let error = engine.wait_container("0f").await.unwrap_err();
@@ -183,7 +182,7 @@ async fn an_engine_that_dies_during_the_wait_is_reported_as_such() {
 }
 
 #[tokio::test]
-async fn an_inspection_that_is_not_understood_is_an_error_without_its_content() {
+async fn invalid_inspection_is_an_error_without_its_content() {
     let endless =
         format!("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n{}", " ".repeat(33 * 1024 * 1024));
     for answer in [
@@ -201,7 +200,7 @@ async fn an_inspection_that_is_not_understood_is_an_error_without_its_content() 
 }
 
 #[tokio::test]
-async fn a_container_without_an_id_was_not_created() {
+async fn created_container_must_have_an_id() {
     for body in ["{}", r#"{"Id":"","Warnings":[]}"#, r#"{"Id":"../x","Warnings":[]}"#, "null", "{"] {
         let (_script, engine) = Script::engine_then(json("201 Created", body)).await;
         assert!(engine.create_container("n", serde_json::Value::Null).await.is_err(), "{body}");
@@ -211,7 +210,7 @@ async fn a_container_without_an_id_was_not_created() {
 }
 
 #[tokio::test]
-async fn a_network_that_is_not_as_planned_is_removed_and_an_error() {
+async fn network_that_differs_from_the_plan_is_removed_and_an_error() {
     let plan = NetworkRequest {
         name: "n".to_owned(),
         bridge: "b".to_owned(),
@@ -228,7 +227,7 @@ async fn a_network_that_is_not_as_planned_is_removed_and_an_error() {
 }
 
 #[tokio::test]
-async fn removing_a_network_reads_the_answer_and_not_only_its_status() {
+async fn removing_a_network_reads_the_answer_and_its_status() {
     for (answer, good) in [
         (json("200 OK", r#"[{"Name":"n","Err":null}]"#), true),
         (json("404 Not Found", r#"{"message":"network not found"}"#), true),
@@ -254,7 +253,7 @@ async fn output_of(frames: &[Vec<u8>]) -> Vec<Result<Chunk, EngineError>> {
 }
 
 #[tokio::test]
-async fn output_comes_by_stream_and_ends_with_the_connection() {
+async fn output_is_split_by_stream_and_ends_with_the_connection() {
     let chunks = output_of(&[frame(1, "out"), frame(2, "err"), frame(1, "")]).await;
     let chunks: Vec<Chunk> = chunks.into_iter().map(Result::unwrap).collect();
     let expected = [Chunk::Stdout("out".into()), Chunk::Stderr("err".into()), Chunk::Stdout(Bytes::new())];
@@ -262,7 +261,7 @@ async fn output_comes_by_stream_and_ends_with_the_connection() {
 }
 
 #[tokio::test]
-async fn output_that_is_not_framed_or_breaks_off_is_an_error_and_the_end() {
+async fn unframed_or_truncated_output_is_an_error_and_the_end() {
     for frames in [
         vec![frame(1, "ok"), b"no frame at all\n".to_vec()],
         vec![frame(1, "ok"), frame(0, "stdin?")],
@@ -275,7 +274,7 @@ async fn output_that_is_not_framed_or_breaks_off_is_an_error_and_the_end() {
 }
 
 #[tokio::test]
-async fn input_has_a_connection_of_its_own_whose_reset_loses_no_output() {
+async fn reset_of_the_input_connection_loses_no_output() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("engine.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -311,7 +310,7 @@ async fn input_has_a_connection_of_its_own_whose_reset_loses_no_output() {
 }
 
 #[tokio::test]
-async fn a_build_that_ends_without_an_image_has_failed() {
+async fn build_that_ends_without_an_image_is_an_error() {
     let request = BuildRequest::new("localhost/x:1", Bytes::new(), std::collections::BTreeMap::new());
     let id = "0f".repeat(32);
     for (body, good) in [
@@ -333,7 +332,7 @@ async fn a_build_that_ends_without_an_image_has_failed() {
 }
 
 #[tokio::test]
-async fn a_build_without_time_has_its_id_in_the_last_line_and_no_other_build_has() {
+async fn timeless_build_alone_has_its_id_in_the_last_line() {
     let id = "0f".repeat(32);
     let body = format!("{{\"stream\":\"COMMIT\\n\"}}\n{{\"stream\":\"{id}\\n\"}}\n");
     for (timeless, expected) in [(true, Some(&id)), (false, None)] {
@@ -346,7 +345,7 @@ async fn a_build_without_time_has_its_id_in_the_last_line_and_no_other_build_has
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_none_and_removing_it_is_done() {
+async fn missing_object_is_none_and_its_removal_succeeds() {
     let missing = || json("404 Not Found", r#"{"message":"no such object"}"#);
     for call in 0..5 {
         let (_script, engine) = Script::engine_then(missing()).await;
@@ -361,7 +360,7 @@ async fn what_is_not_there_is_none_and_removing_it_is_done() {
 }
 
 #[tokio::test]
-async fn containers_are_listed_in_states_that_only_podman_has() {
+async fn container_in_a_state_of_podman_only_is_listed() {
     let body = r#"[{"Id":"0f","Names":["a"],"Labels":{"x":"y"},"State":"initialized"},{"Id":"0e","Names":[],"Labels":null,"State":""}]"#;
     let (_script, engine) = Script::engine_then(json("200 OK", body)).await;
     let found = engine.list_containers(&["x=y".to_owned()]).await.unwrap();

@@ -1,5 +1,5 @@
-//! The process behind the engine's socket, as far as it is on this machine: its network is that of
-//! the engine's host.
+//! The process behind the engine's socket, if it is on this machine: its network is that of the
+//! engine's host.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Service {
 }
 
 impl Engine {
-    /// The IPv4 addresses of the engine's host but loopback ones; none where they cannot be seen.
+    /// The IPv4 addresses of the engine's host, except loopback; empty if they are not visible.
     pub async fn host_addresses(&self) -> Vec<Ipv4Addr> {
         let tables = self.service().await.map(|service| service.tables("fib_trie"));
         let mut addresses: Vec<Ipv4Addr> =
@@ -25,7 +25,7 @@ impl Engine {
         addresses
     }
 
-    /// `None` where it is not visible from here.
+    /// `None` if it is not visible from here.
     pub(crate) async fn service(&self) -> Option<Service> {
         let service = UnixStream::connect(self.libpod().socket()).await.ok()?.peer_cred().ok()?;
         Some(Service { pid: service.pid().filter(|pid| *pid > 0)?, of_root: service.uid() == 0 })
@@ -33,9 +33,9 @@ impl Engine {
 }
 
 impl Service {
-    /// The kernel's tables about its network. Each thread is asked: podman leaves the one that made
-    /// a container's network in there, and that may be the first. Where threads are in the network
-    /// of this program, the others are in those of containers.
+    /// The kernel's tables of its network, read for each thread: podman leaves the thread that set
+    /// up a container's network in there, and that may be the first one. If some threads are in the
+    /// network of this program, the others are in those of containers.
     pub(crate) fn tables(&self, name: &str) -> Vec<String> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten();
         let network = |thread: &Path| std::fs::read_link(thread.join("ns/net")).ok();
@@ -43,22 +43,22 @@ impl Service {
             let thread = thread.ok()?.path();
             let before = network(&thread);
             let table = std::fs::read_to_string(thread.join("net").join(name)).ok()?;
-            // It may move meanwhile.
+            // The thread may change its network meanwhile.
             Some((before.filter(|before| network(&thread).as_ref() == Some(before)), table))
         };
         of_own(threads.filter_map(table).collect(), network(Path::new("/proc/self")).as_ref())
     }
 }
 
-/// The tables of the network `own`; all of them where none is.
+/// The tables of the network `own`; all of them if none is.
 fn of_own(tables: Vec<(Option<PathBuf>, String)>, own: Option<&PathBuf>) -> Vec<String> {
     let is_own = |network: &Option<PathBuf>| network.is_some() && network.as_ref() == own;
     let has_own = tables.iter().any(|(network, _)| is_own(network));
     tables.into_iter().filter(|(network, _)| !has_own || is_own(network)).map(|(_, table)| table).collect()
 }
 
-/// The addresses of the machine in the kernel's routing table, where each is followed by a line
-/// that says what it is.
+/// The machine's addresses in the kernel's routing table, where each is followed by a line with its
+/// type.
 fn local_addresses(table: &str) -> Vec<Ipv4Addr> {
     let lines: Vec<&str> = table.lines().map(str::trim).collect();
     let is_local = |line: &str| line == "/32 host LOCAL";
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thread_in_the_network_of_a_container_says_nothing_of_the_host() {
+    fn thread_in_the_network_of_a_container_is_ignored() {
         let table = |network: &str| (Some(PathBuf::from(network)), network.to_owned());
         let own = PathBuf::from("host");
         let of =

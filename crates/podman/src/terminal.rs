@@ -13,28 +13,27 @@ use crate::container::container_call;
 use crate::error::{Cause, EngineError};
 use crate::libpod::escape;
 
-/// What is read of a terminal at once.
+/// Buffer size for reading a terminal.
 const PIECE: usize = 16 * 1024;
 
 /// The size of a terminal, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalSize {
-    /// How long a line is.
+    /// The length of a line.
     pub columns: u16,
-    /// How many lines there are.
+    /// The number of lines.
     pub rows: u16,
 }
 
 impl Engine {
     /// [`attach_output`](Self::attach_output), for a container with a terminal: its output is one
-    /// stream, as it is. Nothing in it is taken for a frame of the engine's.
+    /// raw stream, without frames of the engine.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn attach_terminal(&self, container: &str) -> Result<(Stdin, Output), EngineError> {
-        // No keys leave it that a program could mean: the engine has some of its own where it is
-        // told nothing.
+        // No detach keys, which a program could need itself: the engine has default ones.
         let path = format!(
             "/containers/{}/attach?stream=true&stdin=true&stdout=true&detachKeys=",
             escape(container)
@@ -44,11 +43,11 @@ impl Engine {
         Ok((Stdin::new(write), raw(container, read)))
     }
 
-    /// Gives the terminal of a container that runs another size.
+    /// Resizes the terminal of a running container.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn resize_container(&self, container: &str, size: TerminalSize) -> Result<(), EngineError> {
         let TerminalSize { columns, rows } = size;
         let path = format!("/containers/{}/resize?h={rows}&w={columns}", escape(container));
@@ -57,7 +56,7 @@ impl Engine {
     }
 }
 
-/// What a terminal shows, until its process has ended.
+/// The output of a terminal, until its process has ended.
 pub(crate) fn raw(container: &str, read: impl AsyncRead + Send + Unpin + 'static) -> Output {
     let container = container.to_owned();
     Output::new(stream::unfold(Some(read), move |read| {
@@ -68,8 +67,7 @@ pub(crate) fn raw(container: &str, read: impl AsyncRead + Send + Unpin + 'static
             match read.read_buf(&mut bytes).await {
                 Ok(0) => None,
                 Ok(_) => Some((Ok(Chunk::Stdout(bytes.freeze())), Some(read))),
-                // Podman 4 resets the connection of a process that ended without having read its
-                // input.
+                // Podman 4 resets the connection if a process ended without reading its input.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => None,
                 Err(error) => {
                     let error = EngineError::new(

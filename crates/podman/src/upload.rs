@@ -1,4 +1,4 @@
-//! Files into a container that need not run.
+//! Copies files into a container, which may be stopped.
 
 use std::io;
 
@@ -14,23 +14,23 @@ use crate::connection::{CALL_DEADLINE, Engine, IMAGE_DEADLINE, within};
 use crate::error::{Cause, EngineError};
 use crate::libpod::{Call, escape};
 
-/// Who owns the files that are copied into a container.
+/// The owner of files that are copied into a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// The one that the archive names.
+    /// The owner in the archive.
     OfArchive,
     /// The user of the container's process.
     ContainerUser,
 }
 
-/// What is at a path of a container, and where that is after all links.
+/// The object at a path of a container, and its path after all links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathFacts {
     /// A folder, or a link that leads to one.
     Folder(String),
     /// Something else, or a link that leads to it.
     Other(String),
-    /// A link that leads to nothing; a mount is nothing before the container is set up.
+    /// A dangling link; a mount does not exist before the container is set up.
     DeadLink(String),
     /// Nothing.
     Missing,
@@ -44,11 +44,11 @@ struct PathStat {
 }
 
 impl Engine {
-    /// What is at `path` of a container.
+    /// The object at `path` of a container.
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`].
+    /// Like every call: see [`EngineError`].
     pub async fn path_facts(&self, container: &str, path: &str) -> Result<PathFacts, EngineError> {
         const OPERATION: &str = "look at a path of container";
         const STAT: &str = "x-docker-container-path-stat";
@@ -84,7 +84,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As of every call: see [`EngineError`]; also when `pieces` fail.
+    /// Like every call: see [`EngineError`]; also if `pieces` fail.
     pub async fn upload(
         &self,
         container: &str,
@@ -98,7 +98,7 @@ impl Engine {
             .copy_uidgid(if owner == Owner::ContainerUser { "true" } else { "false" })
             .build();
         let object = format!("{container}:{folder}");
-        let docker = self.patient_docker();
+        let docker = self.docker_for_images();
         let call = docker.upload_to_container(container, Some(options), bollard::body_try_stream(pieces));
         within(IMAGE_DEADLINE, "copy files to container", &object, call).await
     }

@@ -1,17 +1,17 @@
-//! Why a request was blocked.
+//! Reasons why requests are blocked.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a request was blocked: by the policy, or before it was asked.
+/// The reason why a request was blocked: by the policy, or before its evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum BlockReason {
     /// SNI, `:authority`, Host and target name different hosts.
     IdentityMismatch,
-    /// The message could be delimited in two ways.
+    /// The framing of the message is ambiguous.
     Framing,
     /// The request head is larger than the limit.
     HeadTooLarge,
@@ -29,7 +29,7 @@ pub enum BlockReason {
 }
 
 impl BlockReason {
-    /// The reason as it is written in headers, records and JSON.
+    /// The name of the reason in headers, records and JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_one_name() {
+    fn reason_has_one_name() {
         for (reason, name) in [
             (BlockReason::IdentityMismatch, "identity_mismatch"),
             (BlockReason::Framing, "framing"),

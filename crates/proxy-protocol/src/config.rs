@@ -1,4 +1,4 @@
-//! The document that starts a proxy.
+//! The start document of a proxy.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LineError, PrivateKeyPem, from_line};
 
-/// What a proxy may send packets to, beside its task and public addresses: the program's second
-/// argument, in JSON. It gives everything else up before it reads anything.
+/// The addresses to which a proxy may send packets, in addition to its task and public addresses:
+/// the program's second argument, in JSON. It gives up all other access before it reads any input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reach {
-    /// Its address on the task's network, which it reaches all of.
+    /// Its address on the task's network, which it reaches entirely.
     pub listen: Ipv4Addr,
     /// As in [`Upstream`]; only this port of this address.
     pub dns: SocketAddr,
@@ -26,7 +26,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// What a proxy needs that listens at `listen` and has `upstream`.
+    /// The reach of a proxy that listens at `listen` and has `upstream`.
     #[must_use]
     pub fn of(listen: Ipv4Addr, upstream: &Upstream) -> Self {
         Self {
@@ -40,56 +40,56 @@ impl Reach {
     /// The program's argument.
     #[must_use]
     pub fn to_argument(&self) -> String {
-        // Nothing in it can fail to be written.
+        // All of it can be serialized.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What the program's argument says.
+    /// Parses the program's argument.
     ///
     /// # Errors
     ///
-    /// When it is not what [`Self::to_argument`] gives.
+    /// If it is not an output of [`Self::to_argument`].
     pub fn from_argument(argument: &str) -> Result<Self, LineError> {
         from_line(argument.as_bytes())
     }
 }
 
-/// Everything a proxy needs to serve one task.
+/// The complete configuration of a proxy for one task.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartConfig {
     /// [`crate::PROTOCOL_VERSION`] of the sandbox.
     pub protocol: u32,
-    /// What the task may reach.
+    /// The task's policy.
     pub policy: Allowlist,
-    /// What takes the place of surrogates in requests. Default nothing.
+    /// The replacements of surrogates in requests. Default none.
     #[serde(default)]
     pub replacements: ReplacementMap,
-    /// The authority that the proxy mints its leaf certificates with.
+    /// The authority that issues the proxy's leaf certificates.
     pub authority: ProxyAuthority,
-    /// Where the proxy listens.
+    /// The addresses on which the proxy listens.
     pub listen: Listen,
-    /// How the proxy reaches the world.
+    /// The proxy's access to the internet.
     pub upstream: Upstream,
     /// Services of the host that the task reaches by name. Default none.
     #[serde(default)]
     pub services: Vec<HostService>,
-    /// Bounds on what one task may use.
+    /// Limits on one task.
     #[serde(default)]
     pub limits: Limits,
 }
 
-/// An intermediate authority: path length 0, made for one task, valid for a day.
+/// An intermediate authority: path length 0, for one task, valid for a day.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProxyAuthority {
-    /// The intermediate certificate, PEM. It is sent to clients behind each leaf.
+    /// The intermediate certificate, PEM. It is sent to clients after each leaf.
     pub certificate_pem: String,
     /// Its private key, PKCS#8 PEM.
     pub private_key_pem: PrivateKeyPem,
 }
 
-/// Where the proxy listens: the address it has on the task's network.
+/// The listeners of the proxy, on its address in the task's network.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
@@ -115,53 +115,54 @@ impl Listen {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostService {
-    /// What the task calls it: one label of a host name.
+    /// Its name for the task: one label of a host name.
     pub name: String,
-    /// Where the task finds it, at the proxy's address.
+    /// Its port for the task, at the proxy's address.
     pub port: u16,
-    /// Whether its requests are judged like those to any host; else its connections pass as they
-    /// are.
+    /// Whether its requests are judged like those to any host; otherwise its connections pass
+    /// unchanged.
     pub http: bool,
-    /// The socket of the sandbox's relay, as the proxy sees it: see [`crate::RelayRequest`].
+    /// The socket of the sandbox's relay, by its path for the proxy: see [`crate::RelayRequest`].
     pub socket: PathBuf,
 }
 
-/// How the proxy reaches the world.
+/// The proxy's access to the internet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Upstream {
-    /// The name server that the proxy asks, after the gate permitted a request.
+    /// The name server that the proxy queries once a request is permitted.
     pub dns: SocketAddr,
-    /// Authorities that are trusted beside the web's, PEM, any number of certificates.
+    /// Authorities that are trusted in addition to public ones, PEM, any number of certificates.
     #[serde(default)]
     pub extra_roots_pem: String,
-    /// Networks that the address guard lets pass although they are not public.
+    /// Networks that the address guard permits although they are not public.
     #[serde(default)]
     pub allow_addresses: Vec<IpNet>,
-    /// The host's own addresses, which are not reached even where they are public. Default none.
+    /// The host's own addresses, which are refused even if they are public. Default none.
     #[serde(default)]
     pub host_addresses: Vec<Ipv4Addr>,
 }
 
-/// Bounds on what one task may use. Times are in milliseconds.
+/// Limits on one task. Times are in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Connections open at once; more are refused. Default 256.
+    /// Concurrent connections; more are refused. Default 256.
     pub connections: usize,
-    /// Requests in progress at once; more get 503. Default 512.
+    /// Concurrent requests; more get 503. Default 512.
     pub requests: usize,
     /// Bytes of a request head; more get 431. Default 64 KiB.
     pub head_bytes: usize,
     /// Headers of a request; more get 431. Default 200.
     pub headers: usize,
-    /// Until the first byte of a `ClientHello`, and until a request head is complete. Default 10 s.
+    /// Time limit for the first byte of a `ClientHello`, and for a complete request head. Default
+    /// 10 s.
     pub head_timeout_ms: u64,
     /// A connection without a request in progress is closed after this long. Default 75 s.
     pub idle_timeout_ms: u64,
-    /// Until the upstream connection is established, TLS included. Default 10 s.
+    /// Time limit for establishing the upstream connection, including TLS. Default 10 s.
     pub connect_timeout_ms: u64,
-    /// Until the upstream's response head. Default none: agents wait minutes for a model.
+    /// Time limit for the upstream's response head. Default none: agents wait minutes for a model.
     pub response_timeout_ms: Option<u64>,
     /// Distinct leaf certificates kept; the least recently used is dropped. Default 1,024.
     pub leaf_certificates: usize,
@@ -171,20 +172,20 @@ pub struct Limits {
     pub dns_queries_per_second: u32,
     /// How long a draining proxy waits for requests in progress. Default 2 s.
     pub drain_ms: u64,
-    /// Bytes that the records of permitted requests may come to in the network log; a request for
-    /// which there is no room is refused, so that none passes unrecorded. Default 64 MiB, which is
+    /// Maximum size in bytes of the records of permitted requests in the network log; a request
+    /// that would exceed it is refused, so that none passes unrecorded. Default 64 MiB, which is
     /// more than 80,000 requests.
     pub log_bytes: u64,
-    /// How long a request that no rule permits waits for an answer, before that counts as no.
-    /// Default none: nothing is asked.
+    /// How long a request that no rule permits waits for an answer before it is refused. Default
+    /// none: no questions.
     pub question_timeout_ms: Option<u64>,
-    /// Questions that wait at once; what would be one more is refused. Default 16.
+    /// Concurrent questions; further requests are refused. Default 16.
     pub questions: usize,
-    /// Questions a minute, and as many at once after a quiet minute; what would be one more is
-    /// refused. Default 20.
+    /// Questions a minute, with the same burst after a quiet minute; further requests are refused.
+    /// Default 20.
     pub questions_per_minute: u32,
-    /// How long the owner may say nothing: then connections are cut and requests refused, until it
-    /// speaks again. Default none.
+    /// How long the owner may be silent: then connections are cut and requests refused, until it
+    /// sends again. Default none.
     pub owner_timeout_ms: Option<u64>,
 }
 

@@ -21,11 +21,11 @@ pub use record::{
 pub use relay::{RelayAnswer, RelayRequest};
 pub use sandbox_credentials::wire::ReplacementMap;
 
-/// The longest time, in milliseconds, that [`Command::Down`] can ask for: a day.
+/// Maximum time of [`Command::Down`] in milliseconds: a day.
 pub const LONGEST_DOWN_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// How the header `request-id` of a refusal begins; its reason follows. Clients of APIs name that
-/// id in their errors, so that it is known which of them were no answer of the API.
+/// The prefix of the header `request-id` of a refusal; its reason follows. API clients report this
+/// id in their errors, which shows that the answer was not from the API.
 pub const REFUSAL_ID: &str = "sandbox-blocked-";
 
 /// The version of everything in this crate. A proxy refuses a [`StartConfig`] of any other version.

@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use zeroize::Zeroizing;
 
-/// A message that could not be written or read.
+/// A message that could not be serialized or parsed.
 ///
-/// It names the column and the kind of fault, never the content: the line may hold a key, and a
+/// It has the column and the kind of error, never the content: the line may contain a key, and a
 /// JSON error may quote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("failed to read a message of this protocol at line {line}, column {column}: {fault}")]
@@ -20,16 +20,16 @@ pub struct LineError {
     column: usize,
 }
 
-/// What is wrong with a line.
+/// The kind of error in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineFault {
-    /// It is no JSON.
+    /// It is not JSON.
     Syntax,
-    /// It is JSON of another shape than the message's.
+    /// It is JSON, but not of the message's shape.
     Shape,
-    /// It ends too early.
+    /// It is truncated.
     CutShort,
-    /// It could not be written.
+    /// The message could not be serialized.
     Write,
 }
 
@@ -45,13 +45,13 @@ impl fmt::Display for LineFault {
 }
 
 impl LineError {
-    /// What is wrong.
+    /// The kind of error.
     #[must_use]
     pub fn fault(&self) -> LineFault {
         self.fault
     }
 
-    /// Where the line stopped making sense, in bytes from 1; 0 where that is not known.
+    /// The position of the error, in bytes from 1; 0 if unknown.
     #[must_use]
     pub fn column(&self) -> usize {
         self.column
@@ -71,34 +71,34 @@ impl From<serde_json::Error> for LineError {
     }
 }
 
-/// The line of `message`, newline included.
+/// The line of `message`, including the newline.
 ///
 /// # Errors
 ///
-/// When a value has no JSON form, which no type of this crate lacks.
+/// If a value has no JSON form, which does not apply to types of this crate.
 pub fn to_line<T: Serialize>(message: &T) -> Result<String, LineError> {
     let mut line = serde_json::to_string(message)?;
     line.push('\n');
     Ok(line)
 }
 
-/// As [`to_line`], for a message that holds secrets: the line is wiped from memory when it is
-/// dropped, and writing it leaves no pieces of it behind.
+/// Like [`to_line`], for a message that contains secrets: the line is zeroed on drop, and
+/// serializing it leaves no copies in memory.
 ///
 /// # Errors
 ///
-/// As above.
+/// Like [`to_line`].
 pub fn to_secret_line<T: Serialize>(message: &T) -> Result<Zeroizing<Vec<u8>>, LineError> {
     let mut length = Length(0);
     serde_json::to_writer(&mut length, message)?;
-    // A vector that grows moves, and leaves what it held where it was.
+    // A growing vector moves, and leaves its old content in memory.
     let mut line = Zeroizing::new(Vec::with_capacity(length.0.saturating_add(1)));
     serde_json::to_writer(&mut *line, message)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// Counts what is written.
+/// Counts the written bytes.
 struct Length(usize);
 
 impl io::Write for Length {
@@ -116,8 +116,8 @@ impl io::Write for Length {
 ///
 /// # Errors
 ///
-/// When the line is no JSON, or no such message. The error never quotes the line: it may hold a
-/// key.
+/// If the line is not JSON, or not such a message. The error never quotes the line: it may contain
+/// a key.
 pub fn from_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, LineError> {
     Ok(serde_json::from_slice(line)?)
 }
@@ -130,7 +130,7 @@ mod tests {
     use crate::{Command, StartConfig};
 
     #[test]
-    fn no_error_quotes_the_line() {
+    fn error_does_not_quote_the_line() {
         for (line, fault) in [
             (&b"\"SECRET\""[..], LineFault::Shape),
             (b"{\"SECRET\": 1}", LineFault::Shape),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_line_is_the_same_and_does_not_grow() {
+    fn secret_line_is_equal_and_does_not_reallocate() {
         let message = Command::SetPolicy {
             policy: allowlist::Allowlist::from_yaml("domains: [\"b\\xFCcher.example\"]", "t").unwrap(),
         };

@@ -1,4 +1,4 @@
-//! What goes over the channel after the start document.
+//! Messages on the channel after the start document.
 
 use allowlist::Allowlist;
 use sandbox_credentials::wire::ReplacementMap;
@@ -15,16 +15,17 @@ pub enum ProxyMessage {
     Ready {
         /// [`crate::PROTOCOL_VERSION`] of the proxy.
         protocol: u32,
-        /// Why the kernel does not hold the proxy to its [`Reach`](crate::Reach). `None`: it does.
+        /// The reason why the kernel does not enforce the proxy's [`Reach`](crate::Reach). `None`
+        /// if it does.
         unconfined: Option<String>,
     },
-    /// Something happened.
+    /// An event.
     Record(Record),
     /// The answer to [`Command::Report`].
     Traffic(Traffic),
-    /// The proxy cannot serve and ends.
+    /// The proxy cannot serve and exits.
     Failed {
-        /// What failed, in one sentence, free of secrets.
+        /// The failure, in one sentence without secrets.
         reason: String,
     },
 }
@@ -38,46 +39,44 @@ pub enum ProxyMessage {
 pub enum Command {
     /// A new policy, in force from the next request on, or once the shield is up again.
     SetPolicy {
-        /// What the task may reach from now on.
+        /// The new policy.
         policy: Allowlist,
     },
-    /// What takes the place of surrogates from the next request on. Answers are still searched for
-    /// the values of before.
+    /// The replacements of surrogates from the next request on. Responses are still searched for
+    /// the previous values.
     SetReplacements {
-        /// All of them, those that did not change too.
+        /// All replacements, including unchanged ones.
         replacements: ReplacementMap,
     },
-    /// From now on every request is refused, whatever the policy says; connections are closed.
+    /// From now on every request is refused, regardless of the policy; connections are closed.
     Quarantine {},
-    /// From the next request on, any public host may be asked, whatever the policy says; everything
-    /// else that a request is checked for stays. The proxy itself ends that. A new one takes the
-    /// place of the last.
+    /// From the next request on, any public host may be reached, regardless of the policy; all
+    /// other checks remain. The proxy ends this state itself. A new command replaces the last.
     Down {
-        /// For how long. At most [`crate::LONGEST_DOWN_MS`] count.
+        /// The duration, limited to [`crate::LONGEST_DOWN_MS`].
         for_ms: u64,
     },
     /// From the next request on, the policy alone decides again.
     Up {},
-    /// The answer to an [`Event::Asked`](crate::Event::Asked); one to a question that is over
-    /// changes nothing about it.
+    /// The answer to an [`Event::Asked`](crate::Event::Asked); ignored if the question is closed.
     Answer {
-        /// Which.
+        /// The question's number.
         question: u64,
-        /// What is to become of the request.
+        /// The decision about the request.
         verdict: Verdict,
-        /// Who says so, for the log.
+        /// The source of the answer, for the log.
         by: String,
         /// With [`Verdict::Always`]: a policy to set in the same step, as by `SetPolicy`. Default
         /// none.
         #[serde(default)]
         policy: Option<Allowlist>,
     },
-    /// The proxy is to report what was used so far, in a [`ProxyMessage::Traffic`]; it is on record
-    /// before where the policy has a budget.
+    /// Requests a report of the usage so far, in a [`ProxyMessage::Traffic`]; if the policy has a
+    /// budget, the usage is recorded first.
     Report {},
-    /// The owner lives and reads records.
+    /// The owner is alive and reads records.
     Alive {},
-    /// The proxy is to let requests in progress end for [`crate::Limits::drain_ms`], and then to
-    /// end. The end of its input ends it at once.
+    /// Lets requests in progress finish for [`crate::Limits::drain_ms`], then ends the proxy. The
+    /// end of its input ends it at once.
     Drain {},
 }

@@ -1,23 +1,23 @@
-//! A private key on its way to the proxy.
+//! A private key in transit to the proxy.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// A private key in PEM. It is not shown by `Debug` and is wiped from memory when dropped.
+/// A private key in PEM. It is not shown by `Debug` and is zeroed on drop.
 #[derive(Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
 #[serde(transparent)]
 pub struct PrivateKeyPem(String);
 
 impl PrivateKeyPem {
-    /// Takes over a key.
+    /// Takes ownership of a key.
     #[must_use]
     pub fn new(pem: String) -> Self {
         Self(pem)
     }
 
-    /// The key itself. Whoever calls this must not print it.
+    /// The key itself. Callers must not print it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_shows_nothing_of_the_key() {
+    fn debug_form_hides_the_key() {
         assert_eq!(format!("{:?}", PrivateKeyPem::new("MIGH".to_owned())), "PrivateKeyPem(redacted)");
     }
 }

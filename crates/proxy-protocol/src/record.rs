@@ -1,4 +1,4 @@
-//! What the proxy reports of its work: one record an event.
+//! The proxy's reports: one record per event.
 
 use std::net::Ipv4Addr;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::BlockReason;
 
-/// One event and when it ended.
+/// One event and the time of its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What happened.
+/// The event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "nearly all events are requests")]
@@ -26,35 +26,36 @@ pub enum Event {
     TaskStart,
     /// A DNS query was answered.
     Dns {
-        /// The query's type: `A`, `AAAA`, `TYPE65` where it has no name here.
+        /// The query's type: `A`, `AAAA`, or `TYPE65` for types without a name here.
         kind: String,
         /// The queried name as received, without the last dot; not escaped.
         name: String,
-        /// What the proxy said.
+        /// The proxy's answer.
         answer: DnsAnswer,
     },
     /// A permitted request is still in progress after a second; its record follows when it ends.
     RequestOpen(OpenRequest),
-    /// A request ended, one way or the other.
+    /// A request ended, with any outcome.
     Request(RequestRecord),
-    /// A request that no rule permits waits for an answer; its record follows when it ends.
+    /// A request that no rule permits is waiting for an answer; its record follows when it ends.
     Asked {
-        /// Counts from 1 in one execution.
+        /// The question's number, from 1 in each execution.
         question: u64,
-        /// What is asked for.
+        /// The request.
         request: OpenRequest,
     },
-    /// A question is over.
+    /// A question is closed.
     Answered {
         /// As in [`Event::Asked`].
         question: u64,
-        /// `None` where it needs no answer any more: the client went away, or the policy permits
-        /// the request by now.
+        /// `None` if it no longer needs an answer: the client disconnected, or the policy now
+        /// permits the request.
         verdict: Option<Verdict>,
-        /// Who gave it, in the owner's words; `time`, `client` or `policy` where no one did.
+        /// The source of the answer, as named by the owner; `time`, `client` or `policy` without an
+        /// answer.
         by: String,
     },
-    /// A connection that was upgraded (WebSocket) ended.
+    /// An upgraded connection (WebSocket) ended.
     Tunnel(TunnelRecord),
     /// A connection to a service of the host is still open after a second; its record follows when
     /// it ends.
@@ -63,59 +64,59 @@ pub enum Event {
     Stream(StreamRecord),
     /// A TLS connection was refused before there was a request.
     TlsRefused {
-        /// The server name of the client's hello, if it had one.
+        /// The server name of the `ClientHello`, if any.
         server_name: Option<String>,
-        /// The alert that was sent, as RFC 8446 names it, or what else ended the handshake.
+        /// The alert that was sent, by its name in RFC 8446, or another cause of the handshake's
+        /// end.
         alert: String,
-        /// Why, where the proxy decided it.
+        /// The reason, if the proxy decided it.
         reason: Option<BlockReason>,
     },
-    /// The task came to a port of the proxy's that nothing serves, and was refused. Once a second
-    /// at most.
+    /// The task connected to an unserved port of the proxy, and was refused. At most once a second.
     PortRefused {
-        /// What it spoke.
+        /// The protocol.
         protocol: PortProtocol,
         /// The port.
         port: u16,
     },
-    /// What the task has used, where its policy has a budget: at its end.
+    /// The task's total usage, at its end, if its policy has a budget.
     Traffic(Traffic),
     /// A limit of [`crate::Limits`] was reached.
     Limit {
         /// The limit's name: a field name of [`crate::Limits`].
         limit: String,
-        /// How often since the last such record.
+        /// Count since the last such record.
         count: u64,
     },
-    /// The owner changed what is in force, or the time that it gave is over.
+    /// The owner changed the state, or a temporary state expired.
     Policy {
-        /// What was done.
+        /// The change.
         change: PolicyChange,
-        /// What is in force now.
+        /// The new state.
         state: PolicyState,
-        /// When [`PolicyState::Down`] ends by itself, in milliseconds since the Unix epoch.
+        /// The end of [`PolicyState::Down`], in milliseconds since the Unix epoch.
         until_ms: Option<u64>,
     },
-    /// Something an operator wants to know.
+    /// A warning to the operator.
     Warning {
         /// One sentence, not escaped.
         text: String,
     },
 }
 
-/// The answer to a request that waits for one.
+/// The answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// This request passes, and no other.
+    /// Only this request passes.
     Once,
-    /// A rule is added that permits it, and what else that rule permits.
+    /// A rule is added that permits it, and other matching requests.
     Always,
-    /// It is refused, and so is every later one for the same host and path.
+    /// It is refused, like every later one for the same host and path.
     No,
 }
 
-/// Whose port it is.
+/// The protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortProtocol {
@@ -125,37 +126,37 @@ pub enum PortProtocol {
     Udp,
 }
 
-/// What was done about the policy.
+/// A change of the policy's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyChange {
-    /// A new policy took the place of the last.
+    /// A new policy replaced the last.
     Set,
-    /// The shield was to go down.
+    /// The owner took the shield down.
     Down,
-    /// The shield was to go up.
+    /// The owner put the shield up.
     Up,
-    /// The shield went up by itself: its time down was over.
+    /// The shield went up again after its time down.
     Expired,
-    /// The task was to be cut off.
+    /// The owner cut off the task.
     Quarantine,
-    /// Real values of credentials were renewed; the policy stayed as it was.
+    /// Real values of credentials were renewed; the policy is unchanged.
     Credentials,
 }
 
-/// What decides about a request.
+/// The state that decides about requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyState {
     /// The policy.
     Up,
-    /// Any public host may be asked.
+    /// Any public host may be reached.
     Down,
-    /// Nothing may be asked, for good.
+    /// No host may be reached, permanently.
     Quarantine,
 }
 
-/// What a DNS query got.
+/// The answer to a DNS query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DnsAnswer {
@@ -165,19 +166,19 @@ pub enum DnsAnswer {
     Nodata,
     /// An opcode other than QUERY.
     Notimp,
-    /// A query that cannot be read.
+    /// A malformed query.
     Formerr,
     /// A class other than IN.
     Refused,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestOutcome {
     /// Permitted and answered by the upstream.
     Allowed,
-    /// Refused by the gate or by a limit.
+    /// Refused by the policy or by a limit.
     Blocked,
     /// Permitted, but the upstream failed.
     Error,
@@ -186,90 +187,89 @@ pub enum RequestOutcome {
 /// A request from its head to its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestRecord {
-    /// What became of it.
+    /// The outcome.
     pub decision: RequestOutcome,
     /// The method as received; not escaped.
     pub method: String,
-    /// How it arrived.
+    /// The scheme.
     pub scheme: Scheme,
-    /// The host as received where it could be read, canonical where it is good; not escaped.
+    /// The host as received if it was readable, in canonical form if valid; not escaped.
     pub host: String,
     /// Path and query as received; not escaped.
     pub target: String,
-    /// The status that the client got; `None` when the client went away before.
+    /// The status that the client received; `None` if it disconnected before.
     pub status: Option<u16>,
     /// The rule that permitted it.
     pub rule: Option<Match>,
     /// No rule permits it: it passed because the shield was down.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shield_down: bool,
-    /// The question whose answer decided about it.
+    /// The question whose answer decided it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<u64>,
-    /// Why it was refused.
+    /// The reason for the refusal.
     pub reason: Option<BlockReason>,
-    /// The ref of a push because of which it was refused, as messages show it.
+    /// The ref because of which a push was refused, in its display form.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
     pub ref_name: Option<String>,
-    /// What failed upstream, for [`RequestOutcome::Error`].
+    /// The upstream failure, for [`RequestOutcome::Error`].
     pub error: Option<String>,
-    /// Surrogates that were replaced by real values.
+    /// Surrogates that were replaced with real values.
     #[serde(default)]
     pub masked: u32,
     /// Headers that were removed because they carried another party's credential.
     #[serde(default)]
     pub dropped: u32,
-    /// Real values that the upstream sent back and that were replaced by their surrogates.
+    /// Real values in the response that were replaced with their surrogates.
     #[serde(default)]
     pub scrubbed: u32,
     /// The region that the request was signed for.
     #[serde(default)]
     pub region: Option<String>,
-    /// Tools of a model's vendor that were removed from its body, each kind once.
+    /// Vendor tools that were removed from its body, each kind once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<VendorTool>,
-    /// What a model's vendor reported that it took.
+    /// The usage that a model's vendor reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
-    /// Bytes of the request body that went to the upstream.
+    /// Bytes of the request body sent to the upstream.
     pub bytes_up: u64,
-    /// Bytes of the response body that went to the client.
+    /// Bytes of the response body sent to the client.
     pub bytes_down: u64,
-    /// From the request's head to the response's head.
+    /// Time from the request head to the response head.
     pub first_byte_ms: Option<u64>,
-    /// From the request's head to the end of the response's body.
+    /// Time from the request head to the end of the response body.
     pub duration_ms: u64,
 }
 
-/// What a model's vendor reports of a response.
+/// The usage that a model's vendor reports for a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
-    /// Tokens that the model read, from a cache or not.
+    /// Input tokens, cached or not.
     pub input: u64,
-    /// Tokens that it wrote.
+    /// Output tokens.
     pub output: u64,
 }
 
-/// What a task has used of the network so far. What it asked of services of the host does not
-/// count.
+/// A task's use of the network so far. Requests to services of the host do not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Requests that were permitted.
     pub requests: u64,
-    /// Bytes of their bodies, and what passed over a WebSocket, that went to upstreams.
+    /// Bytes sent to upstreams: request bodies and WebSocket data.
     pub bytes_up: u64,
-    /// Bytes that upstreams sent, likewise.
+    /// Bytes received from upstreams, likewise.
     pub bytes_down: u64,
-    /// What vendors of models reported of their responses, as far as these could be read.
+    /// The usage that vendors of models reported, as far as their responses were readable.
     pub tokens: Tokens,
 }
 
-/// A request that is in progress, or waits.
+/// A request that is in progress, or is waiting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenRequest {
     /// The method as received; not escaped.
     pub method: String,
-    /// How it arrived.
+    /// The scheme.
     pub scheme: Scheme,
     /// The host, canonical.
     pub host: String,
@@ -278,7 +278,7 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// Whether it is short enough to be shown in full: nothing else is asked about.
+    /// Whether it is short enough to be shown in full, which questions require.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.method.len() <= 64 && self.host.len() <= 253 && self.target.len() <= 2048
@@ -286,7 +286,7 @@ impl OpenRequest {
 }
 
 impl RequestRecord {
-    /// A request of which only this is known: blocked, without a status, and nothing counted yet.
+    /// The initial record of this request: blocked, without a status and counts.
     #[must_use]
     pub fn asked(method: String, scheme: Scheme, host: String, target: String) -> Self {
         Self {
@@ -319,7 +319,7 @@ impl RequestRecord {
 /// An upgraded connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunnelRecord {
-    /// How it arrived.
+    /// The scheme.
     pub scheme: Scheme,
     /// Its host.
     pub host: String,
@@ -333,27 +333,27 @@ pub struct TunnelRecord {
     pub duration_ms: u64,
 }
 
-/// A connection to a service of the host that goes on.
+/// An open connection to a service of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenStream {
     /// The service's name.
     pub service: String,
-    /// The port that the task came to.
+    /// The port that the task connected to.
     pub port: u16,
 }
 
-/// A connection to a service of the host, from its beginning to its end.
+/// A closed connection to a service of the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamRecord {
-    /// What became of it.
+    /// The outcome.
     pub decision: RequestOutcome,
     /// The service's name.
     pub service: String,
-    /// The port that the task came to.
+    /// The port that the task connected to.
     pub port: u16,
-    /// Why it was refused.
+    /// The reason for the refusal.
     pub reason: Option<BlockReason>,
-    /// What failed on the way to the service, for [`RequestOutcome::Error`].
+    /// The failure to reach the service, for [`RequestOutcome::Error`].
     pub error: Option<String>,
     /// Bytes from the task.
     pub bytes_up: u64,

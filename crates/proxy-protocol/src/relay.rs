@@ -1,33 +1,33 @@
-//! How a stream begins that goes over a Unix socket from a proxy to something on the host.
+//! The beginning of a stream over a Unix socket from a proxy to a service of the host.
 //!
-//! The sandbox listens on one socket for each service, in a folder that only it and the proxy see.
-//! Whoever connects sends one byte, a [`RelayRequest`], and gets one byte, a [`RelayAnswer`]; after
+//! The sandbox listens on one socket for each service, in a folder that only it and the proxy can
+//! access. A client sends one byte, a [`RelayRequest`], and gets one byte, a [`RelayAnswer`]; after
 //! [`RelayAnswer::Connected`] the stream is the service's.
 
-/// What is asked of the sandbox's end.
+/// A request to the sandbox's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RelayRequest {
-    /// Whether it is there; the stream ends after the answer.
+    /// Tests whether the relay exists; the stream ends after the answer.
     Probe,
-    /// A connection to the service.
+    /// Requests a connection to the service.
     Connect,
 }
 
-/// What became of it.
+/// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RelayAnswer {
     /// The rest of the stream is the service's.
     Connected,
-    /// Nothing listens where the service should be, or it refused.
+    /// Nothing listens at the service's address, or it refused.
     Refused,
     /// The service did not answer in time.
     Timeout,
-    /// The sandbox may not connect to it, or has no room for another stream.
+    /// The sandbox may not connect to it, or has too many streams.
     Failed,
 }
 
 impl RelayRequest {
-    /// The byte that says so.
+    /// The byte that encodes it.
     #[must_use]
     pub fn as_byte(self) -> u8 {
         match self {
@@ -36,7 +36,7 @@ impl RelayRequest {
         }
     }
 
-    /// The request that a byte says.
+    /// The request that a byte encodes.
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
         [Self::Probe, Self::Connect].into_iter().find(|request| request.as_byte() == byte)
@@ -44,7 +44,7 @@ impl RelayRequest {
 }
 
 impl RelayAnswer {
-    /// The byte that says so.
+    /// The byte that encodes it.
     #[must_use]
     pub fn as_byte(self) -> u8 {
         match self {
@@ -55,7 +55,7 @@ impl RelayAnswer {
         }
     }
 
-    /// The answer that a byte says.
+    /// The answer that a byte encodes.
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
         let all = [Self::Connected, Self::Refused, Self::Timeout, Self::Failed];

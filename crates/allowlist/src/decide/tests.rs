@@ -71,7 +71,7 @@ fn decisions() {
 }
 
 #[test]
-fn a_rule_of_a_preset_is_named_with_it_and_comes_after_the_policys_own() {
+fn preset_rule_is_named_with_its_preset_and_tried_after_own_rules() {
     let policy = Allowlist::from_yaml(
         "presets: [openai, github, openai]\ndomains: [a.example]\nurl_prefixes: [{host: api.github.com, path: /graphql}]",
         "policy.yaml",
@@ -91,13 +91,13 @@ fn a_rule_of_a_preset_is_named_with_it_and_comes_after_the_policys_own() {
 }
 
 #[test]
-fn an_empty_policy_allows_nothing() {
+fn empty_policy_allows_nothing() {
     let policy = Allowlist::default();
     assert!(policy.is_empty());
     assert_eq!(decide(&policy, "GET", "a.example", "/").unwrap_err().reason(), Reason::Host);
 }
 
-/// Pasting what a message proposes allows the request it was given for.
+/// Pasting the proposal of a message allows the request.
 #[test]
 fn messages_name_the_file_and_an_entry_that_works() {
     let policy = policy();
@@ -165,7 +165,7 @@ url_prefixes:
     for host in [&a, &whole] {
         assert!(policy.has_method_rules_for(host) && policy.has_path_rules_for(host), "{host}");
     }
-    // Pasting what a message proposes lets the push go on to its body.
+    // After pasting the proposal of a message, the decision about the push depends on its body.
     let denial = decide(&policy, "POST", "whole.example", "/s.git/git-receive-pack").unwrap_err().to_string();
     let start = denial.find("{host").unwrap();
     let end = denial.find(" to `url_prefixes`").unwrap();
@@ -224,7 +224,7 @@ fn messages_are_stable() {
 }
 
 #[test]
-fn hosts_with_method_rules_are_known() {
+fn method_rules_are_found_by_host() {
     let policy = Allowlist::from_yaml(
         "url_prefixes: [{host: a, path: /x, methods: [GET]}, {host: b}, {host: '*.c', methods: [GET]}]",
         "policy.yaml",
@@ -240,7 +240,7 @@ fn hosts_with_method_rules_are_known() {
 }
 
 #[test]
-fn paths_count_where_only_some_are_allowed() {
+fn path_rules_are_found_by_host() {
     let policy = Allowlist::from_yaml(
         "domains: [whole.example]\nurl_prefixes: [{host: whole.example, path: /x}, {host: part.example, path: '*'}, \
          {host: part.example, path: /x}, {host: every.example}, {host: all.example, path: '/*', methods: [GET]}]",

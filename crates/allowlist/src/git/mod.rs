@@ -1,7 +1,7 @@
-//! Repositories: what git's smart HTTP asks for, and which refs a push may update.
+//! Repositories: requests of git's smart HTTP, and the refs that a push may update.
 //!
-//! Invariant: a request that could push is recognized as such however it is spelled; one that is
-//! allowed is spelled as git spells it.
+//! Invariant: a request that could push is recognized in any spelling; an allowed one has the
+//! spelling of git itself.
 
 mod packet;
 mod push;

@@ -1,6 +1,6 @@
-//! Packet lines, in which git's requests are written.
+//! Packet lines, the framing of git's requests.
 
-/// A packet has so many bytes at most, the four of its length included.
+/// Maximum size of a packet in bytes, including the four of its length.
 const LARGEST: usize = 65_520;
 /// Bytes of a packet's length.
 const HEAD: usize = 4;
@@ -14,12 +14,12 @@ pub(super) enum Packet<'a> {
     Line(&'a [u8]),
 }
 
-/// What begins with no packet.
+/// The data does not begin with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoPacket;
 
-/// The packet at the beginning of `bytes` and its length; none if its end has not come yet. Lengths
-/// are read as git writes them.
+/// The packet at the beginning of `bytes` and its length; `None` if it is incomplete. Lengths must
+/// have git's own form.
 pub(super) fn next(bytes: &[u8]) -> Result<Option<(Packet<'_>, usize)>, NoPacket> {
     let Some((head, _)) = bytes.split_first_chunk::<HEAD>() else {
         return if bytes.iter().all(|byte| digit(*byte).is_some()) { Ok(None) } else { Err(NoPacket) };

@@ -1,7 +1,7 @@
-//! The beginning of a push: which refs it updates, read as strictly as no server reads it.
+//! The beginning of a push: the refs that it updates, parsed more strictly than by any server.
 //!
-//! Whatever servers could read in two ways is refused: other packets than lines and flushes, lines
-//! that git does not write, push certificates, which would name the refs a second time.
+//! Ambiguous input is refused: packets other than lines and flushes, lines that git does not write,
+//! push certificates, which would name the refs a second time.
 
 use super::packet::Packet;
 use super::packet::next;
@@ -13,45 +13,45 @@ use crate::denial::Denial;
 use crate::push_report::PushReport;
 use crate::reason::Reason;
 
-/// Bytes of the commands and options of a push at most: some 8,000 refs.
+/// Maximum size of the commands and options of a push in bytes: some 8,000 refs.
 pub(crate) const LIMIT: usize = 1024 * 1024;
 
-/// Updates of one push that are to be proven, at most.
+/// Maximum number of updates of one push that need a proof.
 const UPDATES: usize = 256;
-/// Why a ref is refused, as git's client shows it.
+/// Reasons for refusing a ref, as shown by git's client.
 const NOT_ALLOWED: &str = "not allowed by policy";
 const DELETES: &str = "deletion not allowed by policy";
 const LOSES: &str = "not known to keep all commits";
-/// `shallow` lines of one push, at most.
+/// Maximum number of `shallow` lines of one push.
 const SHALLOW: usize = 4096;
 
-/// Reads what a push asks for and compares it with the rules for its repository.
+/// Reads the commands of a push and compares them with the rules for its repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PushCheck {
     rules: Vec<GitRule>,
     /// The host and path of the repository, for messages.
     host: String,
-    /// How much of the body was read.
+    /// The number of bytes of the body read so far.
     at: usize,
     phase: Phase,
-    /// The hexadecimal digits of an object's id, from the first command on.
+    /// The number of hexadecimal digits of an object id, known from the first command on.
     digits: usize,
     /// Whether options follow the commands.
     options: bool,
     /// The first rule that allowed something.
     rule: usize,
-    /// Updates that may lose nothing.
+    /// Updates that must not lose commits.
     updates: Vec<FastForward>,
     /// Commits of `shallow` lines.
     shallow: Vec<Box<[u8]>>,
-    /// All commands, where they are asked for.
+    /// All commands, if requested.
     commands: Option<Vec<RefUpdate>>,
     report: Box<PushReport>,
-    /// Why the push is refused when all of its refs are known.
+    /// The reason to refuse the push once all of its refs are known.
     refusal: Option<Box<Refusal>>,
 }
 
-/// Reads the refs that a push updates, for a server that judges none of them.
+/// Reads the refs that a push updates, for a server without rules.
 ///
 /// ```
 /// # fn main() -> Result<(), allowlist::Denial> {
@@ -72,9 +72,9 @@ pub struct PushReader(PushCheck);
 pub struct RefUpdate {
     /// The full name of the ref, which need not be UTF-8.
     pub name: Vec<u8>,
-    /// The object before, in hexadecimal digits; `None` where the ref is to be new.
+    /// The old object, in hexadecimal digits; `None` if the ref is created.
     pub old: Option<String>,
-    /// The object after, likewise; `None` where the ref is to be deleted.
+    /// The new object, likewise; `None` if the ref is deleted.
     pub new: Option<String>,
 }
 
@@ -84,16 +84,16 @@ pub struct RefUpdate {
 pub struct Pushes {
     /// At least one.
     pub updates: Vec<FastForward>,
-    /// Commits whose parents the push leaves out: a server that takes that over has no way to what
-    /// came before them.
+    /// Commits whose parents the push omits: a server that accepts this cannot reach the history
+    /// before them.
     pub shallow: Vec<Box<[u8]>>,
-    /// Where in the body the pack begins.
+    /// Offset of the pack in the body.
     pub pack_at: usize,
     report: Box<PushReport>,
 }
 
 impl Pushes {
-    /// The denial of `update` of these, which is not known to lose no commit.
+    /// The denial of `update` of these, which is not proven to keep all commits.
     #[must_use]
     pub fn unproven(&self, update: &FastForward) -> Denial {
         let (name, host) = (&update.name, &update.host);
@@ -107,15 +107,15 @@ impl Pushes {
     }
 }
 
-/// An update of a ref that may lose no commit: `old` must be an ancestor of `new`.
+/// An update of a ref that must not lose commits: `old` must be an ancestor of `new`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FastForward {
-    /// The commit before, as 20 or 32 bytes.
+    /// The old commit, as 20 or 32 bytes.
     pub old: Box<[u8]>,
-    /// The commit after, likewise.
+    /// The new commit, likewise.
     pub new: Box<[u8]>,
-    /// The ref, as it is shown.
+    /// The display form of the ref.
     name: String,
     host: String,
     /// Of its command.
@@ -124,19 +124,19 @@ pub struct FastForward {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing but `shallow` lines has come.
+    /// Only `shallow` lines were received.
     Start,
-    /// A command has come.
+    /// A command was received.
     Commands,
     /// The options of the push.
     Options,
-    /// A push of nothing, by which git finds out whether it may.
+    /// An empty push, which git sends to test its permission.
     Probe,
     /// Only the pack follows.
     Done,
 }
 
-/// Why a push is refused: the first ref that may not be updated.
+/// The reason to refuse a push: the first ref that may not be updated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refusal {
     place: usize,
@@ -152,7 +152,7 @@ struct Command<'a> {
 }
 
 impl PushCheck {
-    /// A push to a repository of `host`, for which there are these rules.
+    /// A push to a repository of `host` with these rules.
     pub(crate) fn new(rules: Vec<GitRule>, host: String) -> Self {
         Self {
             rules,
@@ -170,15 +170,15 @@ impl PushCheck {
         }
     }
 
-    /// What the decision depends on.
+    /// The condition of the decision.
     pub(crate) fn condition(&self) -> String {
         let patterns: Vec<&str> =
             self.rules.iter().flat_map(|rule| &rule.push).map(RefPattern::as_str).collect();
         format!("if the refs pushed are allowed: {}", patterns.join(", "))
     }
 
-    /// Reads on; once all that is asked for is known and allowed, the place of the rule that allows
-    /// it, and what remains to be proven.
+    /// Continues reading; once all commands are known and allowed, returns the position of the rule
+    /// that allows them, and the updates that remain to be proven.
     pub(crate) fn advance(
         &mut self,
         so_far: &[u8],
@@ -234,7 +234,7 @@ impl PushCheck {
             }
             (Phase::Start, Packet::Line(line)) => self.first(line)?,
             (Phase::Commands, Packet::Line(line)) => self.command(line)?,
-            // With `shallow` lines before it this is no probe, and git does not send it.
+            // After `shallow` lines, git never sends an empty push.
             (Phase::Start, Packet::Flush) if self.at > 4 => return Err(unreadable("it has no commands")),
             (Phase::Start, Packet::Flush) => Phase::Probe,
             (Phase::Commands, Packet::Flush) if self.options => Phase::Options,
@@ -244,7 +244,7 @@ impl PushCheck {
         Ok(())
     }
 
-    /// The first command, which also says what the client is capable of.
+    /// The first command, which also has the client's capabilities.
     fn first(&mut self, line: &[u8]) -> Result<Phase, Denial> {
         let mut parts = line.splitn(2, |byte| *byte == 0);
         let command = parts.next().unwrap_or_default();
@@ -317,7 +317,7 @@ impl PushCheck {
         Ok(Phase::Commands)
     }
 
-    /// The place of the rule that allows `command`.
+    /// The position of the rule that allows `command`.
     fn judge(&self, command: &Command<'_>) -> Result<usize, Denial> {
         let name = shown(command.name);
         if !self.rules.iter().any(|rule| rule.covers(command.name)) {
@@ -348,16 +348,16 @@ impl Default for PushReader {
 }
 
 impl PushReader {
-    /// Bytes of the body that have to be read at most.
+    /// Maximum number of bytes of the body that must be read.
     pub const LIMIT: usize = LIMIT;
 
-    /// Reads on. `so_far` is the body from its first byte, as far as it has come, and `ended`
+    /// Continues reading. `so_far` is the body received so far, from its first byte, and `ended`
     /// whether nothing follows. `None` if more is needed.
     ///
     /// # Errors
     ///
-    /// When two servers could read it in two ways, when it is signed, and when it names more refs
-    /// than fit into [`LIMIT`](Self::LIMIT) bytes.
+    /// If the push is ambiguous, is signed, or names more refs than fit into [`LIMIT`](Self::LIMIT)
+    /// bytes.
     pub fn advance(&mut self, so_far: &[u8], ended: bool) -> Result<Option<Vec<RefUpdate>>, Denial> {
         let known = self.0.advance(so_far, ended)?;
         Ok(known.map(|_| self.0.commands.take().unwrap_or_default()))
@@ -387,7 +387,7 @@ fn is_digit(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// What digits stand for.
+/// The bytes that hexadecimal digits encode.
 fn bytes(digits: &[u8]) -> Box<[u8]> {
     let value = |digit: &u8| {
         if digit.is_ascii_digit() { digit - b'0' } else { digit.wrapping_sub(b'a').wrapping_add(10) & 15 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-/// Characters of a name that a message repeats.
+/// Maximum number of a name's characters in a message.
 const SHOWN: usize = 200;
 
-/// Whether git takes `name` as that of a ref which a push updates.
+/// Whether git accepts `name` as a ref that a push updates.
 pub(super) fn is_valid(name: &[u8]) -> bool {
     let component = |part: &[u8]| !part.is_empty() && !part.starts_with(b".") && !part.ends_with(b".lock");
     let pair = |pair: &[u8]| matches!(pair, b".." | b"@{");
@@ -16,12 +16,12 @@ pub(super) fn is_valid(name: &[u8]) -> bool {
         && name.split(|byte| *byte == b'/').all(component)
 }
 
-/// Bytes that no name holds.
+/// Bytes that no name contains.
 pub(super) fn is_forbidden(byte: u8) -> bool {
     byte <= b' ' || byte == 0x7f || b"~^:?*[\\".contains(&byte)
 }
 
-/// A name that may hold anything, as a message shows it.
+/// The form of an arbitrary name in messages.
 pub(super) fn shown(name: &[u8]) -> String {
     let mut text = String::new();
     for chunk in name.utf8_chunks() {
@@ -33,7 +33,7 @@ pub(super) fn shown(name: &[u8]) -> String {
             }
         }
         for byte in chunk.invalid() {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "\\x{byte:02x}");
         }
     }
@@ -43,7 +43,7 @@ pub(super) fn shown(name: &[u8]) -> String {
     }
 }
 
-/// Whether a character is shown as it is.
+/// Whether a character is shown unescaped.
 fn plain(character: char) -> bool {
     character.is_ascii_graphic() || (!character.is_ascii() && character.is_alphanumeric())
 }
@@ -52,9 +52,9 @@ fn plain(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// As `git check-ref-format` says of each.
+    /// As decided by `git check-ref-format`.
     #[test]
-    fn names_that_git_takes() {
+    fn name_is_valid_if_git_accepts_it() {
         for name in
             ["refs/heads/main", "refs/tags/v1.0", "refs/heads/a@b", "refs/heads/@", "refs/x", "refs/heads/-x"]
         {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_shown_without_what_could_deceive() {
+    fn deceptive_characters_of_a_name_are_escaped() {
         for (name, expected) in [
             (b"refs/heads/main".as_slice(), "refs/heads/main"),
             ("refs/ü".as_bytes(), "refs/ü"),

@@ -1,4 +1,4 @@
-//! What a policy allows of a repository.
+//! Rights of a policy to a repository.
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use super::ref_name::is_forbidden;
 use crate::glob::Glob;
 use crate::invalid_rule::InvalidRule;
 
-/// What may be done with a repository over git's smart HTTP: to fetch is always allowed.
+/// Allowed operations on a repository over git's smart HTTP: fetching is always allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitRule {
@@ -22,7 +22,7 @@ pub struct GitRule {
     pub delete: bool,
 }
 
-/// A pattern of full names of refs, such as `refs/heads/agent/*`; `*` also covers slashes.
+/// A pattern of full names of refs, such as `refs/heads/agent/*`; `*` also matches slashes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RefPattern(Glob);
@@ -30,7 +30,7 @@ pub struct RefPattern(Glob);
 impl GitRule {
     /// Whether a ref of this name may be pushed.
     pub(super) fn covers(&self, name: &[u8]) -> bool {
-        // What is no UTF-8 is matched by wildcards only.
+        // Only wildcards match invalid UTF-8.
         let name = String::from_utf8_lossy(name);
         self.push.iter().any(|pattern| pattern.0.matches(&name))
     }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_that_no_ref_matches_are_refused() {
+    fn ref_pattern_that_never_matches_is_refused() {
         for text in
             ["refs/heads/*", "refs/heads/main", "*", "refs/*/x", "refs/heads/[ab]", "refs/heads/ü", "?efs/x"]
         {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_matched_as_bytes() {
+    fn ref_name_is_matched_as_bytes() {
         let rule =
             |pattern: &str| GitRule { push: vec![RefPattern::new(pattern).unwrap()], ..GitRule::default() };
         for (pattern, name, expected) in [

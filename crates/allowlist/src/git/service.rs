@@ -1,4 +1,4 @@
-//! Requests of git's smart HTTP: what they are for.
+//! The services of git's smart HTTP.
 
 use crate::path_pattern::PathPattern;
 use crate::request::Request;
@@ -8,19 +8,19 @@ use crate::target::decode_fully;
 const SUFFIX: &str = ".git";
 const PUSH: &str = "git-receive-pack";
 
-/// What a request asks of a repository.
+/// The service that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
-    /// To fetch, or what could be fetched.
+    /// Fetching, or listing refs for it.
     Fetch,
-    /// What could be pushed.
+    /// Listing refs for a push.
     PushOffer,
-    /// To push.
+    /// Pushing.
     Push,
 }
 
 impl Service {
-    /// What `request` asks of which repository, if it is spelled as git spells it.
+    /// The service and the repository of `request`, if it has git's own spelling.
     pub(crate) fn of(request: &Request) -> Option<(Self, &str)> {
         let target = request.target();
         let (service, suffix) = match (request.method().as_str(), target.query()) {
@@ -41,15 +41,14 @@ pub(crate) fn covers(pattern: &PathPattern, repository: &str) -> bool {
         return true;
     }
     match repository.strip_suffix(SUFFIX) {
-        // Another repository: one whose name itself ends so.
+        // A different repository, whose name itself ends in `.git`.
         Some(bare) if bare.strip_suffix(SUFFIX).is_some() => false,
         Some(bare) => pattern.matches_text(bare),
         None => pattern.matches_text(&format!("{repository}{SUFFIX}")),
     }
 }
 
-/// Whether some server could take a request for `target` as a push, or as the question what could
-/// be pushed.
+/// Whether some server could treat a request for `target` as a push, or as listing refs for one.
 pub(crate) fn could_push(target: &Target) -> bool {
     let decoded = |bytes| String::from_utf8_lossy(&decode_fully(bytes)).to_ascii_lowercase();
     let path = decoded(target.path().as_bytes());
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_asks() {
+    fn requests_of_git_are_recognised() {
         use Service::{Fetch, Push, PushOffer};
         for (method, target, expected) in [
             ("GET", "/me/r.git/info/refs?service=git-upload-pack", Some((Fetch, "/me/r.git"))),
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn pushes_are_seen_however_they_are_spelled() {
+    fn push_in_any_spelling_is_recognised() {
         for (target, expected) in [
             ("/me/r.git/git-receive-pack", true),
             ("/me/r.git/git-receive-pack/", true),
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_is_the_same_with_and_without_its_suffix() {
+    fn repository_is_the_same_with_and_without_suffix() {
         for (pattern, repository, expected) in [
             ("/me/r.git", "/me/r.git", true),
             ("/me/r.git", "/me/r", true),

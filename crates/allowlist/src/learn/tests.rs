@@ -1,4 +1,4 @@
-//! What is learnt, and that it is no more than it says.
+//! Learnt rules, and that they allow no more than they state.
 
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ fn check(policy: &str, requests: &[&str], expected: &[&str]) {
 }
 
 #[test]
-fn few_paths_stay_as_they_are() {
+fn few_paths_are_kept() {
     check(
         "",
         &[
@@ -56,7 +56,7 @@ fn few_paths_stay_as_they_are() {
 }
 
 #[test]
-fn many_paths_are_put_together_by_their_folders() {
+fn many_paths_are_merged_by_folder() {
     check(
         "",
         &[
@@ -83,7 +83,7 @@ fn many_paths_are_put_together_by_their_folders() {
 }
 
 #[test]
-fn many_queries_are_put_together() {
+fn many_queries_are_merged() {
     check(
         "",
         &[
@@ -100,13 +100,13 @@ fn many_queries_are_put_together() {
 }
 
 #[test]
-fn an_address_that_answered_gets_a_rule() {
+fn address_that_answered_gets_a_rule() {
     check("", &["GET http://10.0.0.1/"], &[r#"{host: "10.0.0.1", path: /, methods: [GET]}"#]);
     check("", &["FAILED GET http://internal.test/"], &["{host: internal.test, path: /, methods: [GET]}"]);
 }
 
 #[test]
-fn very_many_paths_are_put_together() {
+fn very_many_paths_are_merged() {
     let asked = |number: usize| Asked {
         method: "GET".to_owned(),
         url: format!("https://a.test/{}/{}{number}", number % 7, "a/".repeat(number % 20)),
@@ -128,7 +128,7 @@ fn very_many_paths_are_put_together() {
 }
 
 #[test]
-fn what_no_rule_should_allow_is_left_out() {
+fn request_that_no_rule_should_allow_is_left_out() {
     use LeftOut::{Address, NeverAllowed, OtherReason, Push};
     for (request, why) in [
         ("BLOCKED GET http://169.254.169.254/latest/meta-data/", Address),
@@ -172,7 +172,7 @@ fn request() -> impl Strategy<Value = Asked> {
 
 proptest! {
     #[test]
-    fn all_that_was_asked_is_allowed_and_nothing_else_but_by_a_named_generalisation(
+    fn learnt_rules_allow_the_requests_and_more_only_if_generalised(
         log in proptest::collection::vec(request(), 0..24),
         other in proptest::collection::vec(request(), 0..24),
         policy in prop_oneof![Just(""), Just("domains: [b.test]"), Just("url_prefixes: [{host: a.test, path: '/x*', methods: [GET]}]")],
@@ -196,7 +196,7 @@ proptest! {
         for asked in &other {
             let known = log.iter().any(|logged| key(logged) == key(asked));
             prop_assert!(known || allows(&exact, asked) == allows(&policy, asked), "{asked:?}: {learnt:?}");
-            // What is generalised has no body, and is not for hosts that get credentials.
+            // Generalised requests have no body, and are not for hosts that get credentials.
             if !known && allows(&all, asked) && !allows(&policy, asked) && asked.url.contains("//narrow.test") {
                 prop_assert!(asked.url.contains('?'), "{asked:?}: {learnt:?}");
             }
@@ -204,7 +204,7 @@ proptest! {
                 prop_assert_eq!(allows(&all, asked), allows(&policy, asked), "{:?}: {:?}", asked, learnt);
             }
         }
-        // The file that it is written to says the same.
+        // Writing the rules to a file does not change them.
         let text = crate::PolicyText::read("", "p").unwrap();
         let rules: Vec<Rule> = learnt.rules.iter().map(|learnt| learnt.rule.clone()).collect();
         let text = text.with(&rules).unwrap();
@@ -213,7 +213,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_program_names_is_read_below_public_names_only() {
+fn reading_below_accepts_public_names_only() {
     for (url, expected) in [
         ("https://a.example/simple", "{host: a.example, path: \"/simple/*\", methods: [GET, HEAD]}"),
         ("http://A.example/debian/", "{host: a.example, path: \"/debian/*\", methods: [GET, HEAD]}"),
@@ -221,7 +221,7 @@ fn what_a_program_names_is_read_below_public_names_only() {
     ] {
         assert_eq!(Rule::reading_below(url).unwrap().to_yaml(), expected, "{url}");
     }
-    // The control: a pattern in it stands for itself.
+    // Control: a pattern in it is literal.
     let rule = Rule::reading_below("https://a.example/[x]").unwrap();
     let policy = Allowlist::default().with_rules([rule]);
     assert!(policy.judge("GET", "https://a.example/[x]/y").is_allowed());

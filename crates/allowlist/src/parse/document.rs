@@ -1,4 +1,4 @@
-//! The document of a policy: the one place that knows what a valid one is.
+//! The document of a policy: the only definition of a valid one.
 
 use located_yaml::Node;
 use serde::Deserialize;

@@ -14,9 +14,9 @@ impl Allowlist {
     ///
     /// # Errors
     ///
-    /// As [`Allowlist::from_yaml`].
+    /// Like [`Allowlist::from_yaml`].
     pub fn from_json(text: &str, file: &str) -> Result<Self, InvalidFile> {
-        // The mark that some editors put at the beginning of a file.
+        // Some editors begin files with a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let invalid =
             |(position, message): (_, String)| InvalidFile::new(&Location::new(file, position), message);
@@ -28,7 +28,7 @@ impl Allowlist {
     pub fn to_json(&self) -> String {
         match serde_json::to_string_pretty(self) {
             Ok(text) => text,
-            Err(error) => unreachable!("a policy is made of texts and lists, which JSON can hold: {error}"),
+            Err(error) => unreachable!("texts and lists of a policy are valid JSON: {error}"),
         }
     }
 }
@@ -54,14 +54,14 @@ fn words(error: &serde_json::Error) -> String {
     }
 }
 
-/// The parser counts bytes, and column 0 for the end of a text that ends with a line break.
+/// The parser counts bytes, and reports column 0 for the end of a text that ends with a line break.
 fn position(text: &str, error: &serde_json::Error) -> Position {
     let line_start: usize =
         text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     position_of(text, line_start + error.column().saturating_sub(1))
 }
 
-/// The place of a byte.
+/// The position of a byte.
 fn position_of(text: &str, offset: usize) -> Position {
     let before = text.get(..text.floor_char_boundary(offset)).unwrap_or(text);
     let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;

@@ -1,8 +1,8 @@
 //! Reading and writing policies.
 //!
-//! Both formats become a [`located_yaml::Node`] tree first, which `document` takes: so both are
-//! validated alike, and a policy in a message, too. It knows where in the tree a fault is. JSON is
-//! YAML too, so that one way finds its place in the text.
+//! Both formats are first parsed into a [`located_yaml::Node`] tree, which `document` validates, so
+//! the rules are the same for both, and for a policy in a message. `document` reports where in the
+//! tree an error is. JSON is YAML too, so one lookup finds its position in the text.
 
 mod document;
 #[cfg(feature = "yaml")]

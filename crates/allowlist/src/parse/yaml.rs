@@ -26,12 +26,12 @@ impl Allowlist {
     pub fn to_yaml(&self) -> String {
         match serde_yaml::to_string(self) {
             Ok(text) => text,
-            Err(error) => unreachable!("a policy is made of texts and lists, which YAML can hold: {error}"),
+            Err(error) => unreachable!("texts and lists of a policy are valid YAML: {error}"),
         }
     }
 }
 
-/// Reads the tree of `text`.
+/// Reads the parsed tree of `text`.
 pub(super) fn from_tree(node: &Node, text: &str, file: &str) -> Result<Allowlist, InvalidFile> {
     let document = located_yaml::from_node::<Document>(node);
     let placed = |mismatch: Mismatch| {
@@ -41,7 +41,7 @@ pub(super) fn from_tree(node: &Node, text: &str, file: &str) -> Result<Allowlist
     document.map(Allowlist::from).map_err(placed)
 }
 
-/// Some policies of other programs have this key, and it narrows what a rule allows.
+/// Some policies of other programs have this key, which narrows a rule.
 fn explained(message: &str) -> String {
     message.replace(
         "unknown key `graphql`",

@@ -1,7 +1,7 @@
 //! Character classes: `[abc]`, `[a-z]`, `[!a]`.
 //!
-//! The reading follows Python's `fnmatch.translate` step by step, odd corners included, because
-//! policies written for tools built on it must mean the same here.
+//! Parsing follows Python's `fnmatch.translate` step by step, including its corner cases, because
+//! policies written for tools based on it must have the same meaning here.
 
 /// One `[…]` of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(crate) struct Class {
     ranges: Vec<(char, char)>,
 }
 
-/// A character of the class body, or the hyphen that makes a range of its neighbours.
+/// A character of the class body, or the hyphen of a range.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Character(char),
@@ -19,10 +19,10 @@ enum Part {
 }
 
 impl Class {
-    /// Reads a class from what follows its `[`; also returns how many characters it took, the `]`
-    /// included.
+    /// Parses a class from the text after its `[`; also returns its number of characters, including
+    /// the `]`.
     ///
-    /// `None` if nothing closes the bracket, which is then an ordinary character.
+    /// `None` if the bracket is not closed, and so is an ordinary character.
     pub(super) fn parse(after_bracket: &[char]) -> Option<(Self, usize)> {
         let mut lead = usize::from(after_bracket.first() == Some(&'!'));
         lead += usize::from(after_bracket.get(lead) == Some(&']'));
@@ -31,7 +31,7 @@ impl Class {
         Some((Self::from_parts(&parts(body)), close + 1))
     }
 
-    /// Whether the class has `character` as a member.
+    /// Whether the class contains `character`.
     pub(crate) fn matches(&self, character: char) -> bool {
         let listed = self.ranges.iter().any(|(low, high)| (*low..=*high).contains(&character));
         listed != self.negated
@@ -67,10 +67,10 @@ impl Class {
     }
 }
 
-/// Finds the hyphens that make ranges and drops the ranges that run backwards.
+/// Finds the hyphens of ranges and drops reversed ranges.
 fn parts(body: &[char]) -> Vec<Part> {
     let mut chunks = chunks(body);
-    // From the end, so that what is left of a dropped range is compared with the chunk before it.
+    // From the end, so that the rest of a dropped range is compared with the chunk before it.
     for right in (1..chunks.len()).rev() {
         let reversed =
             match (chunks.get(right - 1).and_then(|c| c.last()), chunks.get(right).and_then(|c| c.first())) {
@@ -95,7 +95,7 @@ fn parts(body: &[char]) -> Vec<Part> {
     parts
 }
 
-/// Splits the body at the hyphens that stand between two characters of a range.
+/// Splits the body at the hyphens between the two characters of a range.
 fn chunks(body: &[char]) -> Vec<Vec<char>> {
     let mut chunks: Vec<Vec<char>> = Vec::new();
     let mut start = 0;
@@ -113,7 +113,7 @@ fn chunks(body: &[char]) -> Vec<Vec<char>> {
     }
     chunks
 }
-/// What matches exactly one character.
+/// A part of a pattern that matches exactly one character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     /// Itself.

@@ -1,15 +1,15 @@
-//! From pattern text to tokens and the tables that matching runs on.
+//! Compiles pattern text to tokens and matching tables.
 
 use super::class::Class;
 use super::class::Token;
 use super::matcher::Tables;
 
-/// A compiled pattern; two are equal if they were written alike.
+/// A compiled pattern; two are equal if their texts are.
 #[derive(Clone)]
 pub(crate) struct Pattern {
     source: Box<str>,
     pub(super) tokens: Vec<Token>,
-    /// Whether a `*` precedes the token of that index; the last one is the `*` at the end.
+    /// Whether a `*` precedes the token of that index; the last one is for a `*` at the end.
     pub(super) stars: Vec<bool>,
     tables: Tables,
 }

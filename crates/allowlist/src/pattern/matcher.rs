@@ -1,9 +1,9 @@
 //! Matching by simulating all positions of the pattern at once.
 //!
 //! Bit `i` of the state is set if the text read so far can be matched by the first `i` tokens. A
-//! character moves every position whose token matches it one further and keeps every position that
-//! has a `*` before its token. Nothing is ever tried twice, so the time is `text × (tokens / 64)`
-//! whatever the pattern: there is no backtracking to blow up.
+//! character advances every position whose token matches it, and keeps every position that has a
+//! `*` before its token. Nothing is tried twice, so the time is `text × (tokens / 64)` for any
+//! pattern: there is no backtracking.
 
 use super::class::Token;
 
@@ -13,7 +13,7 @@ const WORD: usize = u64::BITS as usize;
 /// Bit tables of a pattern; empty for one without wildcards, which is compared as text.
 #[derive(Clone, Default)]
 pub(super) struct Tables {
-    /// Words in a state.
+    /// Number of words in a state.
     words: usize,
     /// For every ASCII character, `words` words: the tokens that match it.
     hits: Vec<u64>,
@@ -48,15 +48,15 @@ impl Tables {
         self.hits.get(row..row + self.words)
     }
 
-    /// Whether the whole of `text` matches the `tokens` that the tables are made of; `open_ended`
-    /// if a `*` ends them.
+    /// Whether the whole of `text` matches the `tokens` of the tables; `open_ended` if they end in
+    /// `*`.
     pub(super) fn match_text(&self, tokens: &[Token], open_ended: bool, text: &str) -> bool {
         let mut state = vec![0; self.words];
         let mut scratch = vec![0; self.words];
         set(&mut state, 0);
         let last = tokens.len();
         for character in text.chars() {
-            // Once everything before a `*` at the end is matched, so is the rest of the text.
+            // Once everything before a final `*` is matched, the rest of the text matches too.
             if open_ended && is_set(&state, last) {
                 return true;
             }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn long_patterns_carry_over_words() {
+    fn long_pattern_uses_several_words() {
         for length in [62, 63, 64, 65, 127, 128, 129, 200] {
             let text = "ab".repeat(length);
             let pattern = Pattern::compile(&format!("{text}*"));
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// With backtracking this would take longer than anyone waits.
+    /// With backtracking this would practically never end.
     #[test]
     fn pattern_of_many_stars_is_as_fast_as_one() {
         let text = "a".repeat(64 * 1024);
@@ -222,13 +222,13 @@ mod tests {
     }
 
     #[test]
-    fn escaped_text_matches_only_itself() {
+    fn escaped_text_matches_itself_only() {
         let pattern = Pattern::compile(&Pattern::escape("/a*b?[c]"));
         assert!(pattern.matches("/a*b?[c]"));
         assert!(!pattern.matches("/axb?[c]") && !pattern.matches("/a*bx[c]") && !pattern.matches("/a*b?c"));
     }
 
-    /// The definition, spelled out: exponential, obviously right.
+    /// The definition as a recursion: exponential, but obviously correct.
     fn reference(tokens: &[(bool, Option<&Token>)], text: &[char]) -> bool {
         let [(star, token), rest @ ..] = tokens else {
             return text.is_empty();
@@ -252,7 +252,7 @@ mod tests {
         }
 
         #[test]
-        fn every_text_matches_its_escape(text in "\\PC{0,20}") {
+        fn text_matches_its_escape(text in "\\PC{0,20}") {
             prop_assert!(Pattern::compile(&Pattern::escape(&text)).matches(&text));
         }
     }

@@ -1,7 +1,7 @@
 //! Shell-style patterns with the semantics of Python's `fnmatch`.
 //!
-//! [`Pattern`] knows nothing of hosts or paths: [`crate::HostPattern`] and [`crate::PathPattern`]
-//! say what may stand in one. `class` reads `[…]`, `compile` turns text into tokens, `matcher` runs
+//! [`Pattern`] is independent of hosts and paths: [`crate::HostPattern`] and [`crate::PathPattern`]
+//! define the valid ones. `class` reads `[…]`, `compile` turns text into tokens, `matcher` runs
 //! them, and `reach` decides whether any text of a given language can match at all.
 
 mod class;

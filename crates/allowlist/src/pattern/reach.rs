@@ -1,18 +1,18 @@
-//! Whether any text at all can match a pattern, given what texts there are.
+//! Whether any text of a given language can match a pattern.
 
 use super::class::Token;
 use super::compile::Pattern;
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// A set of texts, as a machine that reads them character by character.
+/// A set of texts, as an automaton that reads them character by character.
 pub(crate) trait Language {
-    /// Where the machine is.
+    /// The state of the automaton.
     type State: Copy + Eq + Hash;
 
     fn start(&self) -> Self::State;
 
-    /// The state after one more character, or none if no text of the language goes on that way.
+    /// The state after one more character, or `None` if no text of the language continues so.
     fn step(&self, state: Self::State, next: char) -> Option<Self::State>;
 
     /// Whether a text may end here.
@@ -53,8 +53,8 @@ impl Pattern {
         false
     }
 
-    /// Printable ASCII, whatever the pattern itself names with its neighbours, and a few others for
-    /// all the rest: no language here distinguishes those.
+    /// Printable ASCII, the characters of the pattern with their neighbours, and a few others that
+    /// represent the rest: no language here distinguishes those.
     fn alphabet(&self) -> HashSet<char> {
         let mut alphabet: HashSet<char> = (' '..='~').chain(['é', '語', '\u{10fffd}']).collect();
         for token in &self.tokens {

@@ -1,4 +1,4 @@
-//! Changes of texts.
+//! Changes to texts.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn without(text: &str, removed: &[&str]) -> String {
 }
 
 #[test]
-fn rules_are_added_where_their_lists_end() {
+fn added_rule_is_at_the_end_of_its_list() {
     for (text, added, expected) in [
         ("", "a.b", "domains:\n  - a.b\n"),
         ("# ours", "a.b", "# ours\ndomains:\n  - a.b\n"),
@@ -59,7 +59,7 @@ fn rules_are_added_where_their_lists_end() {
 }
 
 #[test]
-fn rules_are_removed_with_their_lines() {
+fn removed_rule_is_removed_with_its_lines() {
     for (text, removed, expected) in [
         ("domains: [a.b]\n", "a.b", "domains: []\n"),
         ("domains: [a.b, x.y]\n", "a.b", "domains: [x.y]\n"),
@@ -79,7 +79,7 @@ fn rules_are_removed_with_their_lines() {
 }
 
 #[test]
-fn what_cannot_be_changed_in_place_is_said_with_the_lines() {
+fn change_that_is_impossible_in_place_is_an_error_with_the_lines() {
     for text in ["{}", "{domains: [x.y]}\n", "domains: [x.y]\n...\n", "domains: &d\n  - x.y\n"] {
         let file = PolicyText::read(text, "p.yaml").unwrap();
         match file.with(&rules(&["a.b/c"])) {
@@ -103,10 +103,10 @@ fn json_stays_json() {
 }
 
 proptest! {
-    /// Whatever is a policy, a change of its text says what was meant or is refused, and taking it
-    /// back leaves the policy as it was.
+    /// For every policy, a change of its text has the intended meaning or is refused, and reverting
+    /// it restores the policy.
     #[test]
-    fn a_change_is_what_was_meant(
+    fn change_has_the_intended_meaning(
         lines in proptest::collection::vec(
             prop_oneof![
                 Just("domains:"), Just("domains: [a.b, 'c.d']"), Just("url_prefixes:"), Just("  - a.b"), Just("- c.d # x"),
@@ -130,7 +130,7 @@ proptest! {
 }
 
 #[test]
-fn each_warning_has_its_place() {
+fn warning_has_its_position() {
     let places = |text: &str, file: &str| -> Vec<String> {
         let file = PolicyText::read(text, file).unwrap();
         let warnings = file.lint().unwrap();

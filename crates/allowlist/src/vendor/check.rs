@@ -1,4 +1,4 @@
-//! The review of a body as a decision that waits for it.
+//! The review of a body, once it is complete.
 
 use super::endpoint::Api;
 use super::review::Reviewed;
@@ -7,7 +7,7 @@ use crate::denial::Denial;
 use crate::policy::Allowlist;
 use crate::vendor_tools::VendorTool;
 
-/// Decides about a request to a vendor's API when all of its body is there.
+/// Decides about a request to a vendor's API once its body is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VendorCheck {
     api: Api,
@@ -19,12 +19,12 @@ impl VendorCheck {
         Self { api, policy }
     }
 
-    /// What the decision depends on.
+    /// The condition of the decision.
     pub(crate) fn condition(&self) -> String {
         format!("of the tools that the model's vendor runs: {}", self.policy.vendor_tools())
     }
 
-    /// What to send instead of `body`, if anything, and what is not in it any more.
+    /// The replacement of `body`, if any, and the tools that were removed from it.
     pub(crate) fn decide(&self, body: &[u8]) -> Result<(Option<Vec<u8>>, Vec<VendorTool>), Denial> {
         let Reviewed { body, removed } = review(body, self.api, &self.policy)?;
         Ok((body, removed))

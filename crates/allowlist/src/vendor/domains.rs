@@ -1,4 +1,4 @@
-//! Whether the domains that a tool is limited to are allowed.
+//! Checks whether a policy allows the domains that a tool is limited to.
 
 use serde_json::value::RawValue;
 
@@ -10,7 +10,7 @@ use crate::policy::Allowlist;
 
 /// Whether `raw` names domains, and the policy allows every page of each of them.
 ///
-/// To the vendors a domain is also every subdomain of it, so the policy must allow these too.
+/// For the vendors a domain includes its subdomains, so the policy must allow these too.
 pub(super) fn are_allowed(raw: &RawValue, policy: &Allowlist) -> bool {
     let Ok(domains) = json::list(raw) else { return false };
     let allowed = |domain: &&RawValue| json::text(domain).is_some_and(|domain| is_allowed(&domain, policy));
@@ -18,7 +18,7 @@ pub(super) fn are_allowed(raw: &RawValue, policy: &Allowlist) -> bool {
 }
 
 fn is_allowed(domain: &str, policy: &Allowlist) -> bool {
-    // A path behind it only narrows it.
+    // A path after the domain only narrows it.
     let host = domain.split('/').next().unwrap_or_default();
     let Ok(host) = HostName::from_wire(host.as_bytes()) else { return false };
     [host.to_string(), format!("*.{host}")].iter().all(|pattern| {

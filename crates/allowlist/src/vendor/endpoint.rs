@@ -14,22 +14,22 @@ use crate::vendor_tools::is_vendor;
 pub(crate) enum Api {
     /// Messages, batches of them, and their counts.
     Anthropic,
-    /// Responses, Chat Completions, and what is like them.
+    /// Responses, Chat Completions, and similar endpoints.
     OpenAi,
-    /// `generateContent` and what is like it.
+    /// `generateContent` and similar endpoints.
     Gemini,
 }
 
-/// What of a request its endpoint decides.
+/// The treatment of a request by its endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endpoint {
     /// Its body is JSON that can name tools.
     Json(Api),
     /// Its body is a form with a file, or JSON that can name tools.
     Upload(Api),
-    /// Nothing of its body is ever obeyed by a model.
+    /// A model never obeys any part of its body.
     Harmless,
-    /// It may store tools for later, start what has some, or do what is not known.
+    /// It may store tools for later, start something that has tools, or have unknown effects.
     Unknown,
 }
 
@@ -65,7 +65,7 @@ const ENDPOINTS: [(&[&str], Endpoint); 28] = [
     (&["cachedcontents"], Endpoint::Json(Api::Gemini)),
 ];
 
-/// What follows the colon in Google's paths, in lower case.
+/// The part after the colon in Google's paths, in lower case.
 const VERBS: [(&str, Api); 11] = [
     ("generatecontent", Api::Gemini),
     ("streamgeneratecontent", Api::Gemini),
@@ -80,7 +80,7 @@ const VERBS: [(&str, Api); 11] = [
     ("streamrawpredict", Api::Anthropic),
 ];
 
-/// Where Claude Code signs in and reports to its vendor.
+/// Endpoints at which Claude Code signs in and reports to its vendor.
 const HARMLESS: [&[&str]; 5] = [
     &["api", "oauth"],
     &["api", "event_logging"],
@@ -90,12 +90,12 @@ const HARMLESS: [&[&str]; 5] = [
 ];
 
 impl Allowlist {
-    /// The form in which the body of `request` must be reviewed before it is forwarded; none if it
-    /// may pass unread.
+    /// The form in which the body of `request` must be reviewed before it is forwarded; `None` if
+    /// it may pass unread.
     ///
     /// # Errors
     ///
-    /// A request to a vendor's API that cannot be read, or to an endpoint that is not known.
+    /// An unreadable request to a vendor's API, or one to an unknown endpoint.
     pub(crate) fn vendor_api(&self, request: &Request) -> Result<Option<Api>, Denial> {
         let tools = self.vendor_tools();
         if !tools.concerns(request.host()) || tools.is_unlimited() {
@@ -110,7 +110,7 @@ impl Allowlist {
                 Err(unread("a WebSocket", "use plain requests"))
             };
         }
-        // Their bodies mean nothing, and headers that turn them into others are removed.
+        // Their bodies have no meaning, and headers that override the method are removed.
         if matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS" | "DELETE") {
             return Ok(None);
         }
@@ -139,14 +139,14 @@ impl Allowlist {
 }
 
 impl Allowlist {
-    /// Whether the response to `request` may report tokens: it asks a model at a vendor's host, or
+    /// Whether the response to `request` may report tokens: it calls a model at a vendor's host, or
     /// at one of `vendor_tools.hosts`.
     #[must_use]
     pub fn counts_tokens_of(&self, request: &Request) -> bool {
         self.vendor_tools().concerns(request.host()) && request.asks_a_model()
     }
 
-    /// Whether another response than that to `request` would report its tokens, as with a batch.
+    /// Whether a later response reports the tokens of `request`, as with a batch.
     #[must_use]
     pub fn defers_tokens_of(&self, request: &Request) -> bool {
         self.vendor_tools().concerns(request.host()) && request.defers_an_answer()
@@ -154,13 +154,13 @@ impl Allowlist {
 }
 
 impl Request {
-    /// Whether its path is one by which a model is asked, so that the response may report tokens.
+    /// Whether its path calls a model, so that the response may report tokens.
     fn asks_a_model(&self) -> bool {
         let asks = matches!(endpoint(self, false), Endpoint::Json(_) | Endpoint::Upload(_));
         asks && self.method().as_str() == "POST"
     }
 
-    /// Whether its path is one by which a model is asked and answers later, in another response.
+    /// Whether its path calls a model that answers later, in another response.
     fn defers_an_answer(&self) -> bool {
         let path = self.target().path().to_lowercase();
         let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
@@ -171,7 +171,7 @@ impl Request {
     }
 }
 
-/// A request to a vendor that could be read in two ways, or not at all.
+/// An ambiguous or unreadable request to a vendor.
 pub(super) fn unreadable(fault: &str, fix: &str) -> Denial {
     Denial::vendor_unreadable(fault, fix)
 }
@@ -184,12 +184,12 @@ fn unread(what: &str, fix: &str) -> Denial {
     Denial::of_policy(Reason::VendorTool, before, "")
 }
 
-/// The endpoint, by a reading of the path that is at least as lenient as any server's: without
-/// regard to case and to empty segments.
+/// The endpoint of a path, parsed at least as leniently as by any server: ignoring case and empty
+/// segments.
 fn endpoint(request: &Request, strict: bool) -> Endpoint {
     let path = request.target().path().to_lowercase();
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-    // It makes a key that would outlive the task, and that nothing masks.
+    // It creates a key that would outlive the task and is not masked.
     if strict && segments.starts_with(&["api", "oauth", "claude_cli"]) {
         return Endpoint::Unknown;
     }
@@ -203,7 +203,7 @@ fn endpoint(request: &Request, strict: bool) -> Endpoint {
     let known = ENDPOINTS.iter().find(|(pattern, _)| {
         let start = segments.len().checked_sub(pattern.len());
         let (before, tail) = start.and_then(|start| segments.split_at_checked(start)).unwrap_or_default();
-        // Gateways put a prefix of their own before it.
+        // Gateways prepend their own prefix.
         let placed = !strict
             || matches!(
                 before,
@@ -215,13 +215,13 @@ fn endpoint(request: &Request, strict: bool) -> Endpoint {
     known.map_or(Endpoint::Unknown, |(_, endpoint)| *endpoint)
 }
 
-/// Google's servers take headers and bodies from such parameters. `$alt` is the form of the answer.
+/// Google's servers accept headers and bodies in such parameters. `$alt` is the form of the answer.
 fn has_query_instructions(request: &Request) -> bool {
     parameters(request).any(|name| name.contains('$') && name != "$alt")
 }
 
-/// Whether the query of a request to one of Google's APIs names the account that it is for, or may
-/// replace the header that does.
+/// Whether the query of a request to one of Google's APIs selects its account, or may override the
+/// header that does.
 pub(crate) fn query_has_key(request: &Request) -> bool {
     const KEYS: [&str; 4] = ["key", "access_token", "oauth_token", "bearer_token"];
     let host = request.host().as_str();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read() {
+    fn endpoints_whose_bodies_are_reviewed() {
         use Api::{Anthropic, Gemini, OpenAi};
         for (url, expected) in [
             ("api.anthropic.com/v1/messages", Anthropic),
@@ -295,7 +295,7 @@ mod tests {
             for method in ["POST", "PUT", "post", "QUERY"] {
                 assert_eq!(ask(policy, method, url, JSON, false), Ok(Some(expected)), "{method} {url}");
             }
-            // What passes unknown endpoints passes no known one.
+            // A setting that permits unknown endpoints has no effect on known ones.
             assert_eq!(
                 ask("vendor_tools: {hosts: [llm.corp.example], other: any}", "POST", url, JSON, false),
                 Ok(Some(expected))
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_unread() {
+    fn requests_that_pass_unread() {
         for (url, content_type) in [
             ("example.com/v1/messages", b"text/plain".as_slice()),
             ("api.openai.example/v1/batches", b"text/plain"),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn endpoints_that_are_refused() {
         for url in [
             "api.anthropic.com/v1/sessions",
             "api.anthropic.com/api/oauth/claude_cli/create_api_key",
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_in_two_ways_is_refused() {
+    fn ambiguous_request_is_refused() {
         let url = "api.openai.com/v1/responses";
         let types: [&[&[u8]]; 9] = [
             &[],

@@ -1,4 +1,4 @@
-//! JSON whose parts keep their text: what is not removed stays as it came.
+//! JSON whose parts keep their text: everything that is not removed stays byte for byte.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,11 +14,11 @@ use serde::de::SeqAccess;
 use serde::de::Visitor;
 use serde_json::value::RawValue;
 
-/// Entries of one object, and tools of one list, at most: what is known of each is larger than the
-/// shortest of them.
+/// Maximum number of entries of one object, and of tools of one list: the memory for each is larger
+/// than the shortest entry.
 const ENTRIES: usize = 10_000;
 
-/// An object's entries in order, no two of whose keys could be taken for the same.
+/// An object's entries in order, whose keys are distinct for every server.
 pub(super) struct Object<'a>(Vec<Entry<'a>>);
 
 pub(super) struct Entry<'a> {
@@ -28,14 +28,14 @@ pub(super) struct Entry<'a> {
     key: &'a RawValue,
 }
 
-/// Why a text is not read.
+/// The reason why a text is not parsed.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// It is no JSON.
+    /// It is not JSON.
     Syntax,
-    /// This key is there twice.
+    /// This key is duplicated.
     Twice(String),
-    /// An object or a list of tools has more parts than any that is meant.
+    /// An object or a list of tools has more parts than any legitimate one.
     TooMany,
 }
 
@@ -65,27 +65,27 @@ impl<'a> Object<'a> {
         self.0.iter().find(|entry| entry.name == name).map(|entry| entry.value)
     }
 
-    /// The text under this key; none if it is anything else.
+    /// The string under this key; `None` for any other value.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         self.value(name).and_then(text)
     }
 }
 
 impl Entry<'_> {
-    /// Where in `whole` it is, its key included.
+    /// Its range in `whole`, including its key.
     pub(super) fn span(&self, whole: &str) -> Range<usize> {
         span(self.key, whole).start..span(self.value, whole).end
     }
 }
 
-/// A name by which servers could know a key: many compare without regard to case, and Google's take
-/// `fileUri` and `file_uri` alike.
+/// The normalised form of a key: many servers ignore case, and Google's treat `fileUri` and
+/// `file_uri` alike.
 pub(super) fn fold(key: &str) -> String {
     let letters = key.chars().filter(|letter| *letter != '_');
     letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
-/// A key, folded; most are as they are.
+/// A folded key; most are unchanged.
 fn name(key: &RawValue) -> Result<Cow<'_, str>, Fault> {
     let bare = key.get().strip_prefix('"').and_then(|key| key.strip_suffix('"'));
     match bare.filter(|key| key.bytes().all(|byte| byte.is_ascii_lowercase())) {
@@ -119,12 +119,12 @@ pub(super) fn each<'a, E: From<Fault>>(
     }
 }
 
-/// A text, decoded; none if it is anything else, or holds half a character.
+/// A decoded string; `None` for any other value, or if it has an unpaired surrogate.
 pub(super) fn text(raw: &RawValue) -> Option<String> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// Where in `whole` a part of it is.
+/// The range of `part` in `whole`.
 pub(super) fn span(part: &RawValue, whole: &str) -> Range<usize> {
     let start = part.get().as_ptr().addr().saturating_sub(whole.as_ptr().addr());
     start..start.saturating_add(part.get().len())
@@ -146,8 +146,8 @@ pub(super) fn is_null(raw: &RawValue) -> bool {
     raw.get() == "null"
 }
 
-/// The ranges to leave out so that only the `kept` of the parts of a list or object remain, with
-/// one comma between each two.
+/// The ranges to remove so that only the kept parts of a list or object remain, with one comma
+/// between each two.
 pub(super) fn without(parts: &[(Range<usize>, bool)]) -> Vec<Range<usize>> {
     let mut gone = Vec::new();
     let mut last_kept_end = None;
@@ -178,7 +178,7 @@ pub(super) fn cut(text: &str, mut gone: Vec<Range<usize>>) -> Vec<u8> {
     rest
 }
 
-/// The entries of an object as they are, doubled ones included.
+/// The entries of an object, including duplicates.
 struct Pairs<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Pairs<'de> {
@@ -201,7 +201,7 @@ impl<'de> Visitor<'de> for PairsVisitor {
         while let Some(pair) = map.next_entry()? {
             pairs.push(pair);
             if pairs.len() > ENTRIES {
-                // The entries are counted again by whoever gets them.
+                // The caller counts the entries again.
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
                 break;
             }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_remains_is_json() {
+    fn text_without_removed_parts_is_json() {
         let text = r#"{ "a" : 1 , "b":[2, 3 ,4 ] ,"\u0063" :5 }"#;
         let raw: &RawValue = serde_json::from_str(text).unwrap();
         let object = Object::read(raw).unwrap();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn doubled_keys_are_faults() {
+    fn duplicate_key_is_an_error() {
         for text in [r#"{"a":1,"a":1}"#, r#"{"a":1,"\u0061":1}"#, r#"{"a_b":1,"aB":1}"#] {
             let raw: &RawValue = serde_json::from_str(text).unwrap();
             assert!(matches!(Object::read(raw), Err(Fault::Twice(_))), "{text}");

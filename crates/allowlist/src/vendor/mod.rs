@@ -1,12 +1,12 @@
-//! Requests to the APIs of models, read for the tools that the vendor runs on its side.
+//! Requests to the APIs of models, searched for tools that the vendor runs.
 //!
 //! Such a tool reaches the web from the vendor's network, so a task that may use the API could
 //! carry data anywhere with it. `endpoint` finds the requests that can name one, `review` reads
 //! their bodies.
 //!
-//! Invariant: a body that passes has one reading, whether keys are compared as they are or without
-//! regard to case and underscores, and in that reading no tool that the policy does not allow. What
-//! passes is byte for byte what came.
+//! Invariant: a body that passes has one meaning, whether or not keys are compared with case and
+//! underscores, and contains no tool that the policy does not allow. The parts that pass are
+//! unchanged byte for byte.
 
 mod check;
 mod domains;

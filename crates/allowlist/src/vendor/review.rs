@@ -1,8 +1,8 @@
-//! The review of a request's body: a walk over every part of it that a server could obey.
+//! The review of a request body: a walk over every part of it that a server could obey.
 //!
-//! What a server only shows to the model or hands back (schemas, arguments of calls, metadata) is
-//! skipped, and only where it is that: a part is never skipped because of a key that a server would
-//! ignore in its place.
+//! Parts that a server only shows to the model or returns (schemas, arguments of calls, metadata)
+//! are skipped, but only in their proper place: a part is never skipped because of a key that a
+//! server would ignore there.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -26,30 +26,30 @@ use crate::vendor_tools::Denied;
 use crate::vendor_tools::Reach;
 use crate::vendor_tools::VendorTool;
 
-/// The largest body that is read, in bytes: 32 MiB, as much as the vendors take.
+/// The maximum size of a body in bytes: 32 MiB, as accepted by the vendors.
 pub(crate) const BODY_LIMIT: usize = 32 << 20;
 
-/// Lists and objects within one another, where the walk goes.
+/// Maximum nesting of lists and objects in the walk.
 const DEPTH_LIMIT: usize = 32;
 
-/// Where Gemini keeps the files that were uploaded to it.
+/// Location of files uploaded to Gemini.
 const UPLOADED: &str = "https://generativelanguage.googleapis.com/v1beta/files/";
 
 /// A body that may be forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reviewed {
-    /// The body without what was removed; none if nothing was.
+    /// The body without the removed parts; `None` if nothing was removed.
     pub(super) body: Option<Vec<u8>>,
-    /// What was removed, each kind once.
+    /// The removed kinds, without duplicates.
     pub(super) removed: Vec<VendorTool>,
 }
 
-/// Reads the body of a request that [`Allowlist::vendor_api`] names the form of.
+/// Reads the body of a request, in the form given by [`Allowlist::vendor_api`].
 ///
 /// # Errors
 ///
-/// A body that is not JSON with one reading, or is larger than [`BODY_LIMIT`]; a tool that `policy`
-/// does not allow and that cannot be removed, or is to be refused.
+/// A body that is not unambiguous JSON, or is larger than [`BODY_LIMIT`]; a tool that `policy` does
+/// not allow and that cannot be removed, or should be refused.
 pub(super) fn review(body: &[u8], api: Api, policy: &Allowlist) -> Result<Reviewed, Denial> {
     if body.len() > BODY_LIMIT {
         return Err(unreadable("its body is larger than 32 MiB", "send less at once"));
@@ -73,26 +73,26 @@ struct Walk<'a> {
     text: &'a str,
     api: Api,
     policy: &'a Allowlist,
-    /// What is left out of the body.
+    /// The parts to remove from the body.
     gone: Vec<Range<usize>>,
     removed: BTreeSet<VendorTool>,
     depth: usize,
 }
 
-/// The remote servers of one request that remain.
+/// The remaining remote servers of one request.
 #[derive(Default)]
 struct Servers {
-    /// None of them does.
+    /// None remains.
     emptied: bool,
     names: BTreeSet<String>,
 }
 
-/// What becomes of the tools of one request.
+/// The treatment of the tools of one request.
 #[derive(Default)]
 struct Tools {
     /// All of them are removed.
     emptied: bool,
-    /// What a choice could call the removed ones.
+    /// Names by which a tool choice could refer to the removed ones.
     names: BTreeSet<String>,
 }
 
@@ -141,7 +141,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Whether an entry of an object under `key` stays.
+    /// Whether an entry of an object under `key` is kept.
     fn entry(
         &mut self,
         entry: &Entry<'a>,
@@ -202,7 +202,7 @@ impl<'a> Walk<'a> {
         let items = match raw {
             raw if json::is_null(raw) => return Ok(tools),
             raw if json::is_list(raw) => json::list(raw)?,
-            // Google's servers take one tool for a list of one.
+            // Google's servers accept one tool instead of a list.
             raw if json::is_object(raw) => vec![raw],
             _ => return Err(unreadable("its `tools` is not a list", "send a list")),
         };
@@ -225,7 +225,7 @@ impl<'a> Walk<'a> {
         Ok(tools)
     }
 
-    /// Whether a tool stays.
+    /// Whether a tool is kept.
     fn tool(
         &mut self,
         raw: &'a RawValue,
@@ -251,7 +251,7 @@ impl<'a> Walk<'a> {
         self.stays(kind, allowed)
     }
 
-    /// Removes members of a tool in Gemini's form; whether any stays.
+    /// Removes members of a tool in Gemini's form; returns whether any is kept.
     fn members(&mut self, tool: &Object<'a>) -> Result<bool, Denial> {
         let mut parts = Vec::new();
         for entry in tool.entries() {
@@ -269,7 +269,7 @@ impl<'a> Walk<'a> {
         Ok(any)
     }
 
-    /// A tool that a message adds: its message cannot do without it.
+    /// A tool that a message adds: its message cannot be sent without it.
     fn definition(&mut self, raw: &'a RawValue) -> Result<(), Denial> {
         if json::is_list(raw) {
             return self.deeper(|walk| json::each(raw, |item| walk.definition(item)));
@@ -289,7 +289,7 @@ impl<'a> Walk<'a> {
     /// Whether the tool is limited to domains that the policy allows.
     fn is_limited(&self, tool: &Object<'_>) -> bool {
         let kind = tool.text("type").unwrap_or_default();
-        // It takes no filter.
+        // It supports no filter.
         if kind.starts_with("web_search_preview") {
             return false;
         }
@@ -328,7 +328,7 @@ impl<'a> Walk<'a> {
         ))
     }
 
-    /// Whether a tool may be used, which the policy would allow as it is `limited`.
+    /// Whether a tool may be used; `limited` if it meets the limits of `policy`.
     fn is_allowed(&self, kind: VendorTool, limited: bool) -> bool {
         match self.policy.vendor_tools().reach(kind) {
             Some(Reach::Any) => true,
@@ -337,7 +337,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether something that can be removed stays, and a note of it if not.
+    /// Whether a removable part is kept; records it otherwise.
     fn stays(&mut self, kind: VendorTool, limited: bool) -> Result<bool, Denial> {
         if self.is_allowed(kind, limited) {
             return Ok(true);
@@ -349,7 +349,7 @@ impl<'a> Walk<'a> {
         Ok(false)
     }
 
-    /// Refuses what cannot be removed.
+    /// Refuses a part that cannot be removed.
     fn demand(&self, kind: VendorTool, what: &str) -> Result<(), Denial> {
         if self.is_allowed(kind, false) { Ok(()) } else { Err(self.denial(kind, what)) }
     }
@@ -370,7 +370,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What no server obeys where it is.
+/// Whether no server obeys a part in this place.
 fn is_skipped(name: &str, object: &Object<'_>, key: &str) -> bool {
     let kind = || object.text("type").unwrap_or_default();
     match name {
@@ -391,7 +391,7 @@ fn is_skipped(name: &str, object: &Object<'_>, key: &str) -> bool {
     }
 }
 
-/// Whether a choice of tools names none that was removed.
+/// Whether a tool choice names no removed tool.
 fn choice_stays(raw: &RawValue, tools: &Tools) -> Result<bool, Denial> {
     if tools.emptied {
         return Ok(false);
@@ -409,18 +409,18 @@ fn names_any(choice: &Value, names: &BTreeSet<String>) -> bool {
     }
 }
 
-/// Models that search the web without being given a tool.
+/// Whether the model searches the web without a tool.
 fn searches(raw: &RawValue) -> bool {
     let model = json::text(raw).unwrap_or_default().to_lowercase();
     model.contains("search")
 }
 
-/// A key whose text says where a file is.
+/// Whether the text of a key is the location of a file.
 fn is_location(key: &str) -> bool {
     key != "url" && (key.ends_with("url") || key.ends_with("uri"))
 }
 
-/// Whether the URL of this object is that of a file to be fetched: most are citations.
+/// Whether the URL of this object is a file to fetch: most are citations.
 fn gives_file(object: &Object<'_>, key: &str) -> bool {
     matches!(key, "source" | "image" | "file" | "document" | "video" | "audio")
         || is_location(key)

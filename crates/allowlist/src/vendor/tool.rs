@@ -1,4 +1,4 @@
-//! Who runs a tool: the client that defines it, or the vendor, and what it could reach.
+//! The party that runs a tool, the client that defines it or the vendor, and the tool's reach.
 
 use serde_json::value::RawValue;
 
@@ -6,20 +6,20 @@ use super::json;
 use super::json::Object;
 use crate::vendor_tools::VendorTool;
 
-/// Who runs a tool.
+/// The party that runs a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Runner {
-    /// The client. The vendor reads no more of its definition than a description.
+    /// The client. For the vendor, its definition is only a description.
     Client,
     /// It only groups others.
     Group,
-    /// The vendor, and it reaches nothing but what the request or the account holds.
+    /// The vendor, and it reaches only data of the request or the account.
     Contained,
     /// The vendor.
     Vendor(VendorTool),
 }
 
-/// Tools that the client runs. Anthropic's have a date behind.
+/// Tools that the client runs. Anthropic's have a date as a suffix.
 const CLIENT: [&str; 12] = [
     "custom",
     "function",
@@ -61,10 +61,10 @@ const MEMBERS: [(&str, VendorTool); 12] = [
     ("webfetch", VendorTool::WebFetch),
 ];
 
-/// Who runs a tool in the form of Messages, Responses or Chat Completions. What is unknown counts
-/// as the vendor's.
+/// The party that runs a tool in the form of Messages, Responses or Chat Completions. Unknown tools
+/// count as the vendor's.
 pub(super) fn runner(tool: &Object<'_>) -> Runner {
-    // Gateways that speak for several vendors could take such a member whatever the type.
+    // Gateways for several vendors could obey such a member with any type.
     let member = tool.entries().iter().find_map(|entry| vendor_member(&entry.name));
     if let Some(kind) = member {
         return Runner::Vendor(kind);
@@ -84,8 +84,8 @@ pub(super) fn runner(tool: &Object<'_>) -> Runner {
     }
 }
 
-/// What a member of a tool in Gemini's form makes the vendor do; the declarations of functions are
-/// the client's.
+/// The party that runs a member of a tool in Gemini's form; declarations of functions are the
+/// client's.
 pub(super) fn member(name: &str) -> Runner {
     match (name, vendor_member(name)) {
         ("functiondeclarations" | "computeruse", _) => Runner::Client,
@@ -118,7 +118,7 @@ fn typed(kind: &str) -> Runner {
     }
 }
 
-/// A shell is the client's only where its environment says so.
+/// A shell is the client's only if its environment is.
 fn shell(tool: &Object<'_>) -> Runner {
     let environment = tool.value("environment").filter(|raw| json::is_object(raw));
     let local = environment.is_some_and(|raw: &RawValue| {

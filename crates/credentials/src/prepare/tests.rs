@@ -50,7 +50,7 @@ fn error(masked: &[MaskedSecret], signing: &[SigningCredential]) -> String {
 }
 
 #[test]
-fn a_masked_secret_becomes_a_variable_and_an_entry() {
+fn masked_secret_becomes_a_variable_and_an_entry() {
     let prepared = prepare_secrets(&[masked("GH_TOKEN", TOKEN)], &[]).unwrap();
     let surrogate = &prepared.env_vars()["GH_TOKEN"];
     assert_ne!(surrogate, TOKEN);
@@ -63,7 +63,7 @@ fn a_masked_secret_becomes_a_variable_and_an_entry() {
 }
 
 #[test]
-fn a_signing_credential_becomes_three_variables_and_one_entry() {
+fn signing_credential_becomes_three_variables_and_one_entry() {
     let credential =
         temporary(aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]), "TOKEN", "IQoJb3JpZ2luX2VjEJr");
     let prepared = prepare_secrets(&[], &[credential]).unwrap();
@@ -86,7 +86,7 @@ fn a_signing_credential_becomes_three_variables_and_one_entry() {
 }
 
 #[test]
-fn a_signing_credential_says_whether_others_may_travel() {
+fn signing_credential_may_allow_foreign_credentials() {
     for allow in [true, false] {
         let credential = aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]).allow_foreign_credentials(allow);
         let prepared = prepare_secrets(&[], &[credential]).unwrap();
@@ -105,7 +105,7 @@ fn short_keys_keep_their_length() {
 }
 
 #[test]
-fn empty_values_make_no_entry() {
+fn empty_value_has_no_entry() {
     let credential = temporary(aws("AWS", ["ID", "KEY"], ["", ""]), "TOKEN", "");
     let stale = temporary(aws("OLD", ["ID2", "KEY2"], ["", ""]), "TOKEN2", "stale");
     let prepared = prepare_secrets(&[masked("GH_TOKEN", "")], &[credential, stale]).unwrap();
@@ -116,7 +116,7 @@ fn empty_values_make_no_entry() {
 }
 
 #[test]
-fn an_empty_session_token_is_none() {
+fn empty_session_token_is_absent() {
     let credential = temporary(aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]), "TOKEN", "");
     let prepared = prepare_secrets(&[], &[credential]).unwrap();
     assert!(!prepared.env_vars().contains_key("TOKEN"));
@@ -126,7 +126,7 @@ fn an_empty_session_token_is_none() {
 }
 
 #[test]
-fn the_same_value_gets_two_surrogates() {
+fn equal_values_get_different_surrogates() {
     let prepared = prepare_secrets(&[masked("GH_TOKEN", TOKEN), masked("GITHUB_TOKEN", TOKEN)], &[]).unwrap();
     assert_ne!(prepared.env_vars()["GH_TOKEN"], prepared.env_vars()["GITHUB_TOKEN"]);
     assert_eq!(prepared.replacements().iter().count(), 2);
@@ -141,7 +141,7 @@ fn surrogates_are_new_with_each_call() {
 }
 
 #[test]
-fn one_variable_takes_one_secret() {
+fn second_secret_of_a_variable_is_an_error() {
     let expected = "the variable `X` would get two secrets: give each secret a variable of its own";
     for (secrets, credentials) in [
         (vec![masked("X", "a"), masked("X", "b")], vec![]),
@@ -155,17 +155,14 @@ fn one_variable_takes_one_secret() {
 }
 
 #[test]
-fn two_signing_credentials_have_two_names() {
+fn duplicate_name_of_a_signing_credential_is_an_error() {
     let credentials =
         [aws("AWS", ["A", "B"], [KEY_ID, SECRET_KEY]), aws("AWS", ["C", "D"], [KEY_ID, SECRET_KEY])];
-    assert_eq!(
-        error(&[], &credentials),
-        "there are two signing credentials `AWS`: give each a name of its own"
-    );
+    assert_eq!(error(&[], &credentials), "duplicate signing credential `AWS`: give each its own name");
 }
 
 #[test]
-fn variables_must_be_names_and_a_value_in_one_is_not_shown() {
+fn invalid_variable_is_an_error_without_the_value() {
     for (variable, shown) in
         [("", "``"), ("=", "``"), ("GH_TOKEN=hunter2", "`GH_TOKEN`"), ("A\0hunter2", "`A`")]
     {
@@ -177,7 +174,7 @@ fn variables_must_be_names_and_a_value_in_one_is_not_shown() {
 }
 
 #[test]
-fn places_are_required_even_of_empty_secrets() {
+fn scopes_and_headers_are_required_even_of_empty_secrets() {
     for value in ["x", ""] {
         let mut secret = masked("GH_TOKEN", value);
         secret.injection.scopes.clear();
@@ -210,7 +207,7 @@ fn half_a_key_is_an_error() {
 }
 
 #[test]
-fn values_that_no_header_holds_are_errors_that_do_not_show_them() {
+fn unusable_value_is_an_error_that_does_not_show_it() {
     let longest = "x".repeat(32 * 1024);
     assert!(prepare_secrets(&[masked("X", &longest)], &[]).is_ok());
     for (value, expected) in [
@@ -233,7 +230,7 @@ fn values_that_no_header_holds_are_errors_that_do_not_show_them() {
 }
 
 #[test]
-fn nothing_of_a_value_beyond_ascii_stays_and_one_without_letters_is_an_error() {
+fn non_ascii_is_replaced_and_a_value_without_letters_is_an_error() {
     let prepared = prepare_secrets(&[masked("X", "пароль-доступа")], &[]).unwrap();
     let surrogate = &prepared.env_vars()["X"];
     assert!(surrogate.is_ascii() && surrogate.chars().nth(6) == Some('-'), "{surrogate}");
@@ -244,7 +241,7 @@ fn nothing_of_a_value_beyond_ascii_stays_and_one_without_letters_is_an_error() {
 }
 
 #[test]
-fn a_real_value_is_found_in_other_texts() {
+fn real_value_is_found_in_other_texts() {
     let credentials =
         [temporary(aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]), "TOKEN", "session-token-value")];
     let secrets = [masked("GH_TOKEN", TOKEN), masked("PIN", "1234567")];
@@ -266,7 +263,7 @@ fn a_real_value_is_found_in_other_texts() {
 }
 
 #[test]
-fn a_renewed_value_keeps_its_surrogate() {
+fn renewed_value_keeps_its_surrogate() {
     let signing =
         temporary(aws("K", ["ID", "KEY"], ["AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI"]), "TOKEN", "tok");
     let secrets = [masked("A", "ghp_0123456789abcdefghij"), masked("NONE", "")];
@@ -294,7 +291,7 @@ fn a_renewed_value_keeps_its_surrogate() {
 }
 
 #[test]
-fn debug_shows_no_value() {
+fn debug_form_hides_values() {
     let secrets = [masked("GH_TOKEN", TOKEN)];
     let credentials =
         [temporary(aws("AWS", ["ID", "KEY"], [KEY_ID, SECRET_KEY]), "TOKEN", "session-token-value")];
@@ -310,7 +307,7 @@ fn debug_shows_no_value() {
 proptest! {
     #[test]
     fn surrogates_differ_from_one_another_and_from_all_real_values(
-        // Something that is drawn is in each, or it is empty.
+        // Each has a random part, or is empty.
         values in prop::collection::vec("([ -~é]{0,23}[0-9é])?", 1..12),
         seed: u64,
     ) {
@@ -339,7 +336,7 @@ proptest! {
 }
 
 #[test]
-fn a_surrogate_in_a_file_is_in_no_variable_and_may_have_a_given_start() {
+fn surrogate_in_a_file_has_no_variable_and_the_given_start() {
     for (start, value) in [("", TOKEN), ("eyJhbGciOiJub25lIn0.e30.", "eyJ4.eyJ5.c2lnbmF0dXJl")] {
         let secret = MaskedSecret::in_file("login", SecretValue::new(value), injection(), start);
         let mut prepared = prepare_secrets(&[secret, masked("A", TOKEN)], &[]).unwrap();
@@ -360,7 +357,7 @@ fn a_surrogate_in_a_file_is_in_no_variable_and_may_have_a_given_start() {
 }
 
 #[test]
-fn a_decoy_has_the_form_and_stands_for_nothing() {
+fn decoy_has_the_form_and_represents_nothing() {
     let refresh = SecretValue::new("sk-ant-ort01-aB3dE5gH7jK9mN1pQ3sT5vW7yZ9");
     let decoy = decoy("refresh token", &refresh).unwrap();
     assert!(decoy.starts_with("sk-ant-ort01-") && decoy.len() == refresh.expose().len(), "{decoy}");

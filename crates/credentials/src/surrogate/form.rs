@@ -2,8 +2,8 @@
 
 use rand::{CryptoRng, RngExt};
 
-/// Beginnings by which clients and servers recognize a token. Where one begins with another, the
-/// longer comes first.
+/// Prefixes by which clients and servers recognize a token. If one begins with another, the longer
+/// comes first.
 const PREFIXES: [&str; 17] = [
     "github_pat_",
     "ghp_",
@@ -24,27 +24,26 @@ const PREFIXES: [&str; 17] = [
     "ASIA",
 ];
 
-/// The fewest random characters of a token's surrogate.
+/// Minimum number of random characters of a token's surrogate.
 const RANDOM_MINIMUM: usize = 16;
 
 /// The length of every session token's surrogate, in characters.
 const SESSION_TOKEN_LENGTH: usize = 512;
 
-/// What kind of secret it is, which decides about the length of its surrogate.
+/// The kind of a secret, which determines the length of its surrogate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A token or password: as long as the real one, or longer where that would be too easy to
-    /// guess.
+    /// A token or password: as long as the real one, or longer if that would be too easy to guess.
     Token,
-    /// An access key id or secret access key: clients check the length, so it stays.
+    /// An access key id or secret access key: clients check the length, so it is kept.
     Key,
-    /// A session token: real ones vary in length, which reveals what they are for; surrogates do
-    /// not.
+    /// A session token: the length of real ones reveals their purpose, so surrogates have a fixed
+    /// length.
     SessionToken,
 }
 
 impl Form {
-    /// One text of the form of `value`. It may be equal to it by chance.
+    /// A random text of the form of `value`. It may be equal to it by chance.
     pub(crate) fn draw(self, value: &str, rng: &mut impl CryptoRng) -> String {
         if self == Self::SessionToken {
             return random(SESSION_TOKEN_LENGTH, rng);
@@ -66,12 +65,12 @@ impl Form {
     }
 }
 
-/// So many letters and digits.
+/// This number of random letters and digits.
 pub(super) fn random(length: usize, rng: &mut impl CryptoRng) -> String {
     (0..length).map(|_| Class::Any.draw(rng)).collect()
 }
 
-/// The known prefix of a token, maybe none, and what follows.
+/// The known prefix of a token, possibly empty, and the rest.
 fn split_prefix(value: &str) -> (&str, &str) {
     let length = PREFIXES.iter().find(|prefix| value.starts_with(**prefix)).map_or(0, |prefix| prefix.len());
     value.split_at(length)
@@ -93,7 +92,7 @@ fn hexadecimal(rest: &str) -> Option<Class> {
     }
 }
 
-/// What a random character is drawn from, each with the same probability.
+/// The alphabet of a random character, with uniform probability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Upper,
@@ -106,8 +105,8 @@ enum Class {
 }
 
 impl Class {
-    /// What a character is replaced by; none for ASCII's own that are no letter or digit, which
-    /// stay.
+    /// The class that replaces a character; `None` for ASCII characters except letters and digits,
+    /// which are kept.
     fn of(character: char) -> Option<Self> {
         match character {
             _ if !character.is_ascii() => Some(Self::Any),
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn no_prefix_hides_behind_a_shorter_one() {
+    fn longer_prefix_precedes_a_shorter_one() {
         for (index, prefix) in PREFIXES.iter().enumerate() {
             let shadow = PREFIXES[..index].iter().find(|earlier| prefix.starts_with(**earlier));
             assert_eq!(shadow, None, "{prefix}");
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_known_prefix_stays() {
+    fn longest_known_prefix_is_kept() {
         for (value, prefix) in [
             ("github_pat_11AAA_bbb", "github_pat_"),
             ("ghp_abc", "ghp_"),
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_class_yields_all_its_characters_and_no_other() {
+    fn class_yields_exactly_its_characters() {
         for (class, alphabet) in [
             (Class::Upper, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
             (Class::Lower, "abcdefghijklmnopqrstuvwxyz"),
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn short_tokens_grow_and_keys_do_not() {
+    fn short_token_grows_and_key_does_not() {
         for (value, expected) in [
             ("", 16),
             ("a", 16),
@@ -250,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Whether `new` may stand where `old` stood.
+    /// Whether `new` may replace `old`.
     fn same_class(old: char, new: char, hexadecimal: Option<Class>) -> bool {
         match (Class::of(old), hexadecimal) {
             (None, _) => old == new,
@@ -275,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_form_is_kept(value in values(), seed: u64) {
+        fn surrogate_keeps_the_form(value in values(), seed: u64) {
             let mut rng = StdRng::seed_from_u64(seed);
             let (prefix, rest) = split_prefix(&value);
             let random = rest.chars().filter(|c| c.is_ascii_alphanumeric() || !c.is_ascii()).count();

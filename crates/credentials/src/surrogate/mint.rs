@@ -1,4 +1,4 @@
-//! Surrogates of one task, no two alike.
+//! Unique surrogates of one task.
 
 use std::collections::HashSet;
 
@@ -7,15 +7,15 @@ use rand::CryptoRng;
 use super::form::{Form, random};
 use crate::{SecretError, SecretValue};
 
-/// How often to draw before a value counts as too short to have a surrogate. With sixteen random
-/// characters the first draw does.
+/// Maximum number of draws before a value counts as too short for a surrogate. With sixteen random
+/// characters the first draw succeeds.
 const ATTEMPTS: usize = 1000;
-/// Letters and digits after a start that is given: as many as the signature of a token with an
-/// elliptic curve has.
+/// Number of letters and digits after a given start: the length of an elliptic-curve signature of a
+/// token.
 const RANDOM_LENGTH: usize = 86;
 
-/// Makes the surrogates of one task. None is equal to another, nor to any of the task's real
-/// values, nor holds its own.
+/// Creates the surrogates of one task. None is equal to another or to any real value of the task,
+/// or contains its own real value.
 pub(crate) struct Mint<'a, R> {
     real: HashSet<&'a str>,
     minted: HashSet<String>,
@@ -28,7 +28,7 @@ impl<'a, R: CryptoRng> Mint<'a, R> {
         Self { real: real.into_iter().map(SecretValue::expose).collect(), minted: HashSet::new(), rng }
     }
 
-    /// A surrogate for `value`, which goes to `variable`.
+    /// A surrogate for `value`, for the variable `variable`.
     pub(crate) fn surrogate(
         &mut self,
         form: Form,
@@ -38,7 +38,7 @@ impl<'a, R: CryptoRng> Mint<'a, R> {
         self.unique(variable, value, |rng| form.draw(value.expose(), rng))
     }
 
-    /// The same, of another form: `start`, and random letters and digits.
+    /// The same, in another form: `start`, and random letters and digits.
     pub(crate) fn beginning_with(
         &mut self,
         start: &str,
@@ -107,11 +107,11 @@ mod tests {
         Stuck { draws: 0, until, then: StdRng::seed_from_u64(7) }
     }
 
-    /// What a generator that is stuck draws for twenty lower-case letters.
+    /// The result of a stuck generator for twenty lower-case letters.
     const ZEROS: &str = "aaaaaaaaaaaaaaaaaaaa";
 
     #[test]
-    fn the_real_value_is_never_drawn() {
+    fn surrogate_is_never_a_real_value() {
         let value = SecretValue::new(ZEROS);
         assert_eq!(
             Form::Key.draw("zzzzzzzzzzzzzzzzzzzz", &mut stuck(20)),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn no_surrogate_is_drawn_twice() {
+    fn surrogate_is_never_drawn_twice() {
         let value = SecretValue::new("zzzzzzzzzzzzzzzzzzzz");
         let mut rng = stuck(40);
         let mut mint = Mint::new([&value], &mut rng);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_without_room_is_an_error_and_no_endless_loop() {
+    fn key_without_a_possible_surrogate_is_an_error() {
         for text in ["-", "AKIA", "////"] {
             let value = SecretValue::new(text);
             let mut rng = StdRng::seed_from_u64(1);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_key_exhausts_its_surrogates() {
+    fn short_key_exhausts_its_surrogates() {
         let value = SecretValue::new("7");
         let mut rng = StdRng::seed_from_u64(1);
         let mut mint = Mint::new([&value], &mut rng);

@@ -1,6 +1,7 @@
-//! What a container gets in the place of a secret: the same form, other letters and digits.
+//! The surrogates of secrets for a container: the same form, other letters and digits.
 //!
-//! `form` says which characters stay and which are drawn, `mint` draws until the result is unique.
+//! `form` determines which characters are kept and which are random, `mint` draws until the result
+//! is unique.
 
 mod form;
 mod mint;

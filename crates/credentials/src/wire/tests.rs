@@ -1,4 +1,4 @@
-//! The JSON, both ways, and that no error shows what it holds.
+//! The JSON form in both directions, and that no error shows its content.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn only(replacements: &ReplacementMap) -> (&str, &Replacement) {
 }
 
 #[test]
-fn a_masked_entry_is_read_and_written_without_defaults() {
+fn masked_entry_round_trips_without_defaults() {
     let document = masked(|_| ());
     let replacements = read(&document).unwrap();
     let expected = Replacement::Masked(MaskedReplacement {
@@ -50,7 +50,7 @@ fn a_masked_entry_is_read_and_written_without_defaults() {
 }
 
 #[test]
-fn options_are_read_and_written() {
+fn options_round_trip() {
     let document = masked(|entry| {
         for key in ["allow_foreign_credentials", "allow_plaintext", "allow_echo"] {
             entry[key] = json!(true);
@@ -68,7 +68,7 @@ fn options_are_read_and_written() {
 }
 
 #[test]
-fn a_signing_entry_is_read_and_written() {
+fn signing_entry_round_trips() {
     let document = signing(|_| ());
     let replacements = read(&document).unwrap();
     let expected = Replacement::Signing(SigningReplacement {
@@ -84,7 +84,7 @@ fn a_signing_entry_is_read_and_written() {
 }
 
 #[test]
-fn a_signing_entry_may_allow_foreign_credentials() {
+fn signing_entry_may_allow_foreign_credentials() {
     for (document, allowed) in [
         (signing(set("allow_foreign_credentials", json!(true))), true),
         (signing(set("allow_foreign_credentials", json!(false))), false),
@@ -181,9 +181,9 @@ fn malformed_entry_is_refused() {
     assert!(serde_json::from_str::<ReplacementMap>(twice).is_err());
 }
 
-/// Every document that `whole` becomes when one part of it, at whatever depth, is `marker` in one
-/// guise or another.
-fn spoiled(whole: &Value, marker: &str) -> Vec<Value> {
+/// Every variant of `whole` in which one part, at any depth, is replaced with some form of
+/// `marker`.
+fn variants_with(whole: &Value, marker: &str) -> Vec<Value> {
     let guises = [
         json!(marker),
         json!([marker]),
@@ -203,13 +203,13 @@ fn spoiled(whole: &Value, marker: &str) -> Vec<Value> {
                     fields.insert(key.to_owned(), value);
                     Value::Object(fields)
                 };
-                all.extend(spoiled(value, marker).into_iter().map(|value| with(key, value)));
+                all.extend(variants_with(value, marker).into_iter().map(|value| with(key, value)));
                 all.push(with(marker, value.clone()));
             }
         }
         Value::Array(list) => {
             for index in 0..list.len() {
-                for value in spoiled(&list[index], marker) {
+                for value in variants_with(&list[index], marker) {
                     let mut list = list.clone();
                     list[index] = value;
                     all.push(Value::Array(list));
@@ -222,11 +222,11 @@ fn spoiled(whole: &Value, marker: &str) -> Vec<Value> {
 }
 
 #[test]
-fn no_error_quotes_anything_of_a_document() {
+fn error_quotes_no_part_of_a_document() {
     let mut refused = 0;
     for marker in ["hunter2", "hunter2 with \"quotes\"", "hunter2/\n\u{1b}"] {
         for whole in [masked(|_| ()), signing(|_| ())] {
-            for document in spoiled(&whole, marker) {
+            for document in variants_with(&whole, marker) {
                 let text = document.to_string();
                 let errors = [
                     serde_json::from_str::<ReplacementMap>(&text).err(),
@@ -245,7 +245,7 @@ fn no_error_quotes_anything_of_a_document() {
 }
 
 #[test]
-fn cut_documents_are_errors_that_quote_nothing() {
+fn truncated_document_is_an_error_without_quotes() {
     for whole in [masked(|_| ()), signing(|_| ())] {
         let text = whole.to_string();
         for length in 0..text.len() {
@@ -301,7 +301,7 @@ fn replacements() -> impl Strategy<Value = Replacement> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn replacement_map_round_trips(
         // Longer than any real value above, so never equal to one.
         entries in prop::collection::btree_map("(?s).{41,50}", replacements(), 0..5),
     ) {
@@ -314,7 +314,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_an_error_or_a_map(text in "(?s).{0,60}|[{}\\[\\]\":,a-z0-9 ]{0,60}") {
+    fn arbitrary_text_is_an_error_or_a_map(text in "(?s).{0,60}|[{}\\[\\]\":,a-z0-9 ]{0,60}") {
         if let Ok(map) = serde_json::from_str::<ReplacementMap>(&text) {
             let written = serde_json::to_string(&map).unwrap();
             prop_assert_eq!(serde_json::from_str::<ReplacementMap>(&written).unwrap(), map);

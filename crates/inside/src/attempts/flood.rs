@@ -1,5 +1,4 @@
-//! Very many connections to the proxy: each with a name of its own, or each slower than the one
-//! before it could bear.
+//! Very many connections to the proxy: each for a different name, or all extremely slow.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -7,13 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many handshakes are begun at once.
+/// Number of concurrent handshakes.
 const SIDE_BY_SIDE: u32 = 16;
-/// How long a peer may take to answer.
+/// Maximum time for a peer to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Begins `count` handshakes of TLS with `host`, each for a name of its own below it, and returns
-/// how many were answered with a certificate's handshake.
+/// Begins `count` TLS handshakes with `host`, each for a different name below it, and returns how
+/// many were answered with a handshake record.
 pub(super) fn names(host: &str, count: u32) -> io::Result<String> {
     let address = resolve(host, 443)?;
     let (next, answered) = (AtomicU32::new(0), AtomicU32::new(0));
@@ -58,8 +57,7 @@ pub(super) fn slow(host: &str, port: u16, count: u32, seconds: u64) -> io::Resul
     Ok((count as usize - open.len()).to_string())
 }
 
-/// Sends a byte and looks whether the peer has closed the connection, which it may do with an
-/// answer.
+/// Sends a byte and checks whether the peer has closed the connection, possibly after an answer.
 fn is_open(mut stream: &TcpStream, byte: u8) -> bool {
     let mut answer = [0; 1024];
     let taken = stream
@@ -76,7 +74,7 @@ fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
 /// The type of the records of a handshake.
 const HANDSHAKE: u8 = 22;
 
-/// Says hello for `name`; gives the type of the first record of the answer.
+/// Sends a `ClientHello` for `name`; returns the type of the first record of the answer.
 fn begin(address: SocketAddr, name: &str) -> io::Result<u8> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -90,7 +88,7 @@ fn begin(address: SocketAddr, name: &str) -> io::Result<u8> {
 /// A `ClientHello` of TLS 1.3 with the server name `name`.
 fn hello(name: &str) -> Vec<u8> {
     let name = [&[0][..], &prefixed(2, name.as_bytes())].concat();
-    // The base point of X25519 is as good a public key as any.
+    // Any public key will do: the base point of X25519.
     let key = [&[9][..], &[0; 31]].concat();
     let share = [&[0, 0x1d][..], &prefixed(2, &key)].concat();
     let extensions = [
@@ -118,7 +116,7 @@ fn extension(kind: u8, content: &[u8]) -> Vec<u8> {
     [&[0, kind][..], &prefixed(2, content)].concat()
 }
 
-/// `content` behind its length, which has so many bytes.
+/// `content` preceded by its length in `width` bytes.
 fn prefixed(width: usize, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     let (_, length) = length.split_at(length.len() - width);

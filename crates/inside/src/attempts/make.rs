@@ -1,4 +1,4 @@
-//! Which words make which attempt. Each prints one JSON object: `{"outcome": "reached" |
+//! The attempts by their arguments. Each prints one JSON object: `{"outcome": "reached" |
 //! "refused" | "blocked", "detail": …}`; the test that started it decides what is right.
 
 use std::fs;
@@ -21,7 +21,7 @@ pub(crate) fn make(words: &[&str]) -> io::Result<()> {
     let outcome = match attempt(words) {
         Ok(detail) => json!({"outcome": "reached", "detail": detail}),
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
-        // The peer's host refused the connection: it was reached all the same.
+        // The peer's host refused the connection, so it was reached.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             json!({"outcome": "refused", "detail": error.to_string()})
         }
@@ -58,7 +58,7 @@ fn attempt(words: &[&str]) -> io::Result<String> {
 }
 
 fn wait(seconds: &str) -> io::Result<()> {
-    // tidy: sleep: the test that started it asks for this
+    // tidy: sleep: requested by the test
     thread::sleep(Duration::from_secs(parsed(seconds)?));
     Ok(())
 }

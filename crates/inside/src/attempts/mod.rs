@@ -1,5 +1,4 @@
-//! Attacks that the end-to-end tests make from inside a container, and never in a program that is
-//! shipped.
+//! Attacks by the end-to-end tests from inside a container; never part of a released program.
 
 mod flood;
 mod make;

@@ -48,7 +48,7 @@ fn query(name: &str, kind: u16) -> Vec<u8> {
     bytes
 }
 
-/// The response code, the number of answers, and the address where the answer is one.
+/// The response code, the number of answers, and the address if the answer is one.
 fn describe(answer: &[u8]) -> String {
     let code = answer.get(3).map_or(255, |flags| flags & 15);
     let answers = answer.get(7).copied().unwrap_or_default();

@@ -10,8 +10,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 const NO_SUCH_DEVICE: i32 = 19;
 const DEADLINE: Duration = Duration::from_secs(3);
 
-/// Connects, through the interface `device` where one is named. A link-local address is tried on
-/// every interface.
+/// Connects, through the interface `device` if given. A link-local address is tried on every
+/// interface.
 pub(super) fn tcp(address: IpAddr, port: u16, device: Option<&str>) -> io::Result<String> {
     let target = SocketAddr::new(address, port);
     match (address, device) {
@@ -28,7 +28,7 @@ pub(super) fn tcp(address: IpAddr, port: u16, device: Option<&str>) -> io::Resul
     Ok(format!("{address} port {port}"))
 }
 
-/// A link-local address means nothing without an interface; an attacker tries them all.
+/// A link-local address needs an interface; an attacker tries them all.
 fn on_every_interface(address: Ipv6Addr, port: u16) -> io::Result<()> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "no interface");
     for scope in 2..32 {
@@ -51,7 +51,7 @@ pub(super) fn udp(address: SocketAddr, count: u32) -> io::Result<String> {
     Ok(format!("{count} datagrams handed to the kernel"))
 }
 
-/// Sends echo requests, with a raw socket where the kernel lets it, else with a ping socket.
+/// Sends echo requests, with a raw socket if the kernel permits it, else with a ping socket.
 pub(super) fn icmp(address: IpAddr, count: u16) -> io::Result<String> {
     let open = |kind| Socket::new(Domain::IPV4, kind, Some(Protocol::ICMPV4));
     let socket = open(Type::RAW).or_else(|_| open(Type::DGRAM))?;

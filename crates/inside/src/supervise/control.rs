@@ -9,7 +9,7 @@ use sandbox_inside::{Decoder, Frame};
 pub(super) struct Control(Decoder);
 
 impl Control {
-    /// Reads what is there. `false` when the sandbox has gone.
+    /// Reads available data. `false` if the sandbox has closed the channel.
     pub(super) fn fill(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 16 * 1024];
         let read = io::stdin().lock().read(&mut bytes)?;
@@ -17,14 +17,14 @@ impl Control {
         Ok(read > 0)
     }
 
-    /// The next whole message.
+    /// The next complete message.
     pub(super) fn next(&mut self) -> io::Result<Option<Frame>> {
         self.0.next_frame().map_err(io::Error::other)
     }
 }
 
-/// Sends a frame to the sandbox. Blocks while the sandbox does not read: the output of commands
-/// then waits too.
+/// Sends a frame to the sandbox. Blocks while the sandbox does not read, which also delays the
+/// output of commands.
 pub(super) fn send(frame: &Frame) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(&frame.encode())?;

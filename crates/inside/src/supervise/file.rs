@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use sandbox_inside::End;
 
-/// Writes what `input` gives to the file at `path`.
+/// Writes the data of `input` to the file at `path`.
 pub(super) fn write(path: &Path, input: Option<OwnedFd>) -> End {
     let written = || {
         if let Some(folder) = path.parent() {
@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path, limit: u64) -> End {
             return Err(too_large(limit));
         }
         let mut stdout = io::stdout().lock();
-        // It may grow while it is read.
+        // The file may grow while it is read.
         if io::copy(&mut file.take(limit.saturating_add(1)), &mut stdout)? > limit {
             return Err(too_large(limit));
         }
@@ -44,7 +44,7 @@ fn too_large(limit: u64) -> io::Error {
     io::Error::other(format!("it is larger than {limit} bytes"))
 }
 
-/// Opening a pipe or a device could block, or never end.
+/// Opens regular files only: opening a pipe or a device could block, and reading it never end.
 fn open(path: &Path, how: &OpenOptions) -> io::Result<File> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
     let file = how.clone().custom_flags(flags).open(path)?;
@@ -58,7 +58,10 @@ fn end(operation: &str, path: &Path, done: io::Result<()>) -> End {
     match done {
         Ok(()) => End::Exited(0),
         Err(error) => End::Failed {
-            problem: format!("cannot {operation} `{}`: {error}", path.display().to_string().escape_debug()),
+            problem: format!(
+                "failed to {operation} `{}`: {error}",
+                path.display().to_string().escape_debug()
+            ),
         },
     }
 }
@@ -68,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_lands_in_a_new_folder_and_replaces_what_was_there() {
+    fn file_is_written_to_a_new_folder_and_replaces_an_old_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b");
         for text in ["long text", "short"] {
@@ -81,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_of_bounded_size_are_read() {
+    fn file_that_is_irregular_or_too_large_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         fs::write(&path, "12345").unwrap();
@@ -89,7 +92,7 @@ mod tests {
             (path.as_path(), 4, "larger than 4 bytes"),
             (folder.path(), 100, "not a regular file"),
             (Path::new("/dev/zero"), 100, "not a regular file"),
-            (Path::new("/no/such/file"), 100, "cannot read `/no/such/file`"),
+            (Path::new("/no/such/file"), 100, "failed to read `/no/such/file`"),
         ] {
             let End::Failed { problem } = read(path, limit) else { panic!("{}", path.display()) };
             assert!(problem.contains(expected), "{problem}");

@@ -1,8 +1,8 @@
-//! How PID 1 hands a command to its subreaper: its request, and its input pipe, over a socket that
-//! is the subreaper's stdin.
+//! PID 1 hands a command's request and input pipe to its subreaper over a socket, the subreaper's
+//! stdin.
 //!
-//! A subreaper need not read: another command of the same user may have stopped it. So PID 1 writes
-//! what the socket takes, and never blocks.
+//! A subreaper may fail to read: another command of the same user may have stopped it. So PID 1
+//! writes only as much as the socket accepts, and never blocks.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
@@ -19,7 +19,7 @@ use sandbox_inside::Request;
 /// Bytes of the length before the request.
 const HEAD: usize = 4;
 
-/// The part of a request that its subreaper has not been given yet.
+/// The part of a request that was not sent to its subreaper yet.
 #[derive(Debug, Default)]
 pub(super) struct Handover(VecDeque<u8>);
 
@@ -44,12 +44,12 @@ pub(super) fn give(
 }
 
 impl Handover {
-    /// Whether all of it was given.
+    /// Whether all of it was sent.
     pub(super) fn is_done(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Gives as much as `socket` takes now.
+    /// Sends as much as `socket` accepts now.
     pub(super) fn resume(&mut self, socket: &mut UnixStream) -> io::Result<()> {
         while !self.is_done() {
             match socket.write(self.0.as_slices().0) {
@@ -63,7 +63,7 @@ impl Handover {
     }
 }
 
-/// Receives what [`give`] sends.
+/// Receives the message of [`give`].
 pub(super) fn take(socket: &mut UnixStream) -> io::Result<(Request, Option<OwnedFd>)> {
     let mut length = [0; HEAD];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_arrives_with_its_input() {
+    fn request_arrives_with_its_input() {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let (reader, mut writer) = io::pipe().unwrap();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_request_arrives_in_pieces_and_a_reader_that_stalls_blocks_no_other() {
+    fn long_request_arrives_in_pieces_and_a_stalled_reader_blocks_nobody() {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let request = Request::Write { path: "/x".repeat(1 << 20) };

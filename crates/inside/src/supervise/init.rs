@@ -14,18 +14,18 @@ use super::processes::kill_strays;
 use super::running::{Running, chunk};
 use super::usage::Watch;
 
-/// Something that can be read or written without waiting.
+/// A descriptor that can be read or written without blocking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ready {
     Control,
     Input(u32),
     Stdout(u32),
     Stderr(u32),
-    /// Last: the output of a command comes before its end.
+    /// Last: the output of a command precedes its end.
     Report(u32),
 }
 
-/// Serves the sandbox until it has gone.
+/// Serves the sandbox until it closes the channel.
 pub(super) fn run() -> io::Result<()> {
     let mut supervisor = Supervisor {
         program: std::env::current_exe()?.into(),
@@ -37,7 +37,7 @@ pub(super) fn run() -> io::Result<()> {
     loop {
         for ready in supervisor.wait()? {
             if !supervisor.serve(ready)? {
-                // With PID 1, the kernel ends every process of the container.
+                // When PID 1 exits, the kernel kills every process of the container.
                 return Ok(());
             }
         }
@@ -72,7 +72,7 @@ impl Supervisor {
             sources.push((Ready::Report(command), PollFd::new(&running.report, flags)));
         }
         let (sources, mut waited): (Vec<Ready>, Vec<PollFd<'_>>) = sources.into_iter().unzip();
-        match poll(&mut waited, self.next_look().as_ref()) {
+        match poll(&mut waited, self.next_check().as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
@@ -85,11 +85,11 @@ impl Supervisor {
             .collect())
     }
 
-    /// How long until the next look at what commands use, where any has a limit.
-    fn next_look(&self) -> Option<Timespec> {
+    /// Time until the next check of resource usage, if any command has a limit.
+    fn next_check(&self) -> Option<Timespec> {
         let mut limits = self.commands.values().map(|running| running.limits);
         let is_limited = limits.any(|limits| limits != CommandLimits::default());
-        // Shorter than any that the kernel could not express.
+        // Always short enough for the kernel's type.
         is_limited.then(|| self.watch.wait().try_into().ok()).flatten()
     }
 
@@ -103,7 +103,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// `false` when the sandbox has gone.
+    /// `false` if the sandbox has closed the channel.
     fn serve(&mut self, ready: Ready) -> io::Result<bool> {
         match ready {
             Ready::Control => {
@@ -149,7 +149,7 @@ impl Supervisor {
                     self.commands.insert(command, running);
                 }
                 Err(error) => {
-                    let problem = format!("cannot start a process: {error}");
+                    let problem = format!("failed to start a process: {error}");
                     send(&Frame::Ended { command, end: End::Failed { problem } })?;
                 }
             },
@@ -175,10 +175,10 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Kills a command with every process it started, and reports the rest of its output and its
-    /// end.
+    /// Kills a command with every process that it started, and reports the rest of its output and
+    /// its end.
     fn finish(&mut self, command: u32, exceeded: Option<ExceededLimit>) -> io::Result<()> {
-        // It ended before it was to be killed.
+        // It had already ended.
         let Some(mut running) = self.commands.remove(&command) else {
             return Ok(());
         };

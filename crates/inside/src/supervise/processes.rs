@@ -7,28 +7,28 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, waitpid};
 
-/// How long it may take. What is still there then goes with the whole container.
+/// Time limit. Processes that still exist then end with the whole container.
 const DEADLINE: Duration = Duration::from_secs(3);
-/// Rounds of killing one by one, before everything is killed at once where that is possible.
+/// Rounds of killing processes individually, before all are killed at once if possible.
 const ROUNDS: u32 = 8;
 
-/// A process as the kernel lists it.
+/// A process, as listed by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: i32,
     pub(super) parent: i32,
     pub(super) threads: u64,
-    /// When, since the machine's start.
+    /// Start time, since boot.
     pub(super) started: Duration,
-    /// Of its address space, in bytes.
+    /// Size of its address space in bytes.
     pub(super) size: u64,
 }
 
-/// Kills all our descendants, except `subreapers` and what is below them, until none is left.
+/// Kills all our descendants, except `subreapers` and their descendants, until none is left.
 ///
 /// # Errors
 ///
-/// When some cannot be killed.
+/// If some cannot be killed.
 pub(super) fn kill_strays(subreapers: &BTreeSet<i32>) -> io::Result<()> {
     let begun = Instant::now();
     for round in 0.. {
@@ -40,33 +40,33 @@ pub(super) fn kill_strays(subreapers: &BTreeSet<i32>) -> io::Result<()> {
             break;
         }
         if round >= ROUNDS && subreapers.is_empty() {
-            // "Process group 1" is how the kernel spells every process but the caller and PID 1, in
-            // one step that no fork outruns.
+            // For the kernel, "process group 1" means every process except the caller and PID 1, in
+            // one atomic step that no fork escapes.
             let _ = kill_process_group(Pid::INIT, Signal::KILL);
         } else {
             for pid in strays.iter().copied().filter_map(Pid::from_raw) {
-                // It may have gone meanwhile; what cannot be killed is found again.
+                // It may have exited meanwhile; a process that cannot be killed is found again.
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
         for &pid in &strays {
-            // Those that are our own children and have died. Never a subreaper: its number stays
-            // taken until we are done with it.
+            // Reap our own dead children. Never a subreaper: its pid stays in use until we reap it
+            // elsewhere.
             let _ = waitpid(Pid::from_raw(pid), WaitOptions::NOHANG);
         }
         if round > 0 {
-            // tidy: sleep: processes need a moment to die, and the kernel does not notify us when
-            // another's child has
+            // tidy: sleep: processes need a moment to die, and the kernel does not notify us about
+            // children of others
             std::thread::sleep(Duration::from_micros(500));
         }
     }
-    Err(io::Error::other("processes of a command cannot be killed"))
+    Err(io::Error::other("failed to kill processes of a command"))
 }
 
-/// The processes below `root`, without `subreapers` and what is below them.
+/// The descendants of `root`, without `subreapers` and their descendants.
 pub(super) fn below(processes: &[Process], root: i32, subreapers: &BTreeSet<i32>) -> BTreeSet<i32> {
     let mut found = BTreeSet::from([root]);
-    // A child may stand before its parent in the list.
+    // A child may precede its parent in the list.
     loop {
         let before = found.len();
         found.extend(
@@ -84,14 +84,14 @@ pub(super) fn below(processes: &[Process], root: i32, subreapers: &BTreeSet<i32>
     found
 }
 
-/// All of them.
+/// All processes.
 pub(super) fn list() -> io::Result<Vec<Process>> {
     let mut processes = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // One that has gone meanwhile is none.
+        // Skip those that exited meanwhile.
         if let Ok(stat) = fs::read(format!("/proc/{pid}/stat"))
             && let Some(process) = process(pid, &stat)
         {
@@ -101,8 +101,8 @@ pub(super) fn list() -> io::Result<Vec<Process>> {
     Ok(processes)
 }
 
-/// What a line of `/proc/PID/stat` says. The name in it is the process's own choice, parentheses
-/// and line ends included.
+/// Parses a line of `/proc/PID/stat`. The process chooses the name in it, which may contain
+/// parentheses and line breaks.
 fn process(pid: i32, stat: &[u8]) -> Option<Process> {
     let end_of_name = stat.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;
@@ -113,7 +113,7 @@ fn process(pid: i32, stat: &[u8]) -> Option<Process> {
         pid,
         parent: fields.get(4 - 3)?.parse().ok()?,
         threads: number(20)?,
-        // In hundredths of a second, whatever the kernel counts in.
+        // Always in hundredths of a second.
         started: Duration::from_millis(number(22)?.saturating_mul(10)),
         size: number(23)?,
     })
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strays_are_all_that_no_subreaper_has() {
+    fn strays_are_the_processes_outside_of_all_subreapers() {
         let process = |pid, parent| Process { pid, parent, threads: 1, started: Duration::ZERO, size: 0 };
         let processes = [
             process(31, 30),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_does_not_hide_the_parent() {
+    fn process_name_does_not_hide_the_parent() {
         let rest = "12 12 0 -1 4 1 2 3 4 5 6 7 8 20 0 3 0 150 4096 9";
         for (stat, expected) in [
             ("12 (bash) S 7", Some(7)),

@@ -1,4 +1,4 @@
-//! A command as PID 1 sees it: its subreaper and its pipes.
+//! PID 1's view of a command: its subreaper and its pipes.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -14,10 +14,10 @@ use super::handover::{self, Handover};
 
 /// The argument with which PID 1 starts a subreaper.
 pub(super) const SUBREAPER: &str = "subreaper";
-/// Most bytes of a subreaper's report.
+/// Maximum size of a subreaper's report in bytes.
 const LONGEST_REPORT: usize = 64 * 1024;
-/// Chunks that are read of what was written before the end. A pipe holds no more, but another
-/// command may hold its other end.
+/// Maximum number of chunks read after the end. A pipe holds no more, but another command may keep
+/// writing to it.
 const LAST_CHUNKS: usize = 64;
 
 /// A command that was started.
@@ -25,7 +25,7 @@ const LAST_CHUNKS: usize = 64;
 pub(super) struct Running {
     subreaper: Pid,
     pub(super) limits: CommandLimits,
-    /// At its end when the subreaper has gone.
+    /// Closed once the subreaper has exited.
     pub(super) report: UnixStream,
     request: Handover,
     reported: Vec<u8>,
@@ -77,7 +77,7 @@ impl Running {
         self.set_nonblocking()?;
         match handover::give(&mut self.report, request, input) {
             Ok(rest) => self.request = rest,
-            // A subreaper that has gone already is noticed by the end of its socket.
+            // If the subreaper has already exited, its socket is closed.
             Err(error) if has_gone(&error) => {}
             Err(error) => return Err(error),
         }
@@ -98,27 +98,27 @@ impl Running {
         self.subreaper.as_raw_pid()
     }
 
-    /// Kills the subreaper: what is below it is reparented to PID 1.
+    /// Kills the subreaper: its descendants are reparented to PID 1.
     pub(super) fn kill_subreaper(&self) {
         // It may have ended already.
         let _ = kill_process(self.subreaper, Signal::KILL);
         while let Err(rustix::io::Errno::INTR) = waitpid(Some(self.subreaper), WaitOptions::empty()) {}
     }
 
-    /// Whether the subreaper has not been given all of its request yet.
+    /// Whether part of the request was not sent to the subreaper yet.
     pub(super) fn is_handing_over(&self) -> bool {
         !self.request.is_done()
     }
 
-    /// Gives the subreaper more of its request.
+    /// Sends the subreaper more of its request.
     pub(super) fn hand_over(&mut self) {
         if self.request.resume(&mut self.report).is_err() {
-            // It has gone, as the end of its socket shows.
+            // The subreaper has exited, as its closed socket shows.
             self.request = Handover::default();
         }
     }
 
-    /// Reads what the subreaper reports. `true` when it has gone.
+    /// Reads the subreaper's report. `true` once it has exited.
     pub(super) fn read_report(&mut self) -> bool {
         let mut bytes = [0; 4096];
         match self.report.read(&mut bytes) {
@@ -132,7 +132,7 @@ impl Running {
         }
     }
 
-    /// Reads the rest of the report of a subreaper that has gone.
+    /// Reads the rest of the report of a subreaper that has exited.
     pub(super) fn read_rest_of_report(&mut self) {
         for _ in 0..LONGEST_REPORT / 4096 {
             if self.read_report() {
@@ -141,12 +141,12 @@ impl Running {
         }
     }
 
-    /// How the command ended, by its subreaper's report. One that was killed reports nothing.
+    /// The end of the command, as reported by its subreaper. A killed subreaper reports nothing.
     pub(super) fn result(&self) -> End {
         serde_json::from_slice(&self.reported).unwrap_or_else(|_| End::killed())
     }
 
-    /// What the command is to read.
+    /// Queues input of the command.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> usize {
         if self.stdin.is_none() {
             return bytes.len();
@@ -155,19 +155,19 @@ impl Running {
         0
     }
 
-    /// Nothing more is to be read.
+    /// Ends the input.
     pub(super) fn end_input(&mut self) {
         self.has_end_of_input = true;
         self.close_when_done();
     }
 
-    /// The pipe to be written to, where there is something to be written.
+    /// The input pipe, if data is pending.
     pub(super) fn pending_input(&self) -> Option<&PipeWriter> {
         self.stdin.as_ref().filter(|_| !self.waiting.is_empty())
     }
 
-    /// Writes what the pipe takes now. Returns how many bytes are done with: a command that closed
-    /// its stdin is done with all.
+    /// Writes as much as the pipe accepts now. Returns the number of processed bytes: all if the
+    /// command closed its stdin.
     pub(super) fn write(&mut self) -> usize {
         let (Some(stdin), (bytes, _)) = (&mut self.stdin, self.waiting.as_slices()) else {
             return 0;
@@ -192,7 +192,7 @@ impl Running {
         }
     }
 
-    /// What is in a pipe after everything that wrote to it has ended.
+    /// The rest of a pipe after all its writers have ended.
     pub(super) fn rest(pipe: &mut Option<PipeReader>) -> Vec<Vec<u8>> {
         let mut chunks = Vec::new();
         while chunks.len() < LAST_CHUNKS
@@ -204,7 +204,7 @@ impl Running {
     }
 }
 
-/// What is in a pipe now. One at its end is dropped.
+/// The data currently in a pipe. A closed pipe is dropped.
 pub(super) fn chunk(pipe: &mut Option<PipeReader>) -> Option<Vec<u8>> {
     let mut bytes = vec![0; LARGEST_CHUNK];
     match pipe.as_mut()?.read(&mut bytes) {
@@ -220,7 +220,7 @@ pub(super) fn chunk(pipe: &mut Option<PipeReader>) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether the other end is gone.
+/// Whether the other end is closed.
 fn has_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
@@ -240,8 +240,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subreaper_that_does_not_read_blocks_no_other() {
-        // More than its socket takes, for a program that writes and never reads.
+    fn subreaper_that_does_not_read_blocks_nobody() {
+        // More than its socket accepts, for a program that writes and never reads.
         let request = Request::Run {
             command: CommandLine::Shell("x".repeat(1 << 20)),
             env: std::collections::BTreeMap::new(),

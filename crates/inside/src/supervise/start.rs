@@ -1,4 +1,4 @@
-//! Which of the two this process is: PID 1, or the subreaper of one command.
+//! Starts this process in its role: PID 1, or the subreaper of one command.
 
 use std::io;
 

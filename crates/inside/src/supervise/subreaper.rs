@@ -13,13 +13,13 @@ use sandbox_inside::{CommandLine, End, Request};
 
 use super::{file, handover};
 
-/// The shells that take a line, the best first.
+/// The shells for a line, in order of preference.
 const SHELLS: [&str; 2] = ["/bin/bash", "/bin/sh"];
 
-/// Runs the request that arrives on stdin's socket, and reports there how it ended.
+/// Runs the request from the socket at stdin, and reports its end there.
 pub(super) fn run() -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
-    // No terminal, and no group that a signal of another command's could be meant for.
+    // No terminal, and no process group that other commands could signal.
     setsid()?;
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (request, input) = handover::take(&mut socket)?;
@@ -74,7 +74,7 @@ fn command_of(words: &[String], input: Option<&OwnedFd>) -> io::Result<Command> 
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::NotFound)?;
     let mut command = Command::new(program);
     command.args(arguments).process_group(0);
-    // In the place of our socket, which no command may have.
+    // Replaces our socket, which commands must not get.
     command.stdin(match input {
         Some(pipe) => Stdio::from(pipe.try_clone()?),
         None => Stdio::null(),
@@ -89,12 +89,12 @@ fn not_started(program: String, error: &io::Error) -> End {
         (_, Some(number)) if number == rustix::io::Errno::NOEXEC.raw_os_error() => {
             End::NotExecutable { program }
         }
-        _ => End::Failed { problem: format!("cannot start `{}`: {error}", program.escape_debug()) },
+        _ => End::Failed { problem: format!("failed to start `{}`: {error}", program.escape_debug()) },
     }
 }
 
-/// The exit code of `main`. What falls to us meanwhile is reaped: it counts against the container's
-/// limit of processes.
+/// The exit code of `main`. Orphans are reaped meanwhile: they count towards the container's limit
+/// of processes.
 fn wait_for(main: Pid) -> i32 {
     loop {
         match wait(WaitOptions::empty()) {
@@ -105,7 +105,7 @@ fn wait_for(main: Pid) -> i32 {
                     .unwrap_or(137);
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // It cannot be: `main` is our child, and nothing else waits for it.
+            // Unreachable: `main` is our child, and nothing else waits for it.
             Err(_) => return 137,
         }
     }

@@ -1,9 +1,9 @@
-//! Whether commands keep to limits of their own.
+//! Enforces the limits of individual commands.
 //!
-//! Nothing that PID 1 may use makes the kernel do this: control groups are read-only here, and
-//! limits on processes are for one process each, or for all of a user, whichever command they are
-//! of. So PID 1 looks, and kills what is over its limit. No process leaves its command, so none can
-//! leave what is counted.
+//! No mechanism of the kernel that is available to PID 1 does this: control groups are read-only
+//! here, and resource limits apply to one process each, or to all processes of a user. So PID 1
+//! polls, and kills commands that exceed their limits. No process can leave its command, so none
+//! escapes the count.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,15 +15,15 @@ use sandbox_inside::{CommandLimits, ExceededLimit};
 
 use super::processes::{self, Process};
 
-/// From the end of a look to the next one.
+/// Time between the end of a check and the next one.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Many processes take long to look at: of its time, PID 1 spends one part in so many on it.
+/// Checking many processes takes long: PID 1 spends at most one part in `SHARE` of its time on it.
 const SHARE: u32 = 10;
-/// A process that was started by `vfork` uses its parent's memory until it starts its program, a
-/// moment later.
+/// A process started by `vfork` uses its parent's memory until it executes its program, a moment
+/// later.
 const YOUNG: Duration = Duration::from_secs(1);
 
-/// When commands are looked at.
+/// The schedule of checks.
 #[derive(Debug)]
 pub(super) struct Watch(Instant);
 
@@ -32,13 +32,13 @@ impl Watch {
         Self(Instant::now())
     }
 
-    /// How long until the next look.
+    /// Time until the next check.
     pub(super) fn wait(&self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// Those of `commands` that exceed a limit, where it is time to look: numbers, each with its
-    /// subreaper and its limits.
+    /// Those of `commands` that exceed a limit, if a check is due: numbers, each with its subreaper
+    /// and its limits.
     pub(super) fn look(
         &mut self,
         commands: impl Iterator<Item = (u32, i32, CommandLimits)>,
@@ -66,14 +66,13 @@ fn exceeded(processes: &[Process], subreaper: i32, limits: CommandLimits) -> Opt
         return Some(ExceededLimit::Pids);
     }
     let limit = limits.memory?;
-    // The first is quick and counts what several processes share for each of them; the second is
-    // exact.
+    // The first is fast, but counts shared memory once for each process; the second is exact.
     let is_over = |memory: fn(i32) -> Option<u64>| own_memory(own(), memory) > limit;
     (is_over(resident) && is_over(|pid| proportional(pid).or_else(|| resident(pid))))
         .then_some(ExceededLimit::Memory)
 }
 
-/// Bytes of memory of `processes`, where `memory` is what one has. One that has gone has none.
+/// Bytes of memory of `processes`; `memory` returns that of one. Exited processes have none.
 fn own_memory<'a>(processes: impl Iterator<Item = &'a Process>, memory: fn(i32) -> Option<u64>) -> u64 {
     let by_pid: BTreeMap<i32, &Process> = processes.map(|process| (process.pid, process)).collect();
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default();
@@ -86,13 +85,13 @@ fn own_memory<'a>(processes: impl Iterator<Item = &'a Process>, memory: fn(i32) 
     own.filter_map(|process| memory(process.pid)).sum()
 }
 
-/// Memory of the process that is no file's, swapped out or not.
+/// Anonymous memory of the process, including swap.
 fn resident(pid: i32) -> Option<u64> {
     sum(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, &["RssAnon", "RssShmem", "VmSwap"])
 }
 
-/// The same, of what it shares with others only its part. `None` also where it keeps this from us,
-/// as a program may.
+/// The same, with a proportional share of shared memory. `None` also if the program hides this from
+/// us.
 fn proportional(pid: i32) -> Option<u64> {
     sum(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?, &["Pss_Anon", "Pss_Shmem", "SwapPss"])
 }
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_a_commands_own_processes_count() {
+    fn threads_of_a_commands_own_processes_are_counted() {
         let processes = [process(20, 1, 1), process(21, 20, 3), process(22, 21, 1), process(30, 1, 9)];
         for (subreaper, limit, expected) in [
             (20, 4, None),
@@ -130,11 +129,11 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_summed_and_what_is_the_parents_is_counted_once() {
+    fn memory_shared_with_a_parent_is_counted_once() {
         let now = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).unwrap());
         let child = |started, size| Process { started, size, ..process(22, 21, 1) };
         let parent = Process { size: 7, ..process(21, 20, 1) };
-        // A child in an hour: as young as can be.
+        // A child that starts in an hour: as young as possible.
         let later = now + Duration::from_hours(1);
         for (child, expected) in [
             (child(later, 7), 10),
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_own_numbers_are_read() {
+    fn memory_is_read_from_the_kernel() {
         let own = i32::try_from(std::process::id()).unwrap();
         let memory = vec![7_u8; 64 << 20];
         assert!(resident(own).unwrap() >= memory.len() as u64);
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_not_always_looked_at() {
+    fn checks_are_spaced_apart() {
         let mut watch = Watch::new();
         let limits = |pids| CommandLimits { memory: None, pids };
         assert_eq!(watch.look([(1, 1, limits(None))].into_iter()).unwrap(), []);

@@ -1,4 +1,4 @@
-//! Attempts that change the process that makes them.
+//! Attempts that change the calling process.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use nix::sys::signal::SigSet;
 
 use super::child;
 
-/// Makes the attempt `name`; the exit code is the kernel's error, 0 where there was none.
+/// Makes the attempt `name`; the exit code is the kernel's error, 0 for success.
 pub(crate) fn attempt(name: &str, arguments: &[&str]) -> ExitCode {
     let outcome = match name {
         "user-namespace" => unshare(CloneFlags::CLONE_NEWUSER),
@@ -29,7 +29,7 @@ pub(crate) fn attempt(name: &str, arguments: &[&str]) -> ExitCode {
     }
 }
 
-/// Takes `bytes` of memory and writes to each page.
+/// Allocates `bytes` of memory and writes to each page.
 fn take(bytes: usize) {
     const PIECE: usize = 1 << 20;
     let mut pieces = Vec::new();
@@ -39,16 +39,16 @@ fn take(bytes: usize) {
     println!("{}", pieces.iter().map(Vec::len).sum::<usize>());
 }
 
-/// Cannot be asked to end, and has a process in a session of its own beside it.
+/// Ignores signals, and starts another process in its own session.
 fn outlive(is_first: bool) -> nix::Result<()> {
     if is_first {
-        // What it comes to does not matter: it is there to be ended with the container.
+        // Its result is irrelevant: it exists to be killed with the container.
         std::thread::spawn(|| child::attempt("outlive", &["again"]));
     } else {
         nix::unistd::setsid()?;
     }
     SigSet::all().thread_block()?;
-    // tidy: sleep: it is there to be ended
+    // tidy: sleep: it exists to be killed
     std::thread::sleep(Duration::from_hours(1));
     Ok(())
 }

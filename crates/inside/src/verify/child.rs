@@ -1,4 +1,4 @@
-//! Processes that are started for a check, inside of the container.
+//! Processes started for a check, inside the container.
 
 use std::io::{self, Read as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// This program, wherever it is mounted.
+/// This program, independent of its mount point.
 const SELF: &str = "/proc/self/exe";
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -16,7 +16,7 @@ pub(super) struct Ended {
     /// `None`: a signal ended it.
     pub(super) code: Option<i32>,
     pub(super) signal: Option<i32>,
-    /// What it printed.
+    /// Its output.
     pub(super) output: String,
 }
 
@@ -45,7 +45,7 @@ fn run(command: &mut Command) -> io::Result<Ended> {
     let status = await_end(&mut child)?;
     let mut output = String::new();
     if let Some(mut stdout) = child.stdout.take() {
-        // What is printed is a line or two: no pipe was ever full.
+        // The output is a line or two, which always fits into a pipe.
         let _ = stdout.read_to_string(&mut output);
     }
     Ok(Ended { code: status.code(), signal: status.signal(), output: output.trim().to_owned() })

@@ -9,5 +9,5 @@ pub(super) fn environment_clean(order: &Order) -> Observation {
     let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let (known, strange): (Vec<String>, Vec<String>) = names.partition(|name| order.variables.contains(name));
     let strange: Vec<String> = strange.iter().map(|name| format!("{name} is there")).collect();
-    Observation::without_faults(&strange, format!("{} variables, all accounted for", known.len()))
+    Observation::from_problems(&strange, format!("{} variables, all accounted for", known.len()))
 }

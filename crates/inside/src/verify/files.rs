@@ -1,4 +1,4 @@
-//! What the container can write.
+//! Writable files of the container.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -27,8 +27,8 @@ pub(super) fn usr_readonly() -> Observation {
     read_only("/usr")
 }
 
-/// A user without rights may not write there anyway: only the error of a read-only file system
-/// shows that it is one.
+/// An unprivileged user may not write there anyway: only the error of a read-only file system
+/// proves that it is one.
 fn read_only(folder: &str) -> Observation {
     let path = Path::new(folder).join("sandbox-verify-write");
     let attempt = if Path::new(folder).is_dir() {
@@ -40,7 +40,7 @@ fn read_only(folder: &str) -> Observation {
     Observation::refused(&format!("writing to {folder}"), attempt, &[Errno::EROFS])
 }
 
-/// What the kernel and the engine have in every container; all of it is the container's own.
+/// File systems of the kernel and the engine in every container, which belong to the container.
 const ENGINES: [&str; 10] = [
     "/proc",
     "/dev",
@@ -66,7 +66,7 @@ pub(super) fn mounts_bounded(order: &Order) -> Observation {
             || order.writable.contains(target)
             || order.scratch.iter().any(|scratch| scratch.path == target)
             || order.devices.contains(target)
-            // Without root, engines mount the host's; which ones may be there is for another check.
+            // Rootless engines mount the host's devices; another check limits them.
             || is_device(target)
     };
     let faults: Vec<String> = mounts
@@ -74,7 +74,7 @@ pub(super) fn mounts_bounded(order: &Order) -> Observation {
         .filter(|mount| mount.is_writable() && !expected(mount))
         .map(|mount| format!("{} ({}) is writable", mount.target, mount.file_system))
         .collect();
-    Observation::without_faults(&faults, format!("{} mounts", mounts.len()))
+    Observation::from_problems(&faults, format!("{} mounts", mounts.len()))
 }
 
 fn is_device(path: &str) -> bool {
@@ -103,7 +103,7 @@ pub(super) fn memory_bounded_files(order: &Order) -> Observation {
     seen
 }
 
-/// The kernel counts whole pages, and a folder takes one.
+/// The kernel counts whole pages, and a folder uses one.
 fn bounded(scratch: &Scratch) -> Observation {
     let path = scratch.path.as_str();
     let total = match statvfs(path) {
@@ -122,7 +122,7 @@ fn bounded(scratch: &Scratch) -> Observation {
     }
 }
 
-/// Writes until there is no room, and a little more than there should be at most.
+/// Writes until the file system is full, or slightly beyond its expected size.
 fn fill(path: &Path, size: u64) -> io::Result<u64> {
     let piece = vec![b'x'; PIECE];
     let filled = File::create(path).and_then(|mut file| {
@@ -178,8 +178,8 @@ fn kept(path: &Path, mounts: &[Mount]) -> Observation {
     Observation::refused(&path.display().to_string(), attempt, &refused)
 }
 
-/// A mark of every form of private key in text. Assembled here, so that this program does not
-/// contain it.
+/// A marker of every text form of private keys. Assembled at run time, so that this program does
+/// not contain it.
 pub(super) fn private_keys_absent() -> Observation {
     let mark = ["PRIVATE", "KEY-----"].join(" ");
     let mounts = match mounts() {
@@ -195,7 +195,7 @@ pub(super) fn private_keys_absent() -> Observation {
     for target in ours {
         holds(Path::new(target), mark.as_bytes(), 3, &mut looked_at, &mut faults);
     }
-    Observation::without_faults(&faults, format!("{looked_at} files"))
+    Observation::from_problems(&faults, format!("{looked_at} files"))
 }
 
 fn holds(path: &Path, mark: &[u8], depth: u32, looked_at: &mut u32, faults: &mut Vec<String>) {

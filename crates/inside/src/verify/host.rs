@@ -1,4 +1,4 @@
-//! What the container sees of the host.
+//! Parts of the host that are visible in the container.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
@@ -24,7 +24,7 @@ pub(super) fn namespaces_own(order: &Order) -> Observation {
         faults.push("the host's are not known".to_owned());
     }
     let names: Vec<&str> = order.namespaces.keys().map(String::as_str).collect();
-    Observation::without_faults(&faults, names.join(", "))
+    Observation::from_problems(&faults, names.join(", "))
 }
 
 /// The first process is the engine's init or this process, and nothing else runs.
@@ -42,11 +42,11 @@ pub(super) fn processes_own() -> Observation {
         .filter(|number| **number != 1 && **number != own)
         .map(|number| format!("process {number} is there"))
         .collect();
-    Observation::without_faults(&strange, format!("{} processes", numbers.len()))
+    Observation::from_problems(&strange, format!("{} processes", numbers.len()))
 }
 
 fn cannot_write(path: &str) -> Observation {
-    // Nothing is written: that the kernel opens it is enough to know.
+    // Nothing is written: opening the file is sufficient evidence.
     Observation::refused(path, kernel(OpenOptions::new().write(true).open(path)), NOT_WRITABLE)
 }
 
@@ -85,7 +85,7 @@ fn summary(parts: impl IntoIterator<Item = Observation>, count: usize) -> Observ
     if seen.held { Observation::held(format!("{count} attempts")) } else { seen }
 }
 
-/// Version 2 of control groups is one tree; version 1 has one for each controller.
+/// Control groups version 2 are one tree; version 1 has one for each controller.
 pub(super) fn cgroup_readonly() -> Observation {
     let root = Path::new("/sys/fs/cgroup");
     let mut folders: Vec<PathBuf> = Vec::new();
@@ -130,7 +130,7 @@ pub(super) fn masked_paths() -> Observation {
         .filter(|path| says_something(Path::new(path)))
         .map(|path| format!("{path} can be read"))
         .collect();
-    Observation::without_faults(&faults, format!("{} paths say nothing", paths.len()))
+    Observation::from_problems(&faults, format!("{} paths say nothing", paths.len()))
 }
 
 fn says_something(path: &Path) -> bool {
@@ -172,7 +172,7 @@ pub(super) fn devices_minimal(order: &Order) -> Observation {
         .filter(|name| !order.devices.contains(&format!("/dev/{name}")))
         .map(|name| format!("/dev/{name} is there"))
         .collect();
-    Observation::without_faults(&strange, format!("{} entries", names.len()))
+    Observation::from_problems(&strange, format!("{} entries", names.len()))
 }
 
 pub(super) fn hosts_file_clean(order: &Order) -> Observation {
@@ -191,5 +191,5 @@ pub(super) fn hosts_file_clean(order: &Order) -> Observation {
             }
         }
     }
-    Observation::without_faults(&faults, format!("{} lines", text.lines().count()))
+    Observation::from_problems(&faults, format!("{} lines", text.lines().count()))
 }

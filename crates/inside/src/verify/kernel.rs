@@ -1,5 +1,5 @@
-//! What the kernel lets the container call. Each attempt is one whose refusal comes before its
-//! effect, or which is taken back.
+//! System calls that the kernel permits. Each attempt is refused before it has an effect, or is
+//! undone.
 
 use std::fs;
 
@@ -18,11 +18,11 @@ use super::observation::{Observation, kernel};
 use super::proc::status;
 
 const REFUSED: &[Errno] = &[Errno::EPERM, Errno::EACCES];
-/// Filters say of some calls that the kernel does not have them.
+/// For some calls, filters report that the kernel lacks them.
 const FILTERED: &[Errno] = &[Errno::EPERM, Errno::EACCES, Errno::ENOSYS];
 
-/// A filter may be there and let everything through: this call needs no right at all, and every
-/// filter refuses it.
+/// A filter may exist and permit everything: this call needs no privilege, and every filter refuses
+/// it.
 pub(super) fn seccomp_filter() -> Observation {
     let mode = match status("Seccomp") {
         Ok(mode) => mode,
@@ -63,8 +63,8 @@ pub(super) fn raw_sockets_refused() -> Observation {
     ])
 }
 
-/// Families by their numbers, since a kernel need not have them: one that has not refuses as well
-/// as a filter does.
+/// Families by number, since a kernel need not support them: lack of support is as good as a
+/// filter.
 pub(super) fn foreign_sockets_refused() -> Observation {
     const NETLINK: i32 = 16;
     const ABSENT: &[Errno] = &[
@@ -91,11 +91,11 @@ pub(super) fn foreign_sockets_refused() -> Observation {
 }
 
 pub(super) fn mount_refused() -> Observation {
-    // Every container has this folder, and nothing is looked up below it afterwards.
+    // Every container has this folder, and no later check uses it.
     let target = "/proc/fs";
     let none = None::<&str>;
     let attempt = mount(Some("tmpfs"), target, Some("tmpfs"), MsFlags::empty(), none);
-    // Who may do that, may undo it, and must not undo more.
+    // If mounting is permitted, so is unmounting: undo exactly this mount.
     let undone = umount(if attempt.is_ok() { target } else { "/proc/sys" });
     let writable = MsFlags::MS_REMOUNT | MsFlags::MS_BIND;
     let again = mount(none, "/proc/sys", none, writable, none);
@@ -109,27 +109,27 @@ pub(super) fn mount_refused() -> Observation {
     ])
 }
 
-/// With permission, the error is that there is no such folder.
+/// If permitted, the error is a missing folder.
 pub(super) fn pivot_root_refused() -> Observation {
     Observation::refused("pivot_root", pivot_root("/sandbox-verify-none", "/sandbox-verify-none"), FILTERED)
 }
 
-/// To where it is already.
+/// Changes the root to itself.
 pub(super) fn chroot_refused() -> Observation {
     Observation::refused("chroot", chroot("/"), FILTERED)
 }
 
-/// An empty module: with permission, the error is that it is not one.
+/// An empty module: if permitted, the error is its format.
 pub(super) fn modules_refused() -> Observation {
     Observation::refused("init_module", kmod::init_module(&[], c""), FILTERED)
 }
 
-/// Ctrl-Alt-Del reboots, as it does on every machine unless it was changed.
+/// Enables Ctrl-Alt-Del, which is the default on every machine.
 pub(super) fn reboot_refused() -> Observation {
     Observation::refused("reboot(CAD_ON)", set_cad_enabled(true), FILTERED)
 }
 
-/// To what it says already.
+/// Sets the clock to its current time.
 pub(super) fn clock_refused() -> Observation {
     let clock = ClockId::CLOCK_REALTIME;
     match clock_gettime(clock) {

@@ -1,4 +1,4 @@
-//! How much the container can use.
+//! Resource limits of the container.
 
 use std::fs;
 use std::sync::mpsc;
@@ -10,9 +10,10 @@ use super::child;
 use super::observation::Observation;
 
 const KILLED: i32 = 9;
-/// More than what the kernel may count late.
+/// Larger than the kernel's accounting delay.
 const MARGIN: u64 = 32 << 20;
-/// What else may run in the container, the engine's init and this process among them.
+/// Maximum number of other processes in the container, including the engine's init and this
+/// process.
 const OTHERS: u32 = 4;
 
 pub(super) fn process_limits(order: &Order) -> Observation {
@@ -34,10 +35,10 @@ pub(super) fn process_limits(order: &Order) -> Observation {
             ));
         }
     }
-    Observation::without_faults(&faults, format!("{} limits", order.limits.len()))
+    Observation::from_problems(&faults, format!("{} limits", order.limits.len()))
 }
 
-/// Threads count as processes do, and end with this process whatever happens.
+/// Threads count like processes, and always end with this process.
 pub(super) fn processes_bounded(order: &Order) -> Observation {
     let limit = order.processes.unwrap_or_default();
     let mut waiting: Vec<(mpsc::Sender<()>, thread::JoinHandle<()>)> = Vec::new();
@@ -69,7 +70,7 @@ pub(super) fn processes_bounded(order: &Order) -> Observation {
     }
 }
 
-/// A refusal long before the limit has another cause: of a filter, or of a limit on all of a user's
+/// A refusal long before the limit has another cause: a filter, or a limit on all of a user's
 /// processes.
 fn is_near(threads: usize, limit: u32) -> bool {
     let threads = u32::try_from(threads).unwrap_or(u32::MAX);
@@ -91,8 +92,8 @@ pub(super) fn memory_bounded(order: &Order) -> Observation {
     }
 }
 
-/// The machine kills too when its own memory is at an end: only a container that cannot have more
-/// is killed by its own limit.
+/// The machine also kills when its own memory is exhausted: this distinguishes a kill by the
+/// container's own limit.
 fn by_whose_limit(in_force: Option<u64>, limit: u64, taken: &str) -> Observation {
     match in_force {
         Some(in_force) if in_force <= limit => {
@@ -105,8 +106,7 @@ fn by_whose_limit(in_force: Option<u64>, limit: u64, taken: &str) -> Observation
     }
 }
 
-/// The container's limit of memory, where control groups can be seen: of version 2, else of version
-/// 1.
+/// The container's memory limit, if control groups are visible: version 2, else version 1.
 fn limit_in_force() -> Option<u64> {
     let text = fs::read_to_string("/sys/fs/cgroup/memory.max")
         .or_else(|_| fs::read_to_string("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_far_from_the_limit_is_not_the_limits() {
+    fn refusal_far_from_the_limit_has_another_cause() {
         for (threads, limit, is) in [
             (98, 100, true),
             (71, 100, true),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_of_a_kill_follows_from_the_limit_in_force() {
+    fn kill_is_attributed_to_the_limit_in_force() {
         assert_eq!((bytes("max\n"), bytes("4096\n"), bytes("")), (Some(u64::MAX), Some(4096), None));
         for (in_force, held) in [(Some(4096), true), (Some(4097), false), (bytes("max"), false), (None, true)]
         {

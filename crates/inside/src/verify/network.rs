@@ -1,5 +1,5 @@
-//! What the container can reach. Nothing leaves a sandbox that holds: the kernel refuses before a
-//! packet is made.
+//! Network access of the container. Nothing leaves an intact sandbox: the kernel refuses before it
+//! creates a packet.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -13,13 +13,12 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::observation::{Observation, errno, kernel};
 
-/// Reserved for documentation: no host has this address, so that none is contacted when a sandbox
-/// does not hold.
+/// Reserved for documentation: no host has this address, so a broken sandbox contacts none.
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 const DEADLINE: Duration = Duration::from_secs(5);
-/// What the kernel says where it has no way to an address. That it has begun is not a refusal:
-/// something left.
+/// The kernel's errors for an unreachable address. A connection in progress is not a refusal: a
+/// packet was sent.
 const NO_WAY: &[Errno] = &[Errno::ENETUNREACH, Errno::EPERM, Errno::EACCES];
 
 pub(super) fn interfaces_bounded(order: &Order) -> Observation {
@@ -33,7 +32,7 @@ pub(super) fn interfaces_bounded(order: &Order) -> Observation {
     Observation { held: others == usize::from(order.has_proxy), detail: names.join(", ") }
 }
 
-/// A line a route: interface, destination and gateway in hexadecimal.
+/// One line per route: interface, destination and gateway in hexadecimal.
 pub(super) fn no_route_out() -> Observation {
     let text = match fs::read_to_string("/proc/net/route") {
         Ok(text) => text,
@@ -48,15 +47,15 @@ pub(super) fn no_route_out() -> Observation {
             faults.push(format!("a route through {interface} to {destination} by {gateway}"));
         }
     }
-    Observation::without_faults(&faults, format!("{} routes", text.lines().skip(1).count()))
+    Observation::from_problems(&faults, format!("{} routes", text.lines().skip(1).count()))
 }
 
-/// Loopback may have its own where there is no other interface.
+/// Loopback may have an address if there is no other interface.
 pub(super) fn ipv6_absent() -> Observation {
     let text = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
     let others: Vec<String> =
         text.lines().filter(|line| line.split_whitespace().last() != Some("lo")).map(str::to_owned).collect();
-    Observation::without_faults(&others, "none")
+    Observation::from_problems(&others, "none")
 }
 
 pub(super) fn ipv6_stays_off(order: &Order) -> Observation {
@@ -75,8 +74,8 @@ fn tcp(address: Ipv4Addr, port: u16) -> nix::Result<()> {
     kernel(TcpStream::connect_timeout(&SocketAddr::new(address.into(), port), DEADLINE).map(drop))
 }
 
-/// A router, too, eventually reports that there is no route: what the kernel does not refuse at
-/// once has left.
+/// A router may also report a missing route later: if the kernel does not refuse at once, a packet
+/// was sent.
 fn tcp_at_once(address: Ipv4Addr, port: u16) -> nix::Result<()> {
     let begun = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).and_then(|socket| {
         socket.set_nonblocking(true)?;
@@ -105,7 +104,7 @@ pub(super) fn udp_out_refused() -> Observation {
     )
 }
 
-/// With a socket for echo requests, which needs no right where the host permits it, and with a raw
+/// With a socket for echo requests, which is unprivileged if the host permits it, and with a raw
 /// one.
 pub(super) fn ping_out_refused() -> Observation {
     let request = [8, 0, 0xf7, 0xfe, 0, 1, 0, 0];
@@ -150,8 +149,8 @@ fn proxy() -> Option<Ipv4Addr> {
     }
 }
 
-/// All of a network of 16 addresses but the proxy's and the own, each on two ports: whoever refuses
-/// a connection is there.
+/// All 16 addresses of a network except the proxy's and our own, each on two ports: a refused
+/// connection reveals a host.
 pub(super) fn neighbours_absent() -> Observation {
     let Some(proxy) = proxy() else {
         return Observation::broken("there is not one name server, so the proxy is not known");
@@ -177,7 +176,7 @@ pub(super) fn neighbours_absent() -> Observation {
             Err(_) => faults.push("an attempt failed".to_owned()),
         }
     }
-    Observation::without_faults(&faults, format!("{count} addresses are silent"))
+    Observation::from_problems(&faults, format!("{count} addresses are silent"))
 }
 
 /// `sandbox-verify.invalid` is a name that no policy permits and no host has.

@@ -1,11 +1,11 @@
-//! What a check saw.
+//! The observation of a check.
 
 use std::fmt::Display;
 use std::io;
 
 use nix::errno::Errno;
 
-/// What a check saw.
+/// The observation of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Observation {
     pub(super) held: bool,
@@ -21,18 +21,17 @@ impl Observation {
         Self { held: false, detail: detail.into() }
     }
 
-    /// What could not be looked at does not hold.
+    /// A property that could not be observed does not hold.
     pub(super) fn unknown(what: impl Display, error: impl Display) -> Self {
         Self::broken(format!("cannot look at {what}: {error}"))
     }
 
-    /// Holds where there is no fault.
-    pub(super) fn without_faults(faults: &[String], good: impl Into<String>) -> Self {
+    /// Holds if there are no problems.
+    pub(super) fn from_problems(faults: &[String], good: impl Into<String>) -> Self {
         if faults.is_empty() { Self::held(good) } else { Self::broken(faults.join("; ")) }
     }
 
-    /// An attempt that must end in one of `expected`: another error is not the refusal that was
-    /// promised.
+    /// An attempt that must end in one of `expected`: another error is not the expected refusal.
     pub(super) fn refused<T>(what: &str, attempt: nix::Result<T>, expected: &[Errno]) -> Self {
         match attempt.map(drop) {
             Ok(()) => Self::broken(format!("{what}: succeeded")),
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_promised_refusal_holds() {
+    fn only_the_expected_refusal_holds() {
         let refused = |attempt| Observation::refused("it", attempt, &[Errno::EPERM]).held;
         assert!(refused(Err(Errno::EPERM)));
         assert!(!refused(Err(Errno::ENOENT)));
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_hold_is_the_detail() {
+    fn first_broken_part_is_the_detail() {
         let seen =
             Observation::all([Observation::held("a"), Observation::broken("b"), Observation::held("c")]);
         assert_eq!(seen, Observation::broken("b"));

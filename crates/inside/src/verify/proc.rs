@@ -6,7 +6,7 @@ use std::fs;
 /// A mount, as listed in `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mount {
-    /// What part of its file system is mounted: `/` is all of it.
+    /// The mounted part of its file system: `/` is all of it.
     pub(super) root: String,
     pub(super) target: String,
     pub(super) flags: BTreeSet<String>,
@@ -19,13 +19,13 @@ impl Mount {
         self.flags.contains("rw") && self.options.contains("rw")
     }
 
-    /// Whether the file system lives in memory, and is this container's own.
+    /// Whether the file system is in memory, and belongs to this container.
     pub(super) fn is_in_memory(&self) -> bool {
         self.file_system == "tmpfs" && self.root == "/"
     }
 }
 
-/// The mounts that are in sight. Of several at one place only the last counts.
+/// The visible mounts. Of several at one path only the last counts.
 pub(super) fn mounts() -> Result<Vec<Mount>, String> {
     let text = fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
     parse(&text).ok_or_else(|| "a line of mountinfo cannot be read".to_owned())
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_mount_at_a_place_counts() {
+    fn last_mount_at_a_path_counts() {
         let text = "1 0 0:1 / / ro,relatime - overlay overlay rw\n\
             2 1 0:2 / /tmp rw,nosuid shared:1 - tmpfs tmpfs rw,size=64k\n\
             3 1 0:3 /a/b /tmp ro - ext4 /dev/vda rw\n";
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_a_status() {
+    fn status_of_this_process_is_read() {
         assert!(status("CapBnd").unwrap().len() == 16);
         assert!(status("NoSuchField").is_err());
     }

@@ -1,4 +1,4 @@
-//! Who the processes are, and what they may do.
+//! Users, groups and privileges of the processes.
 
 use std::fs;
 use std::io;
@@ -32,7 +32,7 @@ pub(super) fn user_is_sandbox(order: &Order) -> Observation {
     Observation { held: is_asked && (strange.is_empty() || group.is_none()), detail }
 }
 
-/// A number is used as it is; a name is looked up in the image's own file, as the engine does.
+/// A number is used directly; a name is looked up in the image's own file, like the engine does.
 fn number_of(account: &str, file: &str) -> Option<u32> {
     account.parse().ok().or_else(|| {
         let text = fs::read_to_string(file).ok()?;
@@ -67,7 +67,7 @@ pub(super) fn capabilities(order: &Order) -> Observation {
             Err(error) => faults.push(error),
         }
     }
-    Observation::without_faults(&faults, shown.join(", "))
+    Observation::from_problems(&faults, shown.join(", "))
 }
 
 pub(super) fn no_new_privileges() -> Observation {
@@ -77,7 +77,7 @@ pub(super) fn no_new_privileges() -> Observation {
     }
 }
 
-/// Programs that switch to root, with arguments that make them do it silently.
+/// Programs that switch to root, with arguments for doing so silently.
 const RAISERS: [(&str, &[&str]); 5] = [
     ("sudo", &["-n", "id", "-u"]),
     ("su", &["root", "-c", "id -u"]),
@@ -104,14 +104,14 @@ pub(super) fn sudo_blocked() -> Observation {
     Observation::all(parts)
 }
 
-/// Where a shell looks for programs.
+/// Finds a program on the search path of shells.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Root makes a set-user-id program and has a stranger run it. Who cannot make one, or cannot
-/// become a stranger, has to take the kernel's word, and counts what the image has.
+/// Root creates a set-user-id program and runs it as a stranger. If it cannot create one, or cannot
+/// change its user, the check relies on the kernel's report, and counts such programs in the image.
 pub(super) fn setuid_blocked() -> Observation {
     let ran = if Uid::effective().is_root() {
         run_as_stranger(Path::new("/tmp"))

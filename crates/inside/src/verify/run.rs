@@ -1,4 +1,4 @@
-//! Which function runs which check.
+//! Maps checks to functions.
 
 use std::io;
 
@@ -9,9 +9,9 @@ use super::{environment, files, host, kernel, limits, network, rights, sockets, 
 
 /// Runs the checks of `order`, which is JSON, and prints a line of JSON for each.
 ///
-/// Nothing that is tried harms a machine on which it succeeds: the kernel's answer shows whether an
-/// attempt was permitted, and what succeeded is undone. Attempts that would change this process are
-/// made by a process of their own.
+/// No attempt harms a machine on which it succeeds: the kernel's answer shows whether it was
+/// permitted, and a successful one is undone. Attempts that would change this process run in a
+/// separate one.
 pub(crate) fn verify(order: &str) -> io::Result<()> {
     let order: Order = serde_json::from_str(order)?;
     for &check in &order.checks {

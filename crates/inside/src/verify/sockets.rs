@@ -1,4 +1,4 @@
-//! Engines' sockets in reach. An engine answers on its socket, whatever the socket is called.
+//! Reachable sockets of engines. An engine answers on its socket, whatever its path.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::observation::Observation;
 use super::proc::mounts;
 
-/// Where engines put their sockets.
+/// Default paths of engines' sockets.
 const USUAL: [&str; 7] = [
     "/run/podman/podman.sock",
     "/var/run/podman/podman.sock",
@@ -24,13 +24,13 @@ const USUAL: [&str; 7] = [
     "/run/crio/crio.sock",
     "/run/buildkit/buildkitd.sock",
 ];
-/// No program puts a socket there.
+/// File systems without sockets.
 const KERNELS: [&str; 6] = ["cgroup", "cgroup2", "devpts", "mqueue", "proc", "sysfs"];
-/// How many levels below a mount are looked at.
+/// Depth of the search below a mount.
 const LEVELS: usize = 4;
-/// How many entries of folders are looked at in all.
+/// Maximum number of folder entries in the search.
 const ENTRIES: usize = 50_000;
-/// How long a socket may take to answer, and all of them.
+/// Time limits for one socket to answer, and for all of them.
 const TIMEOUT: Duration = Duration::from_secs(1);
 const TIMEOUT_OF_ALL: Duration = Duration::from_secs(15);
 const REQUEST: &[u8] = b"GET /_ping HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n";
@@ -38,7 +38,7 @@ const REQUEST: &[u8] = b"GET /_ping HTTP/1.1\r\nHost: engine\r\nConnection: clos
 pub(super) fn engine_socket_absent(order: &Order) -> Observation {
     let usual = USUAL.into_iter().chain([order.engine_socket.as_str()]);
     let mut sockets: BTreeSet<PathBuf> = usual.map(PathBuf::from).filter(|path| is_socket(path)).collect();
-    // What is at an engine's place, or has an engine's name, is one whether it answers or not.
+    // A socket with an engine's path or name counts even if it does not answer.
     let mut faults: BTreeSet<String> = sockets.iter().map(|path| fault(path, "is there")).collect();
     let mounted = match mounts() {
         Ok(mounts) => mounts,
@@ -62,7 +62,7 @@ pub(super) fn engine_socket_absent(order: &Order) -> Observation {
         }
     }
     let faults: Vec<String> = faults.into_iter().collect();
-    Observation::without_faults(&faults, format!("asked {} sockets", sockets.len()))
+    Observation::from_problems(&faults, format!("asked {} sockets", sockets.len()))
 }
 
 fn fault(path: &Path, what: &str) -> String {
@@ -78,8 +78,8 @@ fn has_engines_name(path: &Path) -> bool {
     ["podman", "docker", "containerd", "crio"].iter().any(|engine| name.contains(engine))
 }
 
-/// The sockets at `place` and below it, the nearest first, as long as entries are `left`. No link
-/// is followed.
+/// The sockets at `place` and below it, the nearest first, up to `left` entries. No link is
+/// followed.
 fn sockets_below(place: &Path, left: &mut usize) -> Vec<PathBuf> {
     let mut sockets = Vec::new();
     if is_socket(place) {
@@ -105,20 +105,20 @@ fn sockets_below(place: &Path, left: &mut usize) -> Vec<PathBuf> {
     sockets
 }
 
-/// What the one behind the socket says to a request; nothing when that takes too long.
+/// The answer of a socket to a request; empty if it takes too long.
 fn ask(path: &Path) -> io::Result<Vec<u8>> {
-    // An address holds 107 bytes: by way of its folder, a socket may be as deep as it likes.
+    // An address is limited to 107 bytes: through an open folder, a socket may be at any depth.
     let folder = File::open(path.parent().unwrap_or(Path::new("/")))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let address = SockAddr::unix(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))?;
     let mut socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // One whose queue is full must not block us.
+    // A socket with a full queue must not block us.
     socket.set_nonblocking(true)?;
     socket.connect(&address)?;
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(TIMEOUT))?;
     socket.set_write_timeout(Some(TIMEOUT))?;
-    // Some speak first, and do not read.
+    // Some servers send first, and do not read.
     let _ = socket.write_all(REQUEST);
     let mut answer = vec![0; 4096];
     let length = socket.read(&mut answer)?;
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers the first who connects.
+    /// Answers the first client.
     fn serve(path: &Path, answer: &'static [u8]) {
         let listener = UnixListener::bind(path).unwrap();
         thread::spawn(move || {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_are_known_by_what_they_say() {
+    fn engine_is_recognised_by_its_answer() {
         let folder = folder("ask");
         for (name, answer, is) in [
             (
@@ -178,13 +178,13 @@ mod tests {
             serve(&path, answer);
             assert_eq!(is_engines(&ask(&path).unwrap()), is, "{name}");
         }
-        // No listener is left there.
+        // No listener remains there.
         assert!(ask(&folder.join("web")).is_err());
         fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
-    fn sockets_are_found_some_levels_down_and_links_are_not_followed() {
+    fn sockets_are_found_to_a_limited_depth_without_following_links() {
         let folder = folder("below");
         let mut deep = folder.clone();
         for level in 0..LEVELS {

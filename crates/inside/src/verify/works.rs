@@ -1,4 +1,4 @@
-//! What has to work.
+//! Functions that must work.
 
 use std::fs;
 use std::path::Path;
@@ -13,11 +13,11 @@ pub(super) fn tmp_writable() -> Observation {
 
 pub(super) fn home_writable() -> Observation {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    // An image that knows no users has no home for them either; programs take the root then.
+    // An image without users has no home folders; programs then use the root.
     writable(home.as_deref().map_or(Path::new("/"), Path::new))
 }
 
-/// A folder that the image lacks is made: who may write has a way.
+/// Creates the folder if the image lacks it: a user who may create it can write there.
 fn writable(folder: &Path) -> Observation {
     let path = folder.join("sandbox-verify-writable");
     let written = fs::create_dir_all(folder)

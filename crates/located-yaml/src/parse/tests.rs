@@ -1,4 +1,4 @@
-//! What becomes of any text, and where its parts are.
+//! Parsing of arbitrary texts, and positions of their parts.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn text(text: &str) -> Node {
 }
 
 #[test]
-fn every_kind_of_value_is_distinguished_from_the_others() {
+fn kinds_of_values_are_distinguished() {
     for (written, expected, kind) in [
         ("", Node::Null, "nothing"),
         ("\u{feff}# nothing\n", Node::Null, "nothing"),
@@ -48,14 +48,14 @@ fn every_kind_of_value_is_distinguished_from_the_others() {
 }
 
 #[test]
-fn doubled_keys_are_both_there_and_aliases_are_expanded() {
+fn duplicate_keys_are_kept_and_aliases_are_expanded() {
     let entry = |value| (text("a"), Node::Integer(value));
     assert!(node("a: 1\na: 2\n") == Node::Map(vec![entry(1), entry(2)]));
     assert!(node("[&x b, *x]") == Node::List(vec![text("b"), text("b")]));
 }
 
 #[test]
-fn a_second_document_is_found() {
+fn second_document_is_found() {
     for (text, line) in [
         ("a\n---\nb\n", 2),
         ("---\na\n---\nb\n", 3),
@@ -69,20 +69,20 @@ fn a_second_document_is_found() {
 }
 
 #[test]
-fn faults_of_syntax_have_their_place_and_their_fix() {
+fn syntax_error_has_position_and_fix() {
     check("- *.example.com\n", 1, 4, "in quotes");
     check("a:\n  - *all\n", 2, 5, "begins with `*` or `&`");
     check("a:\n  - @all\n", 2, 5, "begins with this character");
     check("a: [b\nc: []\n", 2, 2, "not valid YAML");
     check("a:\n\t- b\n", 2, 1, "indent with spaces");
-    check("a: b\nx: \u{7}\n", 2, 4, "cannot hold the character");
-    check("a: b\r\nx: \u{7}\r\n", 2, 4, "cannot hold the character");
-    check("\u{feff}x: \u{7}\n", 1, 4, "cannot hold the character");
+    check("a: b\nx: \u{7}\n", 2, 4, "does not allow the character");
+    check("a: b\r\nx: \u{7}\r\n", 2, 4, "does not allow the character");
+    check("\u{feff}x: \u{7}\n", 1, 4, "does not allow the character");
     check("a: &a [*a]\n", 1, 4, "recursion");
 }
 
 #[test]
-fn no_fault_quotes_a_value() {
+fn syntax_error_does_not_quote_a_value() {
     for text in ["a: 'hunter2\n", "a: [hunter2\nb: 1\n", "hunter2: *hunter3\n", "a: !hunter2"] {
         if let Err(fault) = parse(text) {
             assert!(!fault.message.contains("hunter"), "{text:?}: {fault:?}");
@@ -91,7 +91,7 @@ fn no_fault_quotes_a_value() {
 }
 
 #[test]
-fn an_alias_bomb_is_refused() {
+fn alias_bomb_is_refused() {
     let all = vec!["some-text"; 20_000].join(",");
     let text = format!("a: &all [{all}]\nb: [{}]\n", vec!["*all"; 500].join(","));
     let fault = parse(&text).err().expect("a fault");
@@ -99,7 +99,7 @@ fn an_alias_bomb_is_refused() {
 }
 
 #[test]
-fn parts_are_found() {
+fn positions_of_parts_are_found() {
     let text = "\u{feff}a: [é, 日本, {b: c}]\nd:\n? e\n: - f\n  - *x\n";
     let text = text.replace("*x", "g");
     for (steps, line, column) in [
@@ -118,7 +118,7 @@ fn parts_are_found() {
 
 proptest! {
     #[test]
-    fn any_text_is_answered(text in prop_oneof![
+    fn arbitrary_text_gets_an_answer(text in prop_oneof![
         "\\PC{0,60}",
         "[-&*!|>{}\\[\\]:,?'\"#%@ \\n\\r\\ta-c~.]{0,60}",
         "(a|bc|[:\\-\\n \\[\\]{}*&,/.]){0,30}",

@@ -1,4 +1,4 @@
-//! What types get, and what is said about what does not fit.
+//! Values of types, and messages about mismatches.
 
 use serde::Deserialize;
 
@@ -48,7 +48,7 @@ fn at(line: usize, column: usize) -> Location {
 }
 
 #[test]
-fn values_and_their_places() {
+fn values_have_their_positions() {
     let text = "name: x\nports: [80, 0x10]\nshare: 2\nlevel: high\nchoice: {name: y}\nany: {b: {value: z}, a: {value: z}}\n";
     let document: Document = read("t", text).unwrap();
     assert_eq!(document.name.as_deref(), Some("x"));
@@ -62,38 +62,38 @@ fn values_and_their_places() {
     assert!(read::<Document>("t", "").unwrap().ports.is_empty());
 }
 
-/// Documents, and how their faults begin.
+/// Documents, and the beginnings of their errors.
 const FAULTS: &[(&str, &str)] = &[
-    ("- a", "t:1:1: the document is a mapping, not a list"),
-    ("name: 3", "t:1:7: `name` is a text, not a number: put it in quotes"),
-    ("name: !env A", "t:1:7: `name` is a text, not a tagged value: no tag belongs here"),
-    ("on: no", "t:1:5: `on` is true or false, not a text"),
-    ("ports: x", "t:1:8: `ports` is a list, not a text: write it as in [one, another]"),
-    ("ports: [80, x]", "t:1:13: an item of `ports` is a whole number, not a text"),
+    ("- a", "t:1:1: the document must be a mapping, not a list"),
+    ("name: 3", "t:1:7: `name` must be a text, not a number: put it in quotes"),
+    ("name: !env A", "t:1:7: `name` must be a text, not a tagged value: no tag belongs here"),
+    ("on: no", "t:1:5: `on` must be true or false, not a text"),
+    ("ports: x", "t:1:8: `ports` must be a list, not a text: write it as in [one, another]"),
+    ("ports: [80, x]", "t:1:13: an item of `ports` must be a whole number, not a text"),
     (
         "ports: [99999999999999999999]",
-        "t:1:9: an item of `ports` is a whole number; this one is out of range",
+        "t:1:9: an item of `ports` must be a whole number; this one is out of range",
     ),
-    ("ports:\n  -\n", "t:2:4: an item of `ports` is a whole number, not nothing"),
-    ("level: middle", "t:1:8: `level` is `low` or `high`, not `middle`"),
-    ("level: {low: 1}", "t:1:14: `low` is nothing, not a number"),
+    ("ports:\n  -\n", "t:2:4: an item of `ports` must be a whole number, not nothing"),
+    ("level: middle", "t:1:8: `level` must be `low` or `high`, not `middle`"),
+    ("level: {low: 1}", "t:1:14: `low` must be nothing, not a number"),
     ("choice: {}", "t:1:9: `choice` is empty: give it one entry"),
     ("choice: {name: x, number: 1}", "t:1:19: `choice` has more than one entry: keep one of them"),
     ("choice: name", "t:1:9: `name` has no value: give it one"),
     ("any: {a: {}}", "t:1:10: there is no `value` here: add it"),
     ("any: {a: {value: x}, a: {value: x}}", "t:1:22: `a` is here a second time: merge the two"),
-    ("level: !high x", "t:1:8: `level` is a mapping with one entry, not a tagged value"),
+    ("level: !high x", "t:1:8: `level` must be a mapping with one entry, not a tagged value"),
     ("nam: x", "t:1:1: unknown key `nam`: did you mean `name`?"),
     ("other: x", "t:1:1: unknown key `other`: use `name`, `on`, `ports`"),
     ("name:", "t:1:1: `name` has no value: give it one or remove the key"),
-    ("1: x", "t:1:1: a key is a text, not a number"),
-    ("!env name: x", "t:1:1: a key is a text, not a tagged value"),
+    ("1: x", "t:1:1: a key must be a text, not a number"),
+    ("!env name: x", "t:1:1: a key must be a text, not a tagged value"),
     ("\"a\\e[2Jb\": x", "t:1:1: unknown key `a\\u{1b}[2Jb`: use "),
     ("name: [", "t:2:1: not valid YAML: "),
 ];
 
 #[test]
-fn every_fault_has_its_place_and_its_fix() {
+fn mismatch_has_position_and_fix() {
     for (text, expected) in FAULTS {
         let fault = read::<Document>("t", text).err().map(|fault: InvalidFile| fault.to_string());
         let fault = fault.unwrap_or_else(|| panic!("{text:?} is accepted"));
@@ -102,7 +102,7 @@ fn every_fault_has_its_place_and_its_fix() {
 }
 
 #[test]
-fn no_fault_quotes_a_value_that_should_be_something_else() {
+fn mismatch_does_not_quote_the_value() {
     for text in [
         "name: 12345678",
         "ports: hunter2",
@@ -117,7 +117,7 @@ fn no_fault_quotes_a_value_that_should_be_something_else() {
 }
 
 #[test]
-fn other_formats_have_no_places() {
+fn other_formats_have_no_positions() {
     let mut unplaced = serde_yaml::Deserializer::from_str("80");
     let port = Spanned::<u16>::deserialize(unplaced.next().unwrap());
     assert!(port.unwrap_err().to_string().contains("no places"));

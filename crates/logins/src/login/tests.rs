@@ -1,4 +1,4 @@
-//! Tests of refreshes against a vendor whose refresh tokens are good once.
+//! Tests of refreshes against a vendor whose refresh tokens can be used once.
 
 use std::sync::Arc;
 use std::sync::Mutex as StdMutex;
@@ -11,11 +11,11 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::{Answer, LoginKind};
 
-/// Refresh tokens are `rt-N`, each good once; a second use revokes all.
+/// Refresh tokens are `rt-N`, each usable once; a second use revokes all.
 #[derive(Clone, Default)]
 struct Vendor {
     state: Arc<StdMutex<State>>,
-    /// Where set, an answer waits for it after the token was used.
+    /// If set, an answer waits for it after the token was used.
     holds: Option<Arc<Notify>>,
 }
 
@@ -24,7 +24,7 @@ struct State {
     asked: u64,
     issued: u64,
     is_revoked: bool,
-    /// Answers that get lost, and whether the token was used by then.
+    /// Lost answers, and whether the token was already used.
     lost: Vec<bool>,
     bodies: Vec<Value>,
 }
@@ -70,7 +70,7 @@ impl State {
     }
 }
 
-/// A login of claude's in a folder of its own, whose access token ends 1000 s after 1970.
+/// A login of claude in its own folder, whose access token expires 1000 s after the Unix epoch.
 struct Host {
     folder: tempfile::TempDir,
     vendor: Vendor,
@@ -130,7 +130,7 @@ fn at(seconds: u64) -> SystemTime {
 }
 
 #[tokio::test]
-async fn a_token_is_refreshed_in_time_and_everything_else_in_its_file_stays() {
+async fn token_is_refreshed_in_time_and_other_fields_are_kept() {
     let host = Host::new();
     assert_eq!(host.fresh(699, None).await.unwrap(), "at-0-0123456789abcdef");
     assert_eq!(host.asked(), 0, "it is good for 301 s");
@@ -161,7 +161,7 @@ async fn a_token_is_refreshed_in_time_and_everything_else_in_its_file_stays() {
 }
 
 #[tokio::test]
-async fn of_many_one_refreshes_and_the_others_use_what_it_got() {
+async fn concurrent_refreshes_share_one_result() {
     let host = Host::new();
     let mut all = JoinSet::new();
     for _ in 0..10 {
@@ -172,7 +172,7 @@ async fn of_many_one_refreshes_and_the_others_use_what_it_got() {
         assert_eq!(fresh.unwrap().access().expose(), "at-1-0123456789abcdef");
     }
     assert_eq!(host.asked(), 1);
-    // The control: a vendor is asked by whoever does not wait for its turn, and the second revokes
+    // Control: without waiting for its turn, each process asks the vendor, and the second revokes
     // all.
     let tokens = host.login().read().unwrap();
     let request = || host.login().request(&tokens, tokens.refresh_token().unwrap());
@@ -184,7 +184,7 @@ async fn of_many_one_refreshes_and_the_others_use_what_it_got() {
 }
 
 #[tokio::test]
-async fn a_token_that_was_refused_is_refreshed_once_and_one_that_changed_meanwhile_is_used() {
+async fn refused_token_is_refreshed_unless_the_file_has_another() {
     let host = Host::new();
     let first = Some("at-0-0123456789abcdef");
     assert_eq!(host.fresh(0, first).await.unwrap(), "at-1-0123456789abcdef");
@@ -193,7 +193,7 @@ async fn a_token_that_was_refused_is_refreshed_once_and_one_that_changed_meanwhi
 }
 
 #[tokio::test]
-async fn a_refusal_is_final_until_the_user_logs_in_again() {
+async fn refusal_is_final_until_a_new_login() {
     let host = Host::new();
     host.vendor.state.lock().unwrap().is_revoked = true;
     for _ in 0..3 {
@@ -209,13 +209,13 @@ async fn a_refusal_is_final_until_the_user_logs_in_again() {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_tried_again_and_a_lost_answer_is_known_for_what_it_was() {
+async fn temporary_error_is_retried_and_a_lost_answer_is_recognised() {
     let host = Host::new();
     host.vendor.state.lock().unwrap().lost = vec![false];
     let error = host.fresh(900, None).await.unwrap_err();
     assert!(error.may_pass() && error.to_string().contains("connection refused"), "{error}");
     assert_eq!(host.fresh(900, None).await.unwrap(), "at-1-0123456789abcdef");
-    // As after a kill: the token was used, and what it brought is nowhere.
+    // As after a kill: the token was used, and its result is lost.
     host.vendor.state.lock().unwrap().lost = vec![true];
     assert!(host.fresh(5000, None).await.unwrap_err().may_pass());
     let error = host.fresh(5000, None).await.unwrap_err();
@@ -226,7 +226,7 @@ async fn what_may_pass_is_tried_again_and_a_lost_answer_is_known_for_what_it_was
 }
 
 #[tokio::test]
-async fn what_was_sent_is_stored_although_its_caller_stopped_waiting() {
+async fn result_is_stored_although_its_caller_stopped_waiting() {
     let mut host = Host::new();
     let hold = Arc::new(Notify::new());
     host.vendor.holds = Some(Arc::clone(&hold));
@@ -243,11 +243,11 @@ async fn what_was_sent_is_stored_although_its_caller_stopped_waiting() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_says_why_and_nothing_is_sent() {
+async fn unusable_login_is_an_error_without_a_request() {
     let host = Host::new();
     for (document, expected) in [
-        (json!({}), "holds no login (it has no access token): log in with `claude`"),
-        (json!([1]), "holds no login"),
+        (json!({}), "contains no login (it has no access token): log in with `claude`"),
+        (json!([1]), "contains no login"),
         (
             json!({"claudeAiOauth": {"accessToken": "at", "expiresAt": 1}}),
             "has no refresh token: log in with `claude`",
@@ -257,7 +257,7 @@ async fn what_cannot_be_used_says_why_and_nothing_is_sent() {
         let text = host.fresh(900, None).await.unwrap_err().to_string();
         assert!(text.contains(expected), "{text}");
     }
-    // One that does not end needs no refresh.
+    // A token that does not expire needs no refresh.
     host.write(&json!({"claudeAiOauth": {"accessToken": "at"}}));
     assert_eq!(host.fresh(900, None).await.unwrap(), "at");
     let tasks = Resolver::new([host.folder.path()]);

@@ -344,7 +344,9 @@ fn dns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>,
     let address = text.parse().or_else(|_| text.parse().map(|address| SocketAddr::new(address, 53)));
     address.map(Some).map_err(|_| {
         let shown = text.escape_debug();
-        D::Error::custom(format!("`dns` is an address such as 192.0.2.53 or 192.0.2.53:5353, not `{shown}`"))
+        D::Error::custom(format!(
+            "`dns` must be an address such as 192.0.2.53 or 192.0.2.53:5353, not `{shown}`"
+        ))
     })
 }
 

@@ -57,7 +57,7 @@ impl ServiceDocument {
                     let shown = tcp.escape_debug();
                     InvalidFile::new(
                         tcp.location(),
-                        format!("`tcp` is an address such as 127.0.0.1:5432, not `{shown}`"),
+                        format!("`tcp` must be an address such as 127.0.0.1:5432, not `{shown}`"),
                     )
                 })?;
                 HostService::tcp(name, address)

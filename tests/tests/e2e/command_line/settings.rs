@@ -16,7 +16,7 @@ async fn a_fault_in_the_settings_is_125_with_its_place() {
     let project = Project::new();
     project.write(".sandbox/network-allowlist.yaml", "domains: open.test\n");
     let ended = project.run("true");
-    ended.fails(125, ".sandbox/network-allowlist.yaml:1:10: `domains` is a list");
+    ended.fails(125, ".sandbox/network-allowlist.yaml:1:10: `domains` must be a list");
 
     let ended = Project::new().output(&["run", "--mount", "/no/such/folder:/x", "--", "true"]);
     ended.fails(125, "`/no/such/folder` does not exist");

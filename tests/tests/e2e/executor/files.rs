@@ -31,7 +31,7 @@ async fn what_a_command_may_not_do_is_not_done_for_it() {
     let executor = executor(&fixture, config(&fixture));
     run(&executor, "mkfifo /tmp/pipe; mkdir /tmp/folder; ln -s /dev/zero /tmp/zero").await;
     for (path, expected) in
-        [("/etc/x", "Read-only"), ("/tmp/folder", "directory"), ("/tmp/pipe", "cannot write `/tmp/pipe`")]
+        [("/etc/x", "Read-only"), ("/tmp/folder", "directory"), ("/tmp/pipe", "failed to write `/tmp/pipe`")]
     {
         let error = executor.write_file(path, "x").await.expect_err(path);
         assert!(error.to_string().contains(expected), "{error}");

@@ -1,4 +1,4 @@
-//! What pushes may look like.
+//! Accepted and refused pushes.
 
 use proptest::prelude::*;
 
@@ -30,12 +30,12 @@ fn push(names: &[&str]) -> Vec<u8> {
     [lines.iter().flat_map(line).collect(), b"0000PACK and more".to_vec()].concat()
 }
 
-/// What is said of a whole body.
+/// The decision about a whole body.
 fn whole(body: &[u8]) -> Result<Option<usize>, Denial> {
     Ok(check().advance(body, true)?.map(|(rule, _)| rule))
 }
 
-/// The same of a body that comes byte by byte.
+/// The decision about a body that arrives byte by byte.
 fn bytewise(body: &[u8]) -> Result<Option<usize>, Denial> {
     let mut check = check();
     for length in 0..body.len() {
@@ -57,7 +57,7 @@ fn verdict(body: &[u8]) -> Result<usize, Reason> {
 }
 
 #[test]
-fn refs_are_allowed_by_any_rule_and_refused_all_or_nothing() {
+fn push_is_allowed_only_if_some_rule_allows_each_ref() {
     use Reason::{RefLost, RefNotAllowed};
     for (names, expected) in [
         (["refs/heads/agent/x"].as_slice(), Ok(0)),
@@ -85,7 +85,7 @@ fn refs_are_allowed_by_any_rule_and_refused_all_or_nothing() {
 }
 
 #[test]
-fn what_git_sends_is_read() {
+fn push_in_gits_own_form_is_read() {
     let long = "3".repeat(64);
     let caps = "\0 report-status push-options object-format=sha1";
     let name = "refs/heads/agent/x";
@@ -105,7 +105,7 @@ fn what_git_sends_is_read() {
 }
 
 #[test]
-fn what_git_does_not_send_is_refused() {
+fn push_in_another_form_is_refused() {
     let good = format!("{A} {B} refs/heads/agent/x");
     let command = |text: String| [line(text), b"0000PACK".to_vec()].concat();
     let two = |second: String| [line(&good), line(second), b"0000PACK".to_vec()].concat();
@@ -157,7 +157,7 @@ fn what_git_does_not_send_is_refused() {
 }
 
 #[test]
-fn commands_have_a_limit() {
+fn push_with_too_many_commands_is_refused() {
     let one = line(format!("{A} {B} refs/heads/agent/x"));
     let mut body = one.repeat(LIMIT / one.len());
     assert_eq!(check().advance(&body, false), Ok(None));
@@ -170,9 +170,9 @@ fn commands_have_a_limit() {
 }
 
 proptest! {
-    /// The verdict does not depend on how a body is cut, and nothing panics.
+    /// The verdict does not depend on how a body is split, and nothing panics.
     #[test]
-    fn any_bytes_have_one_verdict(
+    fn verdict_does_not_depend_on_how_a_body_is_split(
         parts in proptest::collection::vec(
             prop_oneof![
                 Just(line(format!("{A} {B} refs/heads/agent/x\0 push-options"))),
@@ -190,9 +190,9 @@ proptest! {
         let _ = verdict(&parts.concat());
     }
 
-    /// What is allowed names no other ref anywhere in its commands.
+    /// The commands of an allowed push name allowed refs only.
     #[test]
-    fn no_denied_ref_passes(names in proptest::collection::vec("(agent/|main|gone/)[a-z./\\n]{0,3}", 1..4)) {
+    fn allowed_push_names_allowed_refs_only(names in proptest::collection::vec("(agent/|main|gone/)[a-z./\\n]{0,3}", 1..4)) {
         let names: Vec<String> = names.iter().map(|name| format!("refs/heads/{name}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         if verdict(&push(&names)).is_ok() {
@@ -203,7 +203,7 @@ proptest! {
 }
 
 #[test]
-fn updates_that_may_lose_nothing_are_to_be_proven() {
+fn update_without_force_needs_a_proof() {
     let strict = GitRule { force: false, ..rule(&["refs/heads/*"], true) };
     let check = |body: &[u8]| {
         PushCheck::new(vec![strict.clone()], "a.example".to_owned())
@@ -232,7 +232,7 @@ fn updates_that_may_lose_nothing_are_to_be_proven() {
 }
 
 #[test]
-fn a_server_that_judges_no_ref_reads_them_all() {
+fn push_reader_returns_every_ref() {
     let (zero, odd) = (ZERO, b"refs/heads/a\xff".as_slice());
     let first = [format!("{A} {B} ").as_bytes(), odd, b"\0 report-status"].concat();
     let lines = [line(first), line(format!("{B} {zero} refs/x")), line(format!("{zero} {A} refs/tags/new"))];

@@ -1,4 +1,5 @@
-//! Every fault of a document in JSON, which is YAML, too: both readers find it, at the same place.
+//! Every error of a document in JSON, which is also YAML: both parsers report it at the same
+//! position.
 
 use crate::Allowlist;
 use proptest::prelude::*;
@@ -10,7 +11,7 @@ fn check(text: &str, line: usize, column: usize, words: &str) {
     assert!(error.message().contains(words), "{text:?}: {error}");
 }
 
-/// Of what only JSON refuses, or places so.
+/// For errors that only JSON has, or reports at this position.
 fn check_json(text: &str, line: usize, column: usize, words: &str) {
     let error = Allowlist::from_json(text, "policy.json").expect_err(text);
     assert_eq!((error.line(), error.column()), (line, column), "{text:?}: {error}");
@@ -24,41 +25,41 @@ fn wrong_types() {
         r#"{"domains": "api.github.com"}"#,
         1,
         13,
-        "`domains` is a list, not a text: write it as in [one, another]",
+        "`domains` must be a list, not a text: write it as in [one, another]",
     );
     check(r#"{"domains": {"a": 1}}"#, 1, 13, "not a mapping");
     check(
         " [1]",
         1,
         2,
-        "the document is a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
+        "the document must be a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
     );
     // In YAML that is an empty document.
     check_json(
         "null",
         1,
         1,
-        "the document is a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
+        "the document must be a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
     );
     check(
         "{\n  \"domains\": [\"a\", 12]\n}",
         2,
         20,
-        "an item of `domains` is a text, not a number: put it in quotes",
+        "an item of `domains` must be a text, not a number: put it in quotes",
     );
     check("{\"domains\": [\n  true]}", 2, 3, "not true or false");
     check("{\"domains\": [null]}", 1, 14, "not nothing");
     check_json("{\"domains\": [1e400]}", 1, 18, "number out of range");
-    check(r#"{"url_prefixes": {"host": "a"}}"#, 1, 18, "`url_prefixes` is a list");
-    check(r#"{"url_prefixes": ["a"]}"#, 1, 19, "is a mapping");
-    check(r#"{"url_prefixes": [{"host": []}]}"#, 1, 28, "`host` is a text");
-    check(r#"{"url_prefixes": [{"host": "a", "path": 7}]}"#, 1, 41, "`path` is a text");
-    check(r#"{"url_prefixes": [{"host": "a", "methods": "GET"}]}"#, 1, 44, "`methods` is a list");
+    check(r#"{"url_prefixes": {"host": "a"}}"#, 1, 18, "`url_prefixes` must be a list");
+    check(r#"{"url_prefixes": ["a"]}"#, 1, 19, "must be a mapping");
+    check(r#"{"url_prefixes": [{"host": []}]}"#, 1, 28, "`host` must be a text");
+    check(r#"{"url_prefixes": [{"host": "a", "path": 7}]}"#, 1, 41, "`path` must be a text");
+    check(r#"{"url_prefixes": [{"host": "a", "methods": "GET"}]}"#, 1, 44, "`methods` must be a list");
     check(
         r#"{"url_prefixes": [{"host": "a", "methods": ["GET", 1]}]}"#,
         1,
         52,
-        "an item of `methods` is a text",
+        "an item of `methods` must be a text",
     );
 }
 
@@ -89,7 +90,7 @@ fn documents_and_syntax() {
 fn rules_that_never_match() {
     check(r#"{"domains": ["ok", ""]}"#, 1, 20, "the host is empty");
     check(r#"{"url_prefixes": [{"host": ""}]}"#, 1, 28, "the host is empty");
-    check(r#"{"domains": ["\u0061 b"]}"#, 1, 14, "cannot hold ' '");
+    check(r#"{"domains": ["\u0061 b"]}"#, 1, 14, "must not contain ' '");
     check(r#"{"domains": ["é", "a:80"]}"#, 1, 19, "no port");
     check(r#"{"url_prefixes": [{"host": "a", "path": "x"}]}"#, 1, 41, "begins with `/` or `*`");
     check(r#"{"url_prefixes": [{"host": "a", "path": "/\\"}]}"#, 1, 41, "backslash");
@@ -97,15 +98,15 @@ fn rules_that_never_match() {
 }
 
 #[test]
-fn an_embedded_policy_is_as_strict() {
+fn embedded_policy_is_validated_as_strictly() {
     for (text, message) in [
-        (r#"{"domains": "a"}"#, "`domains` is a list"),
-        (r#"{"domains": ["a", "b c"]}"#, "a host cannot hold ' '"),
+        (r#"{"domains": "a"}"#, "`domains` must be a list"),
+        (r#"{"domains": ["a", "b c"]}"#, "a host must not contain ' '"),
         (r#"{"url_prefixes": [{"host": "a"}, {"host": "a", "path": "/.."}]}"#, "the path"),
         (r#"{"x": 1}"#, "unknown key"),
         (
             "1",
-            "the document is a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
+            "the document must be a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`",
         ),
     ] {
         let error = serde_json::from_str::<Allowlist>(text).unwrap_err().to_string();
@@ -117,7 +118,7 @@ fn an_embedded_policy_is_as_strict() {
 }
 
 #[test]
-fn the_keys_are_those_that_other_programs_read() {
+fn serialized_keys_are_stable() {
     let text = r#"{"domains":["*.A.example"],"url_prefixes":[{"host":"b","path":"/x*","methods":["get"]},{"host":"c"}]}"#;
     let policy = Allowlist::from_json(text, "policy.json").unwrap();
     assert_eq!(
@@ -128,7 +129,7 @@ fn the_keys_are_those_that_other_programs_read() {
 
 proptest! {
     #[test]
-    fn any_text_is_answered(text in prop_oneof!["\\PC{0,60}", "[{}\\[\\]\":,\\\\nul0-9e. \\n]{0,60}"]) {
+    fn arbitrary_text_gets_an_answer(text in prop_oneof!["\\PC{0,60}", "[{}\\[\\]\":,\\\\nul0-9e. \\n]{0,60}"]) {
         if let Err(error) = Allowlist::from_json(&text, "p") {
             prop_assert!(error.line() >= 1 && error.column() >= 1);
         }

@@ -1,4 +1,5 @@
-//! The faults that only YAML can hold, with their places: `json::tests` has those of both forms.
+//! Errors that only YAML can contain, with their positions: `json::tests` has those of both
+//! formats.
 
 use crate::Allowlist;
 use proptest::prelude::*;
@@ -16,7 +17,7 @@ fn wrong_types() {
         "just text\n",
         1,
         1,
-        "the document is a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`, not ",
+        "the document must be a mapping with the keys `presets`, `domains`, `url_prefixes`, `vendor_tools` and `budget`, not ",
     );
     check("\n\n  12\n", 3, 3, "not a number");
     check("domains:\n  - [a]\n", 2, 5, "not a list");
@@ -46,11 +47,11 @@ fn keys() {
     check("url_prefixes:\n  - host: a\n    method: [GET]\n", 3, 5, "did you mean `methods`?");
     check("url_prefixes:\n  - host: a\n    git:\n", 3, 5, "`git` has no value");
     check("url_prefixes:\n  - host: a\n    git: ~\n", 3, 5, "`git` has no value");
-    check("url_prefixes:\n  - host: a\n    git: true\n", 3, 10, "is a mapping");
+    check("url_prefixes:\n  - host: a\n    git: true\n", 3, 10, "must be a mapping");
     check("url_prefixes:\n  - host: a\n    git: {pull: []}\n", 3, 11, "unknown key `pull`");
     check("<<: {domains: [a]}\n", 1, 1, "unknown key `<<`");
-    check("1: [a]\n", 1, 1, "a key is a text");
-    check("? [a]\n: b\n", 1, 3, "a key is a text");
+    check("1: [a]\n", 1, 1, "a key must be a text");
+    check("? [a]\n: b\n", 1, 3, "a key must be a text");
     check("domains: [a]\n\ndomains: [b]\n", 3, 1, "a second time");
     check("domains: [a]\n\"domains\": [b]\n", 2, 1, "a second time");
     check("url_prefixes:\n- {host: a, host: b}\n", 2, 13, "a second time");
@@ -60,8 +61,8 @@ fn keys() {
 fn rules_that_never_match() {
     check("domains:\n  - ok.example\n  - https://a.example\n", 3, 5, "no scheme");
     check("domains: [a.example/x]\n", 1, 11, "no path");
-    check("domains: [a@b]\n", 1, 11, "cannot hold '@'");
-    check("domains: [a b]\n", 1, 11, "cannot hold ' '");
+    check("domains: [a@b]\n", 1, 11, "must not contain '@'");
+    check("domains: [a b]\n", 1, 11, "must not contain ' '");
     check("domains: [a..b]\n", 1, 11, "empty label");
     check("domains: ['*.1']\n", 1, 11, "a number");
     check("domains: [bü*.example]\n", 1, 11, "wildcard");
@@ -77,17 +78,17 @@ fn rules_that_never_match() {
 }
 
 #[test]
-fn a_byte_order_mark_moves_nothing() {
+fn byte_order_mark_does_not_shift_positions() {
     check("\u{feff}domain: [a]\n", 1, 1, "unknown key");
 }
 
 #[test]
 fn columns_count_characters() {
-    check("domains: [é.example, 日本.example, a b]\n", 1, 34, "cannot hold ' '");
+    check("domains: [é.example, 日本.example, a b]\n", 1, 34, "must not contain ' '");
 }
 
 #[test]
-fn an_empty_document_is_an_empty_policy() {
+fn empty_document_is_an_empty_policy() {
     for text in
         ["", "\n", "# nothing\n", "---\n", "--- ~\n", "{}", "domains: []\nurl_prefixes: []\n", "\u{feff}"]
     {
@@ -96,7 +97,7 @@ fn an_empty_document_is_an_empty_policy() {
 }
 
 #[test]
-fn anchors_and_quotes_work() {
+fn anchors_and_quotes_are_supported() {
     let text = "domains: [&h 'A.Example.', \"*.b.example\"]\nurl_prefixes:\n- host: *h\n  path: /x\n  methods: &m [get]\n- {host: c, methods: *m}\n";
     let policy = Allowlist::from_yaml(text, "policy.yaml").unwrap();
     let domains: Vec<_> = policy.domains().collect();
@@ -109,7 +110,7 @@ fn anchors_and_quotes_work() {
 
 proptest! {
     #[test]
-    fn any_text_is_answered(text in prop_oneof![
+    fn arbitrary_text_gets_an_answer(text in prop_oneof![
         "\\PC{0,60}",
         "[-&*!|>{}\\[\\]:,?'\"#%@ \\n\\ta-c~.]{0,60}",
         "(domains|url_prefixes|host|path|methods|[:\\-\\n \\[\\]{}*&,/a.]){0,30}",
@@ -122,7 +123,7 @@ proptest! {
 
 #[test]
 fn budgets() {
-    check("budget: 100\n", 1, 9, "`budget` is a mapping such as {requests: 1000, sent: 100m}");
+    check("budget: 100\n", 1, 9, "`budget` must be a mapping such as {requests: 1000, sent: 100m}");
     check("budget: {tokens: 1}\n", 1, 10, "unknown key `tokens`: use `requests`, `sent`, ");
     check("budget:\n  requests: -1\n", 2, 13, "`requests`");
     check("budget:\n  sent: much\n", 2, 9, "a size such as 512m or 4g");
@@ -136,17 +137,17 @@ fn budgets() {
 
 #[test]
 fn vendor_tools() {
-    check("vendor_tools: [a]\n", 1, 15, "`vendor_tools` is a mapping such as");
-    check("vendor_tools: any\n", 1, 15, "`vendor_tools` is a mapping such as");
+    check("vendor_tools: [a]\n", 1, 15, "`vendor_tools` must be a mapping such as");
+    check("vendor_tools: any\n", 1, 15, "`vendor_tools` must be a mapping such as");
     check("vendor_tools:\n", 1, 1, "`vendor_tools` has no value");
     check("vendor_tools:\n  websearch: any\n", 2, 3, "unknown key `websearch`: did you mean `web_search`?");
-    check("vendor_tools:\n  web_search: maybe\n", 2, 15, "`web_search` is `policy` or `any`, not `maybe`");
-    check("vendor_tools:\n  web_search: true\n", 2, 15, "`web_search` is");
+    check("vendor_tools:\n  web_search: maybe\n", 2, 15, "must be `policy` or `any`, not `maybe`");
+    check("vendor_tools:\n  web_search: true\n", 2, 15, "`web_search` must be");
     check("vendor_tools:\n  web_search:\n", 2, 3, "`web_search` has no value");
-    check("vendor_tools: {code_execution: policy}\n", 1, 32, "`code_execution` is `any`, not `policy`");
-    check("vendor_tools: {other: policy}\n", 1, 23, "`other` is `any`, not `policy`");
-    check("vendor_tools: {denied: drop}\n", 1, 24, "`denied` is `remove` or `refuse`, not `drop`");
-    check("vendor_tools: {hosts: llm.example}\n", 1, 23, "`hosts` is a list");
+    check("vendor_tools: {code_execution: policy}\n", 1, 32, "`code_execution` must be `any`, not `policy`");
+    check("vendor_tools: {other: policy}\n", 1, 23, "`other` must be `any`, not `policy`");
+    check("vendor_tools: {denied: drop}\n", 1, 24, "`denied` must be `remove` or `refuse`, not `drop`");
+    check("vendor_tools: {hosts: llm.example}\n", 1, 23, "`hosts` must be a list");
     check("vendor_tools: {hosts: ['https://llm.example']}\n", 1, 24, "no scheme");
     check("vendor_tools: {mcp: any, mcp: any}\n", 1, 26, "a second time");
 

@@ -1,10 +1,10 @@
-//! Bodies: what is removed, what is refused, and what passes as it came.
+//! Bodies: removed parts, refusals, and unchanged bodies.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Nothing of a vendor's is allowed by it.
+/// Allows no vendor tool.
 const NONE: &str = "domains: [a.example]";
 const POLICY: &str = "
 domains: [a.example, '*.a.example', b.example]
@@ -25,13 +25,13 @@ fn run(api: Api, rules: &str, body: &str) -> Result<(String, String), String> {
     let names: Vec<&str> = reviewed.removed.iter().map(|kind| kind.as_str()).collect();
     assert_eq!(reviewed.body.is_some(), !names.is_empty(), "{body}");
     let after = reviewed.body.map_or_else(|| body.to_owned(), |body| String::from_utf8(body).unwrap());
-    // What was removed once is gone.
+    // A second review removes nothing.
     let again = review(after.as_bytes(), api, &policy(rules)).unwrap();
     assert_eq!(again, Reviewed { body: None, removed: Vec::new() }, "{after}");
     Ok((after, names.join(" ")))
 }
 
-/// `after` of `None` is a body that stays as it came.
+/// `after` is `None` for a body that is unchanged.
 fn check(api: Api, rules: &str, body: &str, after: Option<&str>, removed: &str) {
     let expected = Ok((after.unwrap_or(body).to_owned(), removed.to_owned()));
     assert_eq!(run(api, rules, body), expected, "{body}");
@@ -107,7 +107,7 @@ fn messages() {
 }
 
 #[test]
-fn what_a_client_needs_stays() {
+fn body_without_vendor_tools_is_unchanged() {
     for body in [
         r#"{"tools":null,"tool_choice":null,"container":null,"mcp_servers":null}"#,
         r#"{"tools":[],"tool_choice":{"type":"auto"}}"#,
@@ -132,7 +132,7 @@ fn what_a_client_needs_stays() {
 }
 
 #[test]
-fn what_cannot_be_removed_is_refused() {
+fn tool_that_cannot_be_removed_is_refused() {
     use Api::{Anthropic, Gemini, OpenAi};
     for (api, body, words) in [
         (
@@ -161,7 +161,7 @@ fn what_cannot_be_removed_is_refused() {
             "`web_fetch` runs",
         ),
         (Anthropic, r#"{"definition":[[{"type":"web_fetch_20250910"}]]}"#, "`web_fetch` runs"),
-        // A type that means something elsewhere hides nothing.
+        // A type that has a meaning elsewhere hides nothing.
         (
             Anthropic,
             r#"{"type":"web_search_call","input":1,"action":{"image_url":"https://x/"}}"#,
@@ -210,7 +210,7 @@ fn what_cannot_be_removed_is_refused() {
 }
 
 #[test]
-fn what_has_no_one_reading_is_refused() {
+fn ambiguous_body_is_refused() {
     let deep = format!("{{\"messages\":{}{}}}", "[".repeat(100), "]".repeat(100));
     for (body, words) in [
         ("nonsense", "is not JSON"),
@@ -349,7 +349,7 @@ fn gemini() {
 }
 
 #[test]
-fn a_policy_judges_what_it_can() {
+fn tool_limited_to_the_policy_is_allowed() {
     use Api::{Anthropic, Gemini, OpenAi};
     for (api, body, removed) in [
         (Anthropic, r#"{"tools":[{"type":"web_search_20250305","allowed_domains":["a.example"]}]}"#, ""),
@@ -471,7 +471,7 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A tool or file of a vendor's in `value`, found in another way than the walk finds it.
+/// A vendor tool or file in `value`, found by a method independent of the walk.
 fn offence(value: &Value, key: &str) -> Option<String> {
     match value {
         Value::Array(items) => items.iter().find_map(|item| offence(item, key)),
@@ -523,7 +523,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn nothing_of_a_vendors_passes(value in json()) {
+    fn body_that_passes_has_no_vendor_tool(value in json()) {
         for api in [Api::Anthropic, Api::OpenAi] {
             let body = value.to_string();
             let Ok(reviewed) = review(body.as_bytes(), api, &policy(NONE)) else { continue };
@@ -537,14 +537,14 @@ proptest! {
     }
 
     #[test]
-    fn under_any_all_passes_as_it_came(value in json()) {
+    fn body_is_unchanged_if_everything_is_allowed(value in json()) {
         if let Ok(reviewed) = review(value.to_string().as_bytes(), Api::Anthropic, &policy(ANY)) {
             prop_assert_eq!(reviewed, Reviewed { body: None, removed: Vec::new() });
         }
     }
 
     #[test]
-    fn bytes_are_answered(body in proptest::collection::vec(any::<u8>(), 0..60), text in "[{}\\[\\]\":,a-z0\\\\]{0,40}") {
+    fn arbitrary_bytes_get_a_decision(body in proptest::collection::vec(any::<u8>(), 0..60), text in "[{}\\[\\]\":,a-z0\\\\]{0,40}") {
         for api in [Api::Anthropic, Api::OpenAi, Api::Gemini] {
             let _ = review(&body, api, &policy(NONE));
             let _ = review(text.as_bytes(), api, &policy(NONE));

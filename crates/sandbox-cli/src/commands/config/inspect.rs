@@ -178,7 +178,7 @@ masked_secrets:
 
         let (text, code) = found("", Some("domains: a.example"), &environment);
         assert!(
-            text.starts_with("error: .sandbox/network-allowlist.yaml:1:10: `domains` is a list"),
+            text.starts_with("error: .sandbox/network-allowlist.yaml:1:10: `domains` must be a list"),
             "{text}"
         );
         assert_eq!(code, 125);
