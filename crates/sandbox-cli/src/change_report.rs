@@ -1,4 +1,4 @@
-//! A change of a copy, for people and for programs.
+//! Formats a change in a copy, as text and as JSON.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,22 +9,21 @@ use serde::Serialize;
 
 use crate::printer::sanitize_name;
 
-/// A change for people. Names come from the task.
+/// The change as a line of text. Names come from the task.
 pub(crate) fn line(change: &Change) -> String {
     let path = sanitize_name(&change.path.display().to_string());
     let slash = if change.entry == EntryKind::Folder { "/" } else { "" };
     let mark = if change.conflict { '!' } else { ' ' };
-    let held = change.held_back.map(|held| format!(" (held back: {})", held.as_str())).unwrap_or_default();
+    let held = change.held_back.map(|held| format!(" (withheld: {})", held.as_str())).unwrap_or_default();
     let privileged = if change.privileged { " (set-user-id is dropped)" } else { "" };
     format!("{}{mark} {path}{slash}{held}{privileged}", change.kind.letter())
 }
 
-/// A change for programs.
+/// The change as JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangeReport {
     path: String,
-    /// Of a name that is not UTF-8, of which `path` shows what can be shown: its bytes,
-    /// percent-encoded.
+    /// The percent-encoded bytes of a name that is not UTF-8; `path` has the lossy text.
     #[serde(skip_serializing_if = "Option::is_none")]
     path_bytes: Option<String>,
     change: &'static str,
@@ -34,7 +33,7 @@ pub(crate) struct ChangeReport {
     privileged: bool,
 }
 
-/// Changes for programs.
+/// The changes as JSON.
 pub(crate) fn reports(changes: &[Change]) -> Vec<ChangeReport> {
     let report = |change: &Change| ChangeReport {
         path: change.path.display().to_string(),
@@ -57,7 +56,7 @@ pub(crate) fn reports(changes: &[Change]) -> Vec<ChangeReport> {
     changes.iter().map(report).collect()
 }
 
-/// Every byte that is not printable ASCII as `%` and two digits, and `%` itself.
+/// Encodes `%` and every byte that is not printable ASCII as `%` and two digits.
 fn percent_encoded(path: &Path) -> String {
     let mut text = String::new();
     for byte in path.as_os_str().as_bytes() {
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_not_text_keep_their_bytes() {
+    fn invalid_utf8_names_keep_their_bytes() {
         let path = Path::new(OsStr::from_bytes(b"a/\xff 50%\n"));
         assert_eq!(percent_encoded(path), "a/%FF 50%25%0A");
     }

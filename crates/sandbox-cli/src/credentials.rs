@@ -1,5 +1,5 @@
-//! The credentials of a run: surrogates for the task, real values for its proxy, and what is said
-//! about them.
+//! The credentials of a run: surrogates for the task, real values for its proxy, and messages about
+//! them.
 
 mod login;
 mod renewal;
@@ -21,13 +21,13 @@ use crate::printer::Printer;
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) secrets: PreparedSecrets,
-    /// What the agent gets of its login.
+    /// The files of the agent's login, with surrogates.
     pub(crate) state_files: Vec<StateFile>,
-    /// What can be read again.
+    /// The renewal of values that can be read again.
     pub(crate) renewal: Option<Renewal>,
 }
 
-/// Reads the values of a run, and makes its surrogates: each run has its own.
+/// Reads the values of a run, and creates its surrogates, which are different in each run.
 pub(crate) async fn prepare(
     credentials: &CredentialsFile,
     login: Option<AgentLogin>,
@@ -49,21 +49,20 @@ pub(crate) async fn prepare(
     Ok(Prepared { secrets, state_files: state_file.into_iter().collect::<Result<_, _>>()?, renewal })
 }
 
-/// The first of them; how many more there are is said with it.
-fn first_of(faults: Vec<InvalidFile>) -> Failure {
-    let others = faults.len().saturating_sub(1);
-    let failure = match faults.into_iter().next() {
+/// The first of the errors, with the number of the others.
+fn first_of(problems: Vec<InvalidFile>) -> Failure {
+    let others = problems.len().saturating_sub(1);
+    let failure = match problems.into_iter().next() {
         Some(first) => Failure::from(first),
-        None => Failure::new("failed to make surrogates"),
+        None => Failure::new("failed to create surrogates"),
     };
     match others {
         0 => failure,
-        _ => failure
-            .with_hint(format!("there are {others} more like it: `sandbox config check` shows them all")),
+        _ => failure.with_hint(format!("{others} more errors: `sandbox config check` shows them all")),
     }
 }
 
-/// Reports which credentials a run has, and what is probably not meant.
+/// Reports the credentials of a run, and probable mistakes.
 pub(crate) fn report(
     credentials: &CredentialsFile,
     environment: &Environment,
@@ -88,14 +87,14 @@ pub(crate) fn report(
     }
 }
 
-/// What does not work without a proxy; nothing where there are no credentials.
+/// The warning that surrogates do not work without a proxy; `None` without credentials.
 pub(crate) fn without_proxy(credentials: &CredentialsFile) -> Option<String> {
     let logins = credentials.logins.iter().map(|entry| entry.kind.name());
     let variables = credentials.variables().map(|(variable, _)| variable);
     let variables: Vec<&str> = variables.chain(logins).collect();
     (!variables.is_empty()).then(|| {
         format!(
-            "without the network sandbox nothing puts real values in the place of surrogates: services will refuse what the task has as {}",
+            "without the network sandbox, surrogates are not replaced by real values: services will refuse the values of {}",
             variables.join(", ")
         )
     })

@@ -4,27 +4,27 @@ use std::process::ExitCode;
 
 use crate::interrupt::Interrupt;
 
-/// How the `sandbox` command ends.
+/// The exit status of the `sandbox` command.
 ///
 /// | Code | Meaning |
 /// |---|---|
-/// | the command's own | `run`, `exec`: the command ended by itself |
+/// | the command's own | `run`, `exec`: the command ended |
 /// | 0 | done |
-/// | 1 | `agent`: an outcome other than success; `allowlist check`: something is blocked; `allowlist lint`: there are warnings; `allowlist deny`: something else allows it; `allowlist simulate`: a verdict changes; `doctor`: something fails; `verify`: a guarantee does not hold |
-/// | 2 | wrong usage; `allowlist check`: a line that cannot be read |
+/// | 1 | `agent`: an outcome other than success; `allowlist check`: a request is blocked; `allowlist lint`: there are warnings; `allowlist deny`: still allowed by something else; `allowlist simulate`: a verdict changes; `doctor`: a check fails; `verify`: a guarantee does not hold |
+/// | 2 | wrong usage; `allowlist check`: an invalid line |
 /// | 124 | the time limit ended it |
 /// | 125 | the sandbox, its configuration or its engine failed |
-/// | 126 | the program is in the image and cannot be executed |
+/// | 126 | the program in the image cannot be executed |
 /// | 127 | the program is not in the image |
 /// | 129, 130, 143 | stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM; 143 also by `sandbox stop` |
-/// | 141 | the reader of our stdout is gone, so the command was stopped, or not all was said |
+/// | 141 | the reader of our stdout is gone, so the command was stopped, or output was lost |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
     /// Done.
     Success,
-    /// Done, and the answer is no.
+    /// Done, with a negative result.
     Negative,
-    /// The command line, or a line of input, cannot be read.
+    /// The command line, or a line of input, is invalid.
     Usage,
     /// The time limit ended the command.
     Timeout,
@@ -43,7 +43,7 @@ pub(crate) enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// The code that a shell sees.
+    /// The exit code.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Success => 0,
@@ -59,7 +59,7 @@ impl ExitStatus {
         }
     }
 
-    /// The code of a command; one that no process can have is the sandbox's failure.
+    /// The status for a command's code; an impossible code is an error of the sandbox.
     pub(crate) fn of_command(code: i64) -> Self {
         u8::try_from(code).map_or(Self::Infrastructure, Self::Command)
     }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_the_documented_ones() {
+    fn exit_codes_match_the_documentation() {
         for (status, code) in [
             (ExitStatus::Success, 0),
             (ExitStatus::Negative, 1),

@@ -1,4 +1,4 @@
-//! Why a command could not do its work, and what to do about it.
+//! The error of a command, and what to do about it.
 
 use std::error::Error;
 use std::fmt;
@@ -11,14 +11,15 @@ use sandbox::{ContainerError, ProgramError, SandboxError};
 
 use crate::exit_status::ExitStatus;
 
-/// How to get an engine.
+/// How to start an engine.
 pub(crate) const START_ENGINE: &str = if cfg!(debug_assertions) {
-    "start podman's service with `systemctl --user start podman.socket` (as root without `--user`), or with `cargo xtask engine` in a checkout"
+    "start podman's service with `systemctl --user start podman.socket` (as root without \
+     `--user`), or with `cargo xtask engine` in a checkout"
 } else {
     "start podman's service with `systemctl --user start podman.socket` (as root without `--user`)"
 };
 
-/// Why a command could not do its work.
+/// The error of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: ExitStatus,
@@ -27,27 +28,27 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure in our own words.
+    /// An error with a message of our own.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self::of(anyhow::Error::msg(message.into()))
     }
 
-    /// The command line asks for what cannot be.
+    /// An invalid command line.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { status: ExitStatus::Usage, ..Self::new(message) }
     }
 
-    /// For `map_err`: what was tried on which object.
+    /// For `map_err`: adds "failed to" and the operation with its object.
     pub(crate) fn doing<E: Into<anyhow::Error>>(operation: impl fmt::Display) -> impl FnOnce(E) -> Self {
         move |error| Self::of(error.into().context(format!("failed to {operation}")))
     }
 
-    /// Says what to do about it.
+    /// Adds what to do about it.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// How the program ends.
+    /// The exit status.
     pub(crate) fn status(&self) -> ExitStatus {
         self.status
     }
@@ -57,13 +58,13 @@ impl Failure {
         self.hint.as_deref()
     }
 
-    /// The error of type `E` that it is or that is behind it.
+    /// The error of type `E` in its chain of causes.
     pub(crate) fn find<E: Error + Send + Sync + 'static>(&self) -> Option<&E> {
         self.error.chain().find_map(|cause| cause.downcast_ref())
     }
 
-    /// What is behind it, the nearest first. A cause that only repeats the words before it is left
-    /// out.
+    /// Its causes, the nearest first. A cause that is already part of the message before it is
+    /// omitted.
     pub(crate) fn causes(&self) -> Vec<String> {
         let mut causes: Vec<String> = Vec::new();
         let mut last = self.error.to_string();
@@ -112,49 +113,52 @@ fn status_of(error: &SandboxError) -> ExitStatus {
 fn hint_for(error: &SandboxError) -> Option<String> {
     let hint = match error {
         SandboxError::ImageBuild(ImageBuildError::NotFound { .. }) => {
-            "`podman images` lists what is there; `sandbox image build` makes an image of .sandbox/container/Dockerfile"
+            "`podman images` lists the existing images; `sandbox image build` builds .sandbox/container/Dockerfile"
         }
         SandboxError::ImageBuild(ImageBuildError::Failed { .. }) if is_pull(error) => {
-            "the base image could not be pulled: check its name in `FROM`, and that podman reaches its registry (`podman pull` tries); without one, \
-             load the image with `podman load`, or name one of `podman images` with --image"
+            "the base image could not be pulled: check its name in `FROM`, and with `podman pull` \
+             that its registry is reachable; without a registry, use `podman load`, or name one of \
+             `podman images` with --image"
         }
         SandboxError::ImageBuild(ImageBuildError::Failed { reach: BuildReach::Nothing, .. }) => {
-            "the steps of the build reach nothing: write what they need, such as `domains: [\"*.debian.org\"]`, to \
-             .sandbox/build-allowlist.yaml, or to the file that `build.allowlist` names"
+            "the build has no network access: allow the hosts it needs, such as `domains: \
+             [\"*.debian.org\"]`, in .sandbox/build-allowlist.yaml, or in the file that \
+             `build.allowlist` names"
         }
         SandboxError::ImageBuild(ImageBuildError::Failed { reach: BuildReach::Allowed, .. }) => {
-            "`sandbox logs` shows what the build was refused; .sandbox/build-allowlist.yaml, or the file that `build.allowlist` names, \
-             says what it may reach"
+            "`sandbox logs` shows the build's refused requests; allow them in \
+             .sandbox/build-allowlist.yaml, or in the file that `build.allowlist` names"
         }
         SandboxError::ImageBuild(ImageBuildError::Dockerfile { .. }) => {
-            "only what a RUN step does is sandboxed; `build: {network: host}` in .sandbox/sandbox.yaml builds outside of the sandbox"
+            "only RUN steps can be sandboxed; `build: {network: host}` in .sandbox/sandbox.yaml builds outside of the sandbox"
         }
         SandboxError::Session(SessionError::Busy { .. }) => {
-            "wait for the other run to end, or give this one a session of its own with --session-dir"
+            "wait for the other run to end, or use another session folder with --session-dir"
         }
         SandboxError::Workspace(WorkspaceError::Busy { .. }) => {
-            "one run at a time works on the copy of a work tree; with `--workspace direct` several can work on the tree itself"
+            "only one run at a time can use the copy of a work tree; with `--workspace direct` \
+             several can work on the tree itself"
         }
         SandboxError::Program(ProgramError::Unusable { .. })
         | SandboxError::Proxy(ProxyError::Program(ProgramError::Unusable { .. })) => {
             return Some(PROGRAMS_HINT.to_owned());
         }
         SandboxError::Proxy(ProxyError::NoResolver { .. }) => {
-            "write `upstream: {dns: 192.0.2.53}` with your name server's address into .sandbox/sandbox.yaml"
+            "write `upstream: {dns: 192.0.2.53}`, with your name server's address, to .sandbox/sandbox.yaml"
         }
         SandboxError::Container(ContainerError::ProgramNotFound { .. }) => {
             "install the program in the image's Dockerfile, or name the file in the container by its full path"
         }
         _ if error.is_engine_unreachable() => {
             return Some(format!(
-                "{START_ENGINE}; or correct --engine, CONTAINER_HOST or `engine` where one names another socket"
+                "{START_ENGINE}; or correct the socket in --engine, CONTAINER_HOST or `engine`"
             ));
         }
         _ if ["cannot be used for a copy", "stacks no other", "make a view of"]
             .iter()
             .any(|it| mentions(error, it)) =>
         {
-            "`--workspace direct` works on the tree itself, behind guards"
+            "use `--workspace direct` to work on the tree itself, with its protected paths"
         }
         _ if mentions(error, "catatonit") || mentions(error, "init binary") => {
             "the engine needs an init program: install the package catatonit"
@@ -163,10 +167,10 @@ fn hint_for(error: &SandboxError) -> Option<String> {
             "the engine's networks need nft or iptables: install the packages nftables and iptables"
         }
         _ if mentions(error, "/dev/net/tun") => {
-            "an engine without root needs /dev/net/tun: `sudo chmod 0666 /dev/net/tun` (`sudo modprobe tun` where it is missing)"
+            "a rootless engine needs /dev/net/tun: run `sudo chmod 0666 /dev/net/tun` (and `sudo modprobe tun` if it is missing)"
         }
         SandboxError::Engine(_) | SandboxError::Proxy(ProxyError::Engine(_)) => {
-            "`sandbox doctor` looks for what is missing"
+            "`sandbox doctor` checks the engine"
         }
         _ => return None,
     };
@@ -188,7 +192,7 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-/// Whether a build failed before its first step, for want of the image that it begins with.
+/// Whether a build failed before its first step because the base image is missing.
 fn is_pull(error: &(dyn Error + 'static)) -> bool {
     ["initializing source docker://", "short-name", "manifest unknown"]
         .iter()
@@ -211,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_that_cannot_run_have_the_codes_of_a_shell() {
+    fn unrunnable_programs_have_the_exit_codes_of_a_shell() {
         let missing = ContainerError::ProgramNotFound { program: "x".to_owned() };
         let failure = Failure::from(SandboxError::from(missing));
         assert_eq!(failure.status().code(), 127);
@@ -223,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_has_a_hint_for_users_of_the_command() {
+    fn missing_program_has_a_hint() {
         let (name, problem) = ("sandbox-inside", "there is none".to_owned());
         let failure = Failure::from(SandboxError::from(ProgramError::Unusable { name, problem }));
         assert!(failure.hint().is_some_and(|hint| hint.contains("SANDBOX_PROXY_DIR")));
     }
 
     #[test]
-    fn causes_do_not_repeat_what_was_said() {
+    fn causes_do_not_repeat_the_message() {
         let inner = std::io::Error::other("the disk is full");
         let failure = Failure::doing::<std::io::Error>("write `x`")(inner);
         assert_eq!(failure.to_string(), "failed to write `x`");

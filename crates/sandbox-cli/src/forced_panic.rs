@@ -1,10 +1,9 @@
-//! The worst panic there could be: its message shows the environment, in which the real values
-//! came. A signal asks for it.
+//! The worst possible panic, for tests: its message contains the environment, and with it the real
+//! values. A signal triggers it.
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Does `work`, and panics in the midst of it when SIGUSR1 comes; when SIGUSR2 does, with the hook
-/// of Rust's own.
+/// Does `work`, and panics meanwhile on SIGUSR1; on SIGUSR2, with Rust's default hook.
 #[expect(clippy::panic, clippy::expect_used, reason = "what this is for")]
 pub(crate) async fn unless_asked<T>(work: impl Future<Output = T>) -> T {
     let mut ours = signal(SignalKind::user_defined1()).expect("a signal");

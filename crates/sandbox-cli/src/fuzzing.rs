@@ -1,6 +1,6 @@
-//! What the fuzzer runs: any configuration file. A property that does not hold is a panic.
+//! The target of the fuzzer: any configuration file. A violated property panics.
 //!
-//! Only there with the feature `fuzzing`, and in unit tests, which run every seed.
+//! Only compiled with the feature `fuzzing`, and in unit tests, which run every seed.
 
 pub use crate::config::settings_document;
 

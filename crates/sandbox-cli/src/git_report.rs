@@ -1,4 +1,4 @@
-//! What a task did in repositories, for people. All names and values come from the task.
+//! Reports a task's changes in repositories. All names and values come from the task.
 
 use std::path::{Path, PathBuf};
 
@@ -8,41 +8,41 @@ use sandbox::workspace::{GitChanges, HeldBack, ImportReport, Left, RefChange, Re
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
 
-/// Lines that are printed of what stays behind; `sandbox diff` has all.
+/// The maximum number of lines that are printed; `sandbox diff` shows all.
 const LISTED: usize = 100;
-/// Characters of a value, and values of one setting, that are printed: a task can have written any
+/// The maximum number of characters of a value, and of values of one setting: a task can write any
 /// number.
 const VALUE: usize = 200;
 const VALUES: usize = 20;
-/// Digits of the name of an object.
+/// The number of digits of a shortened object id.
 const SHORT: usize = 10;
 
-/// What comes, or came, a line each.
+/// Changes that are or will be imported, one line each.
 pub(crate) fn coming(git: &GitChanges) -> Vec<String> {
     let mut lines = Vec::new();
     for repository in &git.repositories {
         let report = &repository.report;
         let waits = if repository.waits { waiting() } else { String::new() };
-        let mut say = |text: String| {
+        let mut add = |text: String| {
             lines.push(format!("G  {}: {text}{waits}", place(&repository.path)));
         };
-        report.refs.iter().filter_map(moved).for_each(&mut say);
+        report.refs.iter().filter_map(moved).for_each(&mut add);
         if let Some(head) = &report.head {
-            say(format!("HEAD -> {}", shown(head)));
+            add(format!("HEAD -> {}", shown(head)));
         }
         if report.index {
-            say("index".to_owned());
+            add("index".to_owned());
         }
         if let Some(operation) = &report.operation {
-            say(sanitize_name(operation));
+            add(sanitize_name(operation));
         }
         let settings = report.settings.iter().filter(|setting| setting.stays.is_none());
-        settings.map(|it| setting(&it.key, &it.old, &it.new)).for_each(&mut say);
+        settings.map(|it| setting(&it.key, &it.old, &it.new)).for_each(&mut add);
     }
     lines
 }
 
-/// What stays behind or waits, a line each.
+/// Changes that are not imported or that wait, one line each.
 pub(crate) fn staying(git: &GitChanges) -> Vec<String> {
     let left = |it: &Left| format!("{}: {}", sanitize_name(&it.path), sanitize_name(&it.why));
     let mut lines: Vec<String> = git.left.iter().map(left).collect();
@@ -52,7 +52,7 @@ pub(crate) fn staying(git: &GitChanges) -> Vec<String> {
         lines.extend(refs.iter().filter_map(stayed).map(|text| format!("{path}: {text}")));
         lines.extend(others.iter().map(|it| format!("{path}/{}", left(it))));
         if *more_left {
-            lines.push(format!("{path}: more than can be listed"));
+            lines.push(format!("{path}: more than are listed"));
         }
         let of_task = settings.iter().filter(|setting| setting.stays.is_some());
         lines.extend(
@@ -67,20 +67,20 @@ pub(crate) fn staying(git: &GitChanges) -> Vec<String> {
     lines
 }
 
-/// Whether settings wait to be asked for.
+/// Whether settings wait for an explicit request.
 fn has_settings(git: &GitChanges) -> bool {
     let mut of_reports = git.repositories.iter().flat_map(|repository| &repository.report.settings);
     !git.settings.is_empty() || of_reports.any(|setting| setting.stays.is_some())
 }
 
-/// Says on stderr what stays behind in a copy, and what can be done about it.
+/// Reports on stderr which changes remain in a copy, and what can be done about them.
 pub(crate) fn report_staying(git: &GitChanges, printer: Printer) {
-    let takes = "`sandbox apply --git-config KEY` takes a setting, `sandbox discard` throws the others away";
+    let takes = "`sandbox apply --git-config KEY` applies a setting, `sandbox discard` discards the others";
     report_staying_with(git, takes, printer);
 }
 
-/// Says on stderr what came of what a task did in repositories while it worked on the tree `root`
-/// itself, and what did not.
+/// Reports on stderr which changes in repositories were imported, and which were not, after a task
+/// worked on the tree `root` itself.
 pub(crate) fn report_imported(git: &GitChanges, root: &Path, printer: Printer) {
     let mut git = git.clone();
     for repository in &mut git.repositories {
@@ -91,33 +91,33 @@ pub(crate) fn report_imported(git: &GitChanges, root: &Path, printer: Printer) {
     let lines = coming(&git);
     lines.iter().take(LISTED).for_each(|line| printer.message(line));
     if lines.len() > LISTED {
-        printer.message(format_args!("… and {} more of git's", lines.len() - LISTED));
+        printer.message(format_args!("… and {} more git changes", lines.len() - LISTED));
     }
-    report_staying_with(&git, "`git config KEY VALUE` on this machine takes a setting over", printer);
+    report_staying_with(&git, "run `git config KEY VALUE` on the host to adopt a setting", printer);
     for failed in &git.failed {
         let path = failed.path.strip_prefix(root).unwrap_or(&failed.path);
         let text = format!(
-            "what the task did in the repository `{}` could not be imported: {}",
+            "failed to import the task's changes in the repository `{}`: {}",
             sanitize_name(&path.display().to_string()),
             sanitize_name(&failed.problem)
         );
         let kept_in = sanitize_name(&failed.kept_in.display().to_string());
         printer.failure(&Failure::new(text).with_hint(format!(
-            "all of it is kept in `{kept_in}` until you remove that folder; `sandbox clean` tries it again"
+            "they are kept in `{kept_in}` until you remove that folder; `sandbox clean` retries the import"
         )));
     }
 }
 
-/// The same of runs that were killed, which a sweep found.
+/// The same for runs that were killed, which a sweep found.
 pub(crate) fn report_recovered(git: &GitChanges, root: &Path, printer: Printer) {
     if !git.repositories.is_empty() {
-        printer.message("what a run that was killed did in repositories:");
+        printer.message("changes in repositories by a run that was killed:");
     }
     report_imported(git, root, printer);
 }
 
-/// The same before a task with `mounts` begins: what could not come to repositories that it does
-/// not see is no failure of its run.
+/// The same before a task with `mounts` starts: failed imports into repositories that it does not
+/// see are not errors of its run.
 pub(crate) fn report_recovered_at_start(
     mut git: GitChanges,
     root: &Path,
@@ -130,7 +130,8 @@ pub(crate) fn report_recovered_at_start(
     report_recovered(&git, root, printer);
     if elsewhere > 0 {
         printer.warning(format_args!(
-            "what tasks did in other repositories ({elsewhere}) could not be imported: `sandbox clean` tries it again and says why"
+            "failed to import tasks' changes in {elsewhere} other repositories: `sandbox clean` \
+             retries it and reports the reasons"
         ));
     }
 }
@@ -139,8 +140,8 @@ fn report_staying_with(git: &GitChanges, takes_settings: &str, printer: Printer)
     let lines = staying(git);
     match lines.len() {
         0 => {}
-        1 => printer.warning("of what git in the task wrote, 1 thing stays behind:"),
-        count => printer.warning(format_args!("of what git in the task wrote, {count} things stay behind:")),
+        1 => printer.warning("1 git change of the task was not imported:"),
+        count => printer.warning(format_args!("{count} git changes of the task were not imported:")),
     }
     lines.iter().take(LISTED).for_each(|line| printer.message(format_args!("   {line}")));
     if lines.len() > LISTED {
@@ -153,16 +154,16 @@ fn report_staying_with(git: &GitChanges, takes_settings: &str, printer: Printer)
     hints.for_each(|hint| printer.hint(sanitize_name(hint)));
 }
 
-/// What is said of a change that waits.
+/// The suffix of a change that waits.
 fn waiting() -> String {
-    format!(" (held back: {})", HeldBack::Repository.as_str())
+    format!(" (withheld: {})", HeldBack::Repository.as_str())
 }
 
 fn moved(change: &RefChange) -> Option<String> {
     let name = sanitize_name(&change.name);
     let to = format!("{name}: {} -> {}", value(change.old.as_ref()), value(change.new.as_ref()));
     let backup = change.backup.as_ref();
-    let backup = backup.map(|name| format!(", the old one is {}", sanitize_name(name))).unwrap_or_default();
+    let backup = backup.map(|name| format!(", the old value is {}", sanitize_name(name))).unwrap_or_default();
     match &change.outcome {
         RefOutcome::Came => Some(to + &backup),
         RefOutcome::Kept { name: kept, why } => Some(format!(
@@ -184,7 +185,7 @@ fn stayed(change: &RefChange) -> Option<String> {
     }
 }
 
-/// The path of a repository, without a slash at its end: a path in it may follow.
+/// The path of a repository, without a trailing slash, because a path in it may follow.
 fn place(path: &Path) -> String {
     sanitize_name(&path.components().collect::<PathBuf>().display().to_string())
 }
@@ -193,7 +194,7 @@ fn value(of: Option<&String>) -> String {
     of.map_or_else(|| "none".to_owned(), |of| shown(of))
 }
 
-/// The name of a ref, or the beginning of an object's.
+/// The name of a ref, or a shortened object id.
 fn shown(of: &str) -> String {
     let is_id = of.len() >= 40 && of.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_id { of.get(..SHORT).unwrap_or(of).to_owned() } else { sanitize_name(of) }
@@ -210,7 +211,7 @@ fn values(values: &[String]) -> String {
             None => (value.as_str(), ""),
         };
         let shown = shown.replace('\\', "\\\\").replace('"', "\\\"");
-        // Behind the quotes it is no part of the value.
+        // Outside of the quotes, because it is not part of the value.
         sanitize_name(&format!("\"{shown}\"")) + more
     };
     if values.is_empty() {
@@ -228,14 +229,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn path_of_a_repository_has_no_slash_at_its_end() {
+    fn repository_path_has_no_trailing_slash() {
         for path in ["sub/.git", "sub/.git/", "sub//.git/"] {
             assert_eq!(place(Path::new(path)), "sub/.git");
         }
     }
 
     #[test]
-    fn values_of_a_setting_are_cut() {
+    fn setting_values_are_cut() {
         let list = |value: &str, count: usize| values(&vec![value.to_owned(); count]);
         assert_eq!(list("a\"b", 1), "\"a\\\"b\"");
         assert_eq!(list(&"ä".repeat(200), 1), format!("\"{}\"", "ä".repeat(200)));

@@ -1,4 +1,4 @@
-//! The files that a Dockerfile copies from.
+//! The build context: the files that a Dockerfile copies from.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use sandbox::host_path::Found;
 
 use crate::failure::Failure;
 
-/// What is read into memory at most, in bytes.
+/// The maximum size that is read into memory, in bytes.
 const LARGEST: u64 = 512 * 1024 * 1024;
 const MOST_FILES: usize = 50_000;
-/// How deep folders may lie in folders.
+/// The maximum depth of nested folders.
 const DEEPEST: usize = 256;
 
-/// All files below `folder`, by their paths relative to it. The `Dockerfile` at its top is left
-/// out: the one that was named counts.
+/// All files below `folder`, by their paths relative to it. The `Dockerfile` at its top is omitted,
+/// because the named one counts.
 ///
-/// Symbolic links are refused: one in a repository could lead anywhere on this machine.
+/// Symbolic links are refused: one in a repository could lead anywhere on the host.
 pub(crate) fn read(folder: &Found) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
     let mut walk = Walk { files: BTreeMap::new(), bytes: 0 };
     walk.folder(folder, "", 0).map_err(|failure| match failure.hint() {
         Some(_) => failure,
         None => failure.with_hint(
-            "give the image a folder of its own with --context, or with `context` in the configuration",
+            "give the image its own folder with --context, or with `context` in the configuration",
         ),
     })?;
     walk.files.remove("Dockerfile");
@@ -43,7 +43,7 @@ impl Walk {
             let name = format!("{prefix}{name}");
             if entry.is_folder() {
                 if depth == DEEPEST {
-                    return Err(refused("lies too deep"));
+                    return Err(refused("is nested too deeply"));
                 }
                 self.folder(&entry, &format!("{name}/"), depth + 1)?;
             } else if entry.is_file() {
@@ -51,7 +51,7 @@ impl Walk {
                 self.bytes += content.len() as u64;
                 self.files.insert(name, content);
             } else if entry.is_link() {
-                return Err(refused("is a symbolic link").with_hint("put the file itself there"));
+                return Err(refused("is a symbolic link").with_hint("replace it by the file itself"));
             } else {
                 return Err(refused("is not a regular file"));
             }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_with_their_paths_and_without_the_dockerfile() {
+    fn context_has_relative_paths_without_the_dockerfile() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("a/b")).unwrap();
         for path in ["Dockerfile", "one", "a/b/two", "a/Dockerfile"] {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_the_machines_files_is_refused() {
+    fn link_to_host_files_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         symlink("/etc/passwd", dir.path().join("link")).unwrap();
         let error = read(dir.path()).unwrap_err();

@@ -19,7 +19,7 @@ pub(crate) enum Interrupt {
 impl Interrupt {
     const ALL: [Self; 3] = [Self::HangUp, Self::KeyPress, Self::Terminate];
 
-    /// 128 and the signal's number, as a shell has it.
+    /// 128 plus the signal's number, as in a shell.
     pub(crate) fn exit_code(self) -> u8 {
         128 + self.number()
     }
@@ -50,8 +50,8 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// From now on these signals end nothing by themselves. What whoever started us had ignored
-    /// (`nohup`) stays ignored.
+    /// From now on these signals no longer end the process. Signals that our parent ignored
+    /// (`nohup`) remain ignored.
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored_mask(&fs::read_to_string("/proc/self/status").unwrap_or_default());
         let [hang_up, interrupt, terminate] = Interrupt::ALL.map(|interrupt| {
@@ -61,7 +61,7 @@ impl Interrupts {
         Ok(Self { hang_up: hang_up?, interrupt: interrupt?, terminate: terminate? })
     }
 
-    /// The next one. Dropping the future loses none.
+    /// The next signal. Dropping the future loses none.
     pub(crate) async fn next(&mut self) -> Interrupt {
         tokio::select! {
             () = received(&mut self.hang_up) => Interrupt::HangUp,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nohup_ignored_is_read_from_the_kernels_table() {
+    fn ignored_signals_are_read_from_proc_status() {
         assert_eq!(ignored_mask("Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n"), 0x1001);
         assert_eq!(ignored_mask("nothing"), 0);
     }

@@ -1,8 +1,8 @@
-//! The `sandbox` command, whose program is no more than a call of [`main`].
+//! The `sandbox` command; its program only calls [`main`].
 //!
-//! `args` is the command line, `config` the environment and `sandbox.yaml`, `settings` what both
-//! come to, decided once; each module of `commands` does one thing with its settings and a printer
-//! and says how the program ends (`exit_status`). stdout is data, stderr everything else.
+//! `args` is the command line, `config` the environment and `sandbox.yaml`, `settings` combines
+//! both; each module of `commands` implements one command with its settings and a printer, and
+//! returns the exit status (`exit_status`). stdout is data, stderr everything else.
 
 mod args;
 mod change_report;

@@ -1,4 +1,4 @@
-//! The `sandbox` command: see the library beside it.
+//! The `sandbox` command: see the library of this crate.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Copies of a run's network log: in a file of the user's, and live on stderr.
+//! Copies of a run's network log: in a file of the user, and live on stderr.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -15,30 +15,30 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::trace::LOG_MODE;
 
-/// What precedes each line on stderr.
+/// The prefix of each line on stderr.
 const LIVE_PREFIX: &str = "[net] ";
 
-/// Which copies are wanted.
+/// The requested copies.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogCopies {
-    /// A file for the text; the JSON goes beside it.
+    /// A file for the text; the JSON goes next to it.
     pub(crate) file: Option<PathBuf>,
     /// Each line on stderr.
     pub(crate) live: bool,
 }
 
-/// Hosts that are named to a person at once.
+/// The maximum number of hosts that are listed.
 const MOST_HOSTS: usize = 10;
 
-/// Names on a terminal the hosts that no rule allows, each with the command that does.
+/// On a terminal, lists the hosts that no rule allows, each with the command to allow it.
 pub(crate) fn report_blocked(folder: &Path, printer: Printer) {
     for host in blocked_hosts(folder) {
         printer.progress(&format!("{host} was blocked; to allow it: sandbox allowlist allow {host}"));
     }
 }
 
-/// The first hosts that the run in `folder` asked for and no rule allows, each once. What cannot be
-/// read is left out.
+/// The first hosts that the run in `folder` requested and no rule allows, without duplicates.
+/// Unreadable entries are skipped.
 fn blocked_hosts(folder: &Path) -> Vec<String> {
     let mut hosts = Vec::new();
     let Ok(mut entries) = NetworkLog::new(folder).entries() else { return hosts };
@@ -61,13 +61,13 @@ fn blocked_hosts(folder: &Path) -> Vec<String> {
     hosts
 }
 
-/// Whether a shell takes the name, which a task chose, for one word and nothing else.
+/// Whether the name, which a task chose, is one plain word in a shell.
 fn is_plain(host: &str) -> bool {
     host.starts_with(|c: char| c.is_ascii_alphanumeric())
         && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte))
 }
 
-/// The copying.
+/// A copy in progress.
 #[derive(Debug)]
 pub(crate) struct LogTap {
     copies: Vec<Copy>,
@@ -80,8 +80,8 @@ struct Copy {
 }
 
 impl LogTap {
-    /// Begins to copy the log in `folder`. The files are opened now: what happens to their names
-    /// later changes nothing.
+    /// Starts copying the log in `folder`. The files are opened now, so later changes of their
+    /// names have no effect.
     pub(crate) fn start(
         folder: &Path,
         wanted: &LogCopies,
@@ -106,13 +106,13 @@ impl LogTap {
         Ok(Self { copies })
     }
 
-    /// Waits until everything that is in the log by now is copied.
+    /// Waits until the current content of the log is copied.
     pub(crate) async fn finish(self, printer: Printer) {
         for Copy { end, task } in self.copies {
-            // A task that has ended already has no one to report to.
+            // The receiver is gone if the copy already ended.
             let _ = end.send(());
             if let Ok(Err(error)) = task.await {
-                printer.warning(format_args!("the copy of the network log is not whole: {error}"));
+                printer.warning(format_args!("the copy of the network log is incomplete: {error}"));
             }
         }
     }
@@ -138,7 +138,7 @@ fn open(resolver: &Resolver, path: &Path) -> Result<File, Failure> {
     opened.map_err(Failure::doing(format!("open the network log `{}`", path.display())))
 }
 
-/// Where the JSON of the log `text` goes: the same name with `.jsonl` after it.
+/// The path of the JSON next to the log `text`: the same name with `.jsonl` appended.
 pub(crate) fn json_path(text: &Path) -> PathBuf {
     let mut path = text.as_os_str().to_owned();
     path.push(".jsonl");
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocked_hosts_are_named_once_and_only_where_a_shell_can_read_them() {
+    fn blocked_hosts_are_listed_once_and_only_if_shell_safe() {
         let run = tempfile::tempdir().unwrap();
         let line = |decision: &str, reason: &str, host: &str| {
             format!(
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn both_logs_are_copied_to_their_ends() {
+    async fn both_logs_are_copied_completely() {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("run");
         std::fs::create_dir(&run).unwrap();

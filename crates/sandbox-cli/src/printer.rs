@@ -1,6 +1,6 @@
 //! What reaches the user: data on stdout, everything else on stderr.
 //!
-//! Nothing here panics or fails when stdout cannot be written; [`Printer::ending`] has that in the
+//! Nothing here panics or fails if writing to stdout fails; [`Printer::ending`] turns that into the
 //! exit code, for every command.
 
 use std::fmt::{Display, Write as _};
@@ -15,20 +15,20 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::terminal::Filter;
 
-/// Why stdout, of which a process has one, did not take what it was given.
-static STDOUT_FAULT: OnceLock<io::Error> = OnceLock::new();
+/// The first write error of stdout. Static, because a process has one stdout.
+static STDOUT_ERROR: OnceLock<io::Error> = OnceLock::new();
 
-/// What is on the terminal of stderr, of which a process has one.
+/// The state of stderr's terminal. Static, because a process has one.
 static SHOWN: Mutex<Shown> = Mutex::new(Shown { status: Status::None, column: 0 });
 
 #[derive(Debug)]
 struct Shown {
     status: Status,
-    /// Characters behind the last line end on stdout, where that is a terminal too.
+    /// The number of characters after the last line end on stdout, if that is a terminal too.
     column: usize,
 }
 
-/// Where there is a line that whatever comes next replaces.
+/// The place of the status line, which the next output replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Status {
     None,
@@ -38,19 +38,19 @@ enum Status {
     Below,
 }
 
-/// Of a terminal that does not say how many it has.
+/// The width of a terminal that does not report it.
 const USUAL_COLUMNS: usize = 80;
 
-/// Back to the beginning of a line, and removes it.
+/// Goes to the start of the line and clears it.
 const REMOVED_LINE: &str = "\r\x1b[K";
-/// Makes room for a line below that of the cursor, which stays where it is.
+/// Makes room for a line below the cursor, which does not move.
 const ROOM_BELOW: &str = "\x1bD\x1b[A";
-/// Remembers the cursor, and goes to the line below, which it removes; and the way back.
+/// Saves the cursor, goes to the line below and clears it; and restores the cursor.
 const TO_BELOW: &str = "\x1b7\x1b[B\r\x1b[K";
 const FROM_BELOW: &str = "\x1b8";
 
 impl Shown {
-    /// What removes the status.
+    /// The sequence that removes the status.
     fn removed(&mut self) -> String {
         match std::mem::replace(&mut self.status, Status::None) {
             Status::None => String::new(),
@@ -59,15 +59,15 @@ impl Shown {
         }
     }
 
-    /// What shows `line` as the status, where a terminal has so many columns.
+    /// The sequence that shows `line` as the status, on a terminal with so many columns.
     fn status(&mut self, line: &str, columns: usize) -> String {
         let removed = self.removed();
         if self.column == 0 {
             self.status = Status::Last;
             return format!("{removed}{REMOVED_LINE}{line}");
         }
-        // Behind its last column, a terminal forgets that the next character belongs to the next
-        // line.
+        // After the last column, saving the cursor loses that the next character belongs to the
+        // next line.
         if self.column.is_multiple_of(columns) || (self.column * 2).is_multiple_of(columns) {
             return removed;
         }
@@ -75,7 +75,7 @@ impl Shown {
         format!("{removed}{ROOM_BELOW}{TO_BELOW}{line}{FROM_BELOW}")
     }
 
-    /// What comes before a line of its own.
+    /// The sequence before a separate line.
     fn fresh_line(&mut self) -> String {
         let removed = self.removed();
         let end = if std::mem::take(&mut self.column) > 0 { "\r\n" } else { "" };
@@ -93,14 +93,14 @@ pub(crate) struct Printer {
     stderr: Stream,
 }
 
-/// What is at the other end.
+/// The kind of a stream.
 #[derive(Debug, Clone, Copy)]
 struct Stream {
     terminal: bool,
     colour: bool,
 }
 
-/// How a piece of text looks.
+/// The style of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     Good,
@@ -123,7 +123,7 @@ impl Style {
 }
 
 impl Printer {
-    /// For this process; `no_colour` is what the environment asks for.
+    /// The printer of this process; `no_colour` is from the environment.
     pub(crate) fn new(verbosity: u8, no_colour: bool) -> Self {
         let stream = |terminal: bool| Stream { terminal, colour: terminal && !no_colour };
         Self {
@@ -135,18 +135,18 @@ impl Printer {
         }
     }
 
-    /// The same without progress, if `quiet` says so.
+    /// The same without progress, if `quiet`.
     pub(crate) fn quiet(self, quiet: bool) -> Self {
         Self { quiet, ..self }
     }
 
-    /// The same for programs whose output terminals get as it is, if `raw_terminal` says so.
+    /// The same without filters of programs' output, if `raw_terminal`.
     pub(crate) fn raw_terminal(self, raw_terminal: bool) -> Self {
         Self { raw_terminal, ..self }
     }
 
-    /// What programs in containers write to stdout and stderr goes through these. `has_modes` says
-    /// whether what they switch on in a terminal is switched off when they end.
+    /// The filters for output of programs in containers, for stdout and stderr. `has_modes`: modes
+    /// that they set in a terminal are reset when they end.
     pub(crate) fn filters(self, has_modes: bool) -> (Filter, Filter) {
         let filter = |stream: Stream| Filter::new(stream.terminal && !self.raw_terminal, has_modes);
         (filter(self.stdout), filter(self.stderr))
@@ -157,7 +157,7 @@ impl Printer {
         self.verbosity
     }
 
-    /// Whether text is to be shown as it comes: stdout is a terminal, and someone looks.
+    /// Whether text is streamed: stdout is a terminal, and progress is wanted.
     pub(crate) fn streams(self) -> bool {
         self.stdout.terminal && !self.quiet
     }
@@ -172,13 +172,12 @@ impl Printer {
         (self.stderr.terminal || self.verbosity > 0) && !self.quiet
     }
 
-    /// Whether a line can be written again in place, and is wanted.
+    /// Whether a status line is possible and wanted.
     pub(crate) fn shows_status(self) -> bool {
         self.stderr.terminal && !self.quiet
     }
 
-    /// A line of stderr that stays until anything else is written there, or
-    /// [`remove_status`](Self::remove_status).
+    /// Shows a line on stderr until other output, or [`remove_status`](Self::remove_status).
     pub(crate) fn status(self, text: &str) {
         let columns = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
         let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
@@ -188,7 +187,7 @@ impl Printer {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
-    /// Notes that `text` was written to stdout: what goes to stderr next begins a line of its own.
+    /// Records that `text` was written to stdout: the next output to stderr starts a new line.
     pub(crate) fn wrote(self, text: &str) {
         if self.stdout.terminal && self.stderr.terminal {
             let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,7 +198,7 @@ impl Printer {
         }
     }
 
-    /// Removes it, before anything else writes to the terminal.
+    /// Removes the status line, before other output to the terminal.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn remove_status(self) {
         let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,56 +210,56 @@ impl Printer {
         self.stderr.colour
     }
 
-    /// Writes a line of data. Returns whether it was taken.
+    /// Writes a line of data. Returns whether that succeeded.
     pub(crate) fn line(self, text: impl Display) -> bool {
         self.data(format!("{text}\n").as_bytes())
     }
 
-    /// Writes data as it is. Returns whether it was taken.
+    /// Writes data unchanged. Returns whether that succeeded.
     pub(crate) fn data(self, bytes: &[u8]) -> bool {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
         self.has_written(written)
     }
 
-    /// The same for data that something else wrote to stdout.
+    /// Records the result of writing data to stdout elsewhere.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn has_written(self, written: io::Result<()>) -> bool {
-        written.map_err(|error| STDOUT_FAULT.get_or_init(|| error)).is_ok()
+        written.map_err(|error| STDOUT_ERROR.get_or_init(|| error)).is_ok()
     }
 
-    /// How the program ends whose command came to `status`: it did not succeed if what it had to
-    /// say was lost.
+    /// The exit status of a command that ended with `status`: lost output turns success into an
+    /// error.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn ending(self, status: ExitStatus) -> Result<ExitStatus, Failure> {
-        ending(status, STDOUT_FAULT.get().map(|error| io::Error::new(error.kind(), error)))
+        ending(status, STDOUT_ERROR.get().map(|error| io::Error::new(error.kind(), error)))
     }
 
-    /// `text` as it is to look on stdout.
+    /// `text` with a style, for stdout.
     pub(crate) fn styled(self, style: Style, text: impl Display) -> String {
         styled(self.stdout.colour, style, text)
     }
 
-    /// `text` for stdout: on a terminal, nothing in it moves the cursor or changes its colours.
+    /// `text` for stdout: on a terminal, it cannot move the cursor or change colours.
     pub(crate) fn sanitize(self, text: &str) -> String {
         if self.stdout.terminal { sanitize(text) } else { text.to_owned() }
     }
 
-    /// A line of stderr that is always shown.
+    /// Prints a line to stderr, always.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn message(self, text: impl Display) {
         to_stderr(&format!("{}\n", sanitize(&text.to_string())));
     }
 
-    /// A line about where we are.
+    /// Prints progress to stderr.
     pub(crate) fn progress(self, text: &str) {
         if self.shows_progress() {
             to_stderr(&format!("{}\n", styled(self.stderr.colour, Style::Faint, sanitize(text))));
         }
     }
 
-    /// Takes the lines of an image build: it shows them as progress, and without a terminal only
-    /// that there is one, which explains the silence.
+    /// Prints the output of an image build as progress. Without a terminal it prints only that an
+    /// image is built, to explain the delay.
     pub(crate) fn build_progress(self) -> impl FnMut(&str) + Send {
         let mut is_announced = self.quiet || self.shows_progress();
         move |line| {
@@ -271,7 +270,7 @@ impl Printer {
         }
     }
 
-    /// Something that only `-v` shows.
+    /// Prints a line to stderr with `-v`.
     pub(crate) fn note(self, text: impl Display) {
         if self.verbosity > 0 {
             to_stderr(&format!(
@@ -282,12 +281,12 @@ impl Printer {
         }
     }
 
-    /// Whether a person can answer a question: both stdin and stderr are a terminal.
+    /// Whether questions are possible: both stdin and stderr are a terminal.
     pub(crate) fn can_ask(self) -> bool {
         self.stderr.terminal && io::stdin().is_terminal()
     }
 
-    /// Whether a question is answered with yes, on its own line.
+    /// Asks a question; returns whether the answer is yes.
     #[expect(clippy::unused_self, reason = "all output goes through a printer")]
     pub(crate) fn agrees(self, question: impl Display) -> Result<bool, Failure> {
         to_stderr(&sanitize(&format!("{question} [y/N] ")));
@@ -296,7 +295,7 @@ impl Printer {
         Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
-    /// Something that is not as it should be.
+    /// Prints a warning.
     pub(crate) fn warning(self, text: impl Display) {
         to_stderr(&format!(
             "{} {}\n",
@@ -305,7 +304,7 @@ impl Printer {
         ));
     }
 
-    /// What to do about the line before.
+    /// Prints what to do about the previous message.
     pub(crate) fn hint(self, text: impl Display) {
         to_stderr(&format!(
             "{} {}\n",
@@ -314,14 +313,14 @@ impl Printer {
         ));
     }
 
-    /// Why nothing came of it.
+    /// Prints an error with its causes and its hint.
     pub(crate) fn failure(self, failure: &Failure) {
         to_stderr(&failure_text(self.stderr.colour, failure));
     }
 }
 
-fn ending(status: ExitStatus, fault: Option<io::Error>) -> Result<ExitStatus, Failure> {
-    match fault {
+fn ending(status: ExitStatus, problem: Option<io::Error>) -> Result<ExitStatus, Failure> {
+    match problem {
         Some(error) if status.code() == 0 => match error.kind() {
             io::ErrorKind::BrokenPipe => Ok(ExitStatus::OutputClosed),
             _ => Err(Failure::doing("write to stdout")(error)),
@@ -345,15 +344,15 @@ fn failure_text(colour: bool, failure: &Failure) -> String {
 fn to_stderr(text: &str) {
     let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let before = shown.fresh_line();
-    // There is no one left to report a failure to.
+    // An error of stderr cannot be reported anywhere.
     let _ = io::stderr().lock().write_all(format!("{before}{text}").as_bytes());
 }
 
-/// `text` for a terminal with so many columns: it never moves the cursor to another line, so each
-/// character has one column.
+/// `text` for a terminal with so many columns: it stays on one line, and each character has one
+/// column.
 fn status_line(text: &str, columns: usize) -> String {
     let one = |c: char| if c.is_ascii_graphic() { c } else { ' ' };
-    // A terminal may go to the next line behind its last column.
+    // A terminal may wrap after its last column.
     text.chars().map(one).take(columns.saturating_sub(1)).collect()
 }
 
@@ -366,34 +365,32 @@ fn styled(colour: bool, style: Style, text: impl Display) -> String {
     }
 }
 
-/// What moves a cursor, and what shows text in another order than it has or hides it, as the
-/// escapes that programmers write. Line ends and tabs stay, and what joins letters, which many
-/// scripts need.
+/// Escapes characters that move the cursor, or that hide or reorder text. Line ends and tabs
+/// remain, and joiners, which many scripts need.
 pub(crate) fn sanitize(text: &str) -> String {
     escaped(text, |c| matches!(c, '\n' | '\t' | '\u{200c}' | '\u{200d}') || !is_invisible(c))
 }
 
-/// [`sanitize`], for a name that another party chose: it is one line, and nothing in it is
-/// invisible or looks like a plain space.
+/// [`sanitize`], for a name from another party: the result is one line without invisible characters
+/// and without ones that look like a space.
 pub(crate) fn sanitize_name(name: &str) -> String {
     escaped(name, |c| !is_invisible(c) && !is_blank(c))
 }
 
-/// The same for a line with such names: no more than one space follows another, so that nothing in
-/// it looks like the beginning of a line where a terminal wraps it.
+/// The same for a line with such names: it has no runs of spaces, so that no part looks like the
+/// beginning of a line where a terminal wraps it.
 pub(crate) fn sanitize_line(line: &str) -> String {
     sanitize_name(line).replace("  ", " \\x20")
 }
 
-/// A name where only one can be, and in backticks if words of ours could be mistaken for a part of
-/// it.
+/// A name where only a name is expected; quoted if it could be mistaken for our text.
 pub(crate) fn plain_or_quoted(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-*?".contains(c);
     if name.chars().all(is_plain) { name.to_owned() } else { quoted(name) }
 }
 
-/// A name that another party chose, in backticks which it cannot end: no two names have the same
-/// text, and none looks like words of ours.
+/// A name from another party, in backticks that it cannot end: different names have different
+/// texts, and none looks like our text.
 pub(crate) fn quoted(name: &str) -> String {
     format!("`{}`", sanitize_line(&name.replace('\\', "\\\\")).replace('`', "\\x60"))
 }
@@ -417,13 +414,13 @@ fn is_invisible(c: char) -> bool {
     matches!(category, Control | Format | LineSeparator | ParagraphSeparator) || is_reserved(c)
 }
 
-/// What Unicode keeps for format characters to come.
+/// Code points that Unicode reserves for future format characters.
 fn is_reserved(c: char) -> bool {
     matches!(c, '\u{2065}' | '\u{fff0}'..='\u{fff8}' | '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}')
 }
 
-/// Whether it has no look of its own: the other spaces, and letters and marks that are empty or
-/// only change how another one looks.
+/// Whether it has no visible form: other spaces, and letters and marks that are empty or only
+/// modify another one.
 fn is_blank(c: char) -> bool {
     let is_space = c != ' ' && c.general_category() == GeneralCategory::SpaceSeparator;
     let is_empty = matches!(
@@ -446,10 +443,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_that_cannot_be_printed_is_a_failure() {
+    fn unwritable_output_is_an_error() {
         let closed = || Some(io::Error::from(io::ErrorKind::BrokenPipe));
         let full = || Some(io::Error::other("the disk is full"));
-        let code = |status, fault| ending(status, fault).map(ExitStatus::code);
+        let code = |status, problem| ending(status, problem).map(ExitStatus::code);
         assert_eq!(code(ExitStatus::Success, None).unwrap(), 0);
         assert_eq!(code(ExitStatus::Success, closed()).unwrap(), 141);
         assert_eq!(code(ExitStatus::Command(0), closed()).unwrap(), 141);
@@ -462,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_is_never_sent_what_a_container_made_up() {
+    fn container_text_is_sanitized_for_terminals() {
         assert_eq!(sanitize("a\x1b[2Jb\r\u{9b}c\n\td"), "a\\u{1b}[2Jb\\r\\u{9b}c\n\td");
         for hidden in [
             '\u{ad}',
@@ -489,14 +486,14 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_one_line_of_the_terminal() {
+    fn status_is_one_line_of_the_terminal() {
         assert_eq!(status_line("0:01 a\x1b[2J\n日b\u{202e}", 80), "0:01 a [2J  b ");
         assert_eq!(status_line("0123456789", 8), "0123456");
         assert_eq!(status_line("0123456789", 0), "");
     }
 
     #[test]
-    fn a_status_below_a_line_leaves_that_line_alone() {
+    fn status_below_an_incomplete_line_does_not_change_it() {
         let mut shown = Shown { status: Status::None, column: 7 };
         assert_eq!(shown.status("s", 80), "\x1bD\x1b[A\x1b7\x1b[B\r\x1b[Ks\x1b8");
         assert_eq!(shown.status("t", 80), "\x1b7\x1b[B\r\x1b[K\x1b8\x1bD\x1b[A\x1b7\x1b[B\r\x1b[Kt\x1b8");
@@ -510,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_line() {
+    fn sanitized_name_is_one_line() {
         let name = "a\nwarning: b\tc\u{200d}d";
         assert_eq!(sanitize_name(name), r"a\nwarning: b\tc\u{200d}d");
         assert_eq!(sanitize_name("é ü 日本"), "é ü 日本");
@@ -522,14 +519,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_quoted_where_it_could_look_like_words_of_ours() {
+    fn ambiguous_name_is_quoted() {
         assert_eq!(plain_or_quoted("*.a-b.example/x_?"), "*.a-b.example/x_?");
         assert_eq!(plain_or_quoted("a[b, any path]"), "`a[b, any path]`");
         assert_eq!(plain_or_quoted("é"), "`é`");
     }
 
     #[test]
-    fn a_quoted_name_ends_nothing_and_has_one_spelling() {
+    fn quoted_name_is_unambiguous() {
         for (name, expected) in [
             ("a b", "`a b`"),
             ("a` and `b", r"`a\x60 and \x60b`"),
@@ -544,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_has_its_causes_and_its_hint() {
+    fn failure_is_printed_with_causes_and_hint() {
         let cause = io::Error::from(io::ErrorKind::PermissionDenied);
         let failure =
             Failure::doing::<io::Error>("read `.sandbox/sandbox.yaml`")(cause).with_hint("make it readable");
@@ -564,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_for_those_who_want_them() {
+    fn colours_follow_the_environment() {
         assert_eq!(styled(false, Style::Bad, "x"), "x");
         assert_eq!(styled(true, Style::Bad, "x"), "\x1b[31mx\x1b[0m");
     }

@@ -19,7 +19,7 @@ use crate::forced_panic;
 use crate::owner::Owner;
 use crate::printer::Printer;
 
-/// All of it: reads the command line, does what it says, and gives the exit code.
+/// Reads the command line, runs the command, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     withhold_panic_messages();
@@ -27,9 +27,9 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version come this way too.
+            // Help and version are errors of clap too.
             let shown = error.print().and_then(|()| io::stdout().flush());
-            // When stderr cannot be written, there is no one left to report to.
+            // An error of stderr cannot be reported anywhere.
             if error.use_stderr() {
                 return ExitStatus::Usage.into();
             }
@@ -53,8 +53,8 @@ fn ended(result: Result<ExitStatus, Failure>, printer: Printer) -> ExitCode {
     status.into()
 }
 
-/// What this program holds of real credentials is not to land in a file when it is killed. Where
-/// the kernel does not let us, the program is as good as any other.
+/// Keeps real credentials in memory out of core dumps. If the kernel refuses it, the program
+/// continues like any other.
 fn no_core_dumps() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = setrlimit(Resource::Core, none);
@@ -65,7 +65,7 @@ fn start(cli: Cli, environment: &Environment, printer: Printer) -> Result<ExitSt
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(Failure::doing("start the program's threads"))?;
+        .map_err(Failure::doing("start the async runtime"))?;
     if cli.global.owner {
         Owner::begin().map_err(Failure::doing("make this process the owner of a run"))?;
     }
@@ -79,14 +79,13 @@ fn start(cli: Cli, environment: &Environment, printer: Printer) -> Result<ExitSt
     #[cfg(feature = "forced-panic")]
     let work = forced_panic::unless_asked(work);
     let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)));
-    // The new tokens of a login that was just refreshed are nowhere else.
+    // The new tokens of a login that was just refreshed exist only in memory until they are saved.
     let _settled = runtime.block_on(Login::settled());
-    // A thread may be inside a read of stdin, or a write that blocks: it is not waited for.
+    // Threads that block in a read of stdin or in a write are not waited for.
     runtime.shutdown_background();
-    // Rust's code for a panic, 101, could be the command's own.
+    // Rust's exit code for a panic, 101, could be the command's own.
     ended.unwrap_or_else(|_panic| {
-        Err(Failure::new("the sandbox panicked, which is a fault in it").with_hint(
-            "what it left on the engine goes with the next run; please report the place that is named above",
-        ))
+        Err(Failure::new("the sandbox panicked; this is a bug")
+            .with_hint("the next run removes its objects from the engine; please report the location above"))
     })
 }

@@ -1,8 +1,6 @@
-//! Everything around one execution: engine, image, proxy, network log, signals, and taking it all
-//! down again.
+//! Everything around one execution: engine, image, proxy, network log, signals, and cleanup.
 //!
-//! A command opens a context with its settings, executes in it, and closes it with what that came
-//! to.
+//! A command opens a context with its settings, executes in it, and closes it with the result.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -25,12 +23,12 @@ use crate::run_record::RunRecord;
 use crate::settings::TaskSettings;
 use crate::workspace_copy::{CopyOfRun, Pending, WorkspaceReport};
 
-/// How often a size is given to the engine at most, and the time between two attempts.
+/// The maximum number of attempts to resize, and the time between two.
 const RESIZES: u32 = 5;
 const BETWEEN_RESIZES: Duration = Duration::from_millis(200);
 
-/// What surrounds one execution. Who opened it closes it, whatever happened in between: only then
-/// nothing of it is left on the engine. `I` is the image: `()` until there is one.
+/// The context of one execution. Its opener must always close it, so that nothing is left on the
+/// engine. `I` is the image: `()` until there is one.
 #[derive(Debug)]
 pub(crate) struct RunContext<'a, I = ImageTag> {
     pub(crate) settings: &'a TaskSettings,
@@ -43,28 +41,29 @@ pub(crate) struct RunContext<'a, I = ImageTag> {
     copy: Option<CopyOfRun<'a>>,
 }
 
-/// What an execution came to.
+/// The result of an execution.
 #[derive(Debug)]
 pub(crate) struct Executed<T> {
     pub(crate) status: ExitStatus,
-    /// Whether the execution came to its end, be that a failure, and not the sandbox to its own.
+    /// Whether the execution itself ended, even with an error, and the sandbox did not fail.
     pub(crate) is_over: bool,
     pub(crate) value: T,
 }
 
-/// What a whole run came to.
+/// The result of a whole run.
 #[derive(Debug)]
 pub(crate) struct Finished<T> {
     pub(crate) status: ExitStatus,
     pub(crate) value: T,
     pub(crate) workspace: WorkspaceReport,
-    /// Where its network log is.
+    /// The folder of its network log.
     pub(crate) folder: PathBuf,
 }
 
 impl<'a> RunContext<'a> {
-    /// Connects to the engine, and prepares image, proxy and copy of the work tree. `Err` within is
-    /// the end of a run that a signal stopped before anything was executed: nothing of it is left.
+    /// Connects to the engine, and prepares image, proxy and copy of the work tree. The inner `Err`
+    /// is the end of a run that a signal stopped before anything was executed: nothing of it
+    /// remains.
     pub(crate) async fn open(
         settings: &'a TaskSettings,
         printer: Printer,
@@ -88,9 +87,9 @@ impl<'a> RunContext<'a> {
     }
 
     /// Waits for `execution`, which is `controlled` and runs `program`: its control socket is open
-    /// and its secrets are renewed until it has ended. A signal stops it, or `closed`: the reader
-    /// of our output is gone. The result is missing only when a second signal came before it had
-    /// stopped; the status says why it was stopped.
+    /// and its secrets are renewed until it ends. A signal stops it, or `closed`: the reader of our
+    /// output is gone. The result is missing only if a second signal came before it had stopped;
+    /// the status is the reason for the stop.
     pub(crate) async fn watch<T>(
         &mut self,
         execution: impl Future<Output = T>,
@@ -106,7 +105,7 @@ impl<'a> RunContext<'a> {
         (result, why.or(ControlSocket::end(control).await))
     }
 
-    /// Opens the control socket of `controlled`, which runs `program`. A run without one goes on,
+    /// Opens the control socket of `controlled`, which runs `program`. Without one, a run continues
     /// with a warning.
     fn control(&self, controlled: Controlled, program: String) -> Option<ControlSocket> {
         let (settings, printer) = (self.settings, self.printer);
@@ -135,7 +134,7 @@ impl<'a> RunContext<'a> {
         if let Some(owner) = Owner::of_this_process() {
             if let Err(error) = owner.keep_in(&self.folder().join(OUTPUT)) {
                 printer
-                    .warning(format_args!("what the run writes is not kept for `sandbox attach`: {error}"));
+                    .warning(format_args!("failed to store the run's output for `sandbox attach`: {error}"));
             }
             tokio::spawn(serve_screen(
                 owner,
@@ -148,7 +147,7 @@ impl<'a> RunContext<'a> {
             .map_err(|failure| {
                 let causes = failure.causes().join(": ");
                 printer.warning(format_args!(
-                    "{failure}: {causes}; `sandbox policy` and `sandbox stop` do not reach it"
+                    "{failure}: {causes}; `sandbox policy` and `sandbox stop` do not work for this run"
                 ));
             })
             .ok()
@@ -156,8 +155,8 @@ impl<'a> RunContext<'a> {
 }
 
 impl<'a> RunContext<'a, ()> {
-    /// The image, or the signal that came before there was one. What an earlier run left in the
-    /// copy is settled last.
+    /// The image, or the signal that came before there was one. Changes of an earlier run in the
+    /// copy are settled last.
     async fn prepare(&mut self, pending: Option<Pending>) -> Result<Result<ImageTag, ExitStatus>, Failure> {
         let prepared = prepare(&self.sandbox, self.settings, self.folder.path(), self.printer);
         let image = tokio::select! {
@@ -182,8 +181,7 @@ impl<I> RunContext<'_, I> {
         self.folder.path()
     }
 
-    /// Takes everything down again. Where the run worked on a copy of the work tree, its changes
-    /// are applied when all of that is gone.
+    /// Cleans up. If the run worked on a copy of the work tree, its changes are applied after that.
     pub(crate) async fn close<T>(
         mut self,
         ended: Result<Executed<T>, Failure>,
@@ -192,12 +190,12 @@ impl<I> RunContext<'_, I> {
         let is_gone = tokio::select! {
             cleaned = self.sandbox.shutdown() => {
                 if let Err(error) = &cleaned {
-                    printer.warning(format_args!("something is left on the engine, and goes with the next run: {error}"));
+                    printer.warning(format_args!("objects remain on the engine; the next run removes them: {error}"));
                 }
                 cleaned.is_ok()
             }
             _ = self.interrupts.next() => {
-                printer.warning("stopped while cleaning up; what is left goes with the next run");
+                printer.warning("stopped while cleaning up; the next run removes the rest");
                 false
             }
         };
@@ -208,7 +206,7 @@ impl<I> RunContext<'_, I> {
             Some(copy) => copy.finish(is_over),
             None => WorkspaceReport::new(self.settings.workspace),
         };
-        // What was lost says more than a success, and less than a failure.
+        // Lost output takes precedence over success, but not over an error.
         let finished = ended.map(|Executed { status, value, .. }| Finished {
             status: if workspace.has_failed() && status.code() == 0 {
                 ExitStatus::Infrastructure
@@ -219,7 +217,7 @@ impl<I> RunContext<'_, I> {
             workspace,
             folder: folder.clone(),
         });
-        // What was never executed has none.
+        // A run that never executed has no record.
         if let Some(record) = RunRecord::read(&folder) {
             let status = finished.as_ref().map_or(ExitStatus::Infrastructure, |finished| finished.status);
             if let Err(failure) = record.finished(status.code()).write(&folder) {
@@ -232,7 +230,7 @@ impl<I> RunContext<'_, I> {
     }
 }
 
-/// All at the same time: none needs another.
+/// Concurrently, because they are independent.
 async fn prepare(
     sandbox: &Sandbox,
     settings: &TaskSettings,
@@ -252,18 +250,18 @@ async fn prepare(
     report_recovered_at_start(swept.git, &settings.root, &settings.mounts, printer);
     if !swept.instances.is_empty() {
         printer.note(format_args!(
-            "removed {} objects that ended runs had left",
+            "removed {} objects of ended runs",
             swept.containers.len() + swept.networks.len()
         ));
     }
     Ok(image)
 }
 
-/// Reports the start of what is `controlled`, and gives its terminal the size of the one who types.
+/// Reports the start of `controlled`, and resizes its terminal for the viewer who types.
 async fn serve_screen(owner: &'static Owner, controlled: Controlled, run: String, is_open: bool) {
     controlled.started().await;
     if !is_open {
-        // No one could attach to it, and no one would find it.
+        // Nobody could find it or attach to it.
         owner.is_refused();
         controlled.stop().await;
         return;
@@ -274,7 +272,7 @@ async fn serve_screen(owner: &'static Owner, controlled: Controlled, run: String
     while sizes.changed().await.is_ok() {
         let Some(RequestedSize { by, size }) = *sizes.borrow_and_update() else { continue };
         if last.is_some_and(|last| last != by) {
-            // A program draws everything again for another size only.
+            // A program only redraws for a different size.
             let other = TerminalSize { rows: size.rows.saturating_add(1), ..size };
             resize(&controlled, other).await;
         }
@@ -283,11 +281,11 @@ async fn serve_screen(owner: &'static Owner, controlled: Controlled, run: String
     }
 }
 
-/// Tries it some times: a size that is lost shows until the next one.
+/// With retries: a lost size would be visible until the next one.
 async fn resize(controlled: &Controlled, size: TerminalSize) {
     for _ in 0..RESIZES {
         match controlled.resize(size).await {
-            // A program that has just ended needs none.
+            // A program that just ended needs no size.
             Ok(()) | Err(SandboxError::NotRunning) => return,
             Err(_) => tokio::time::sleep(BETWEEN_RESIZES).await, // tidy: sleep: the engine reports nothing to wait for
         }
@@ -300,7 +298,7 @@ fn now_ms() -> u64 {
 }
 
 /// Waits for `execution`, and calls `stop` on a signal or when `closed` ends: the reader of our
-/// output is gone. The result is missing only when a second signal came before the execution had
+/// output is gone. The result is missing only if a second signal came before the execution had
 /// stopped.
 async fn watched<T>(
     execution: impl Future<Output = T>,
@@ -310,7 +308,7 @@ async fn watched<T>(
 ) -> (Option<T>, Option<ExitStatus>) {
     tokio::pin!(execution);
     let why = tokio::select! {
-        // The execution begins before anything can stop it.
+        // The execution must start before anything can stop it.
         biased;
         result = &mut execution => return (Some(result), None),
         interrupt = interrupts.next() => ExitStatus::Interrupted(interrupt),
@@ -331,7 +329,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_execution_that_ends_is_not_stopped() {
+    async fn ended_execution_is_not_stopped() {
         let mut interrupts = Interrupts::listen().unwrap();
         let stop = async || panic!("it was not asked for");
         let ended = watched(async { 7 }, stop, &mut interrupts, &Notify::new()).await;
@@ -339,7 +337,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_its_reader_is_gone_it_is_stopped() {
+    async fn execution_stops_when_its_reader_is_gone() {
         let (closed, stopped) = (Notify::new(), Notify::new());
         let mut interrupts = Interrupts::listen().unwrap();
         let execution = async {

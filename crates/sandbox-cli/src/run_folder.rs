@@ -11,14 +11,14 @@ use time::{Date, Month, OffsetDateTime};
 
 use crate::failure::Failure;
 
-/// Runs that are kept for each project.
+/// The number of runs kept for each project.
 const KEPT: usize = 50;
-/// What a run wrote that others attach to: frames, once it has ended.
+/// The output of a run that clients can attach to, as frames, stored at its end.
 pub(crate) const OUTPUT: &str = "output";
-/// Locked as long as the run lives.
+/// Locked while the run is active.
 const LOCK: &str = "running";
 
-/// The folder of a run that is going on.
+/// The folder of an active run.
 #[derive(Debug)]
 pub(crate) struct RunFolder {
     path: PathBuf,
@@ -26,9 +26,9 @@ pub(crate) struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes one in `logs` for a run of `instance`, and removes those that are too old.
+    /// Creates a folder in `logs` for a run of `instance`, and removes those that are too old.
     pub(crate) fn create(logs: &Path, instance: &str) -> Result<Self, Failure> {
-        let doing = |path: &Path| Failure::doing(format!("make the folder `{}`", path.display()));
+        let doing = |path: &Path| Failure::doing(format!("create the folder `{}`", path.display()));
         create_folder(logs, 0o700).map_err(doing(logs))?;
         remove_old(logs, KEPT - 1);
         let path = logs.join(id(OffsetDateTime::now_utc(), instance));
@@ -41,10 +41,10 @@ impl RunFolder {
         &self.path
     }
 
-    /// Removes it if the run never came to a network log.
+    /// Removes it if the run has no network log.
     pub(crate) fn close(self) {
         let _ = fs::remove_file(self.path.join(LOCK));
-        // Succeeds only for a folder that is empty.
+        // Succeeds only if the folder is empty.
         let _ = fs::remove_dir(&self.path);
     }
 }
@@ -61,7 +61,7 @@ pub(crate) fn ids(logs: &Path) -> Vec<String> {
     ids
 }
 
-/// The folders of the runs of all projects, whose folders are in `all_logs`, oldest first.
+/// The folders of the runs of all projects, oldest first.
 pub(crate) fn of_all_projects(all_logs: &Path) -> Vec<PathBuf> {
     let projects = ids(all_logs);
     let mut folders: Vec<PathBuf> =
@@ -70,54 +70,54 @@ pub(crate) fn of_all_projects(all_logs: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Those of one project.
+/// The folders of one project's runs, oldest first.
 fn folders(logs: &Path) -> Vec<PathBuf> {
     ids(logs).into_iter().map(|id| logs.join(id)).collect()
 }
 
-/// The folder of the run of any project that `named` is the beginning of.
+/// The folder of the run of any project whose id begins with `named`.
 pub(crate) fn find_in_all(all_logs: &Path, named: &str) -> Result<PathBuf, Failure> {
-    one(of_all_projects(all_logs), named, "there is")
+    one(of_all_projects(all_logs), named, "")
 }
 
-/// The folder of the run of this project that `id` is the beginning of, else of its newest.
+/// The folder of the run of this project whose id begins with `id`, otherwise of its newest.
 pub(crate) fn find(logs: &Path, id: Option<&str>) -> Result<PathBuf, Failure> {
     let mut folders = folders(logs);
     match id {
-        Some(id) => one(folders, id, "this project has"),
+        Some(id) => one(folders, id, " of this project"),
         None => folders.pop().ok_or_else(|| {
-            Failure::new("this project has no run yet")
-                .with_hint("`sandbox run -- CMD` makes one, in this folder")
+            Failure::new("no runs of this project")
+                .with_hint("`sandbox run -- CMD` starts one in this folder")
         }),
     }
 }
 
-fn one(mut folders: Vec<PathBuf>, named: &str, there_is: &str) -> Result<PathBuf, Failure> {
+fn one(mut folders: Vec<PathBuf>, named: &str, of_project: &str) -> Result<PathBuf, Failure> {
     folders.retain(|folder| is_named(&id_of(folder), named));
     let failure = match (folders.pop(), folders.is_empty()) {
         (Some(folder), true) => return Ok(folder),
-        (None, _) => Failure::new(format!("{there_is} no run `{named}`")),
-        (Some(_), false) => Failure::usage(format!("more than one run's id begins with `{named}`")),
+        (None, _) => Failure::new(format!("unknown run `{named}`{of_project}")),
+        (Some(_), false) => Failure::usage(format!("`{named}` is a prefix of several run ids")),
     };
     Err(failure.with_hint("`sandbox ps --all` lists them"))
 }
 
-/// The id of the run with this folder.
+/// The id of the run in `folder`.
 pub(crate) fn id_of(folder: &Path) -> Cow<'_, str> {
     folder.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// The instance of the run with this id, by which it is known while it runs.
+/// The instance in a run's id, which identifies an active run.
 pub(crate) fn instance(id: &str) -> &str {
     id.split_once('-').map_or(id, |(_, instance)| instance)
 }
 
-/// Whether `named` is the beginning of this id, or of its instance.
+/// Whether this id, or its instance, begins with `named`.
 fn is_named(id: &str, named: &str) -> bool {
     !named.is_empty() && (id.starts_with(named) || instance(id).starts_with(named))
 }
 
-/// When the run with this id began.
+/// The start time in a run's id.
 pub(crate) fn began(id: &str) -> Option<OffsetDateTime> {
     let (time, _) = id.split_once('-')?;
     let number = |range: Range<usize>| time.get(range)?.parse::<u32>().ok();
@@ -128,7 +128,7 @@ pub(crate) fn began(id: &str) -> Option<OffsetDateTime> {
     Some(time.assume_utc())
 }
 
-/// Whether the run with this folder is going on.
+/// Whether the run with this folder is active.
 pub(crate) fn is_running(folder: &Path) -> bool {
     let lock = File::open(folder.join(LOCK));
     lock.is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
@@ -152,7 +152,7 @@ fn remove_old(logs: &Path, kept: usize) {
     }
 }
 
-/// In the order of time; the instance, by which a run is known elsewhere, distinguishes runs of one
+/// Sorts by time; the instance, which identifies a run elsewhere, distinguishes runs of the same
 /// microsecond.
 fn id(now: OffsetDateTime, instance: &str) -> String {
     format!(
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_in_the_order_of_time() {
+    fn ids_sort_by_time() {
         let at = |seconds| OffsetDateTime::from_unix_timestamp(seconds).unwrap();
         assert_eq!(id(at(1_770_122_096), "a7"), "20260203T123456.000000-a7");
         assert_eq!(began("20260203T123456.000000-a7"), Some(at(1_770_122_096)));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_running_until_it_ends_and_leaves_nothing_without_a_log() {
+    fn run_is_active_until_its_end_and_an_empty_folder_is_removed() {
         let logs = tempfile::tempdir().unwrap();
         let run = RunFolder::create(logs.path(), "a").unwrap();
         let path = run.path().to_owned();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_but_never_one_that_is_running() {
+    fn oldest_runs_are_removed_unless_active() {
         let logs = tempfile::tempdir().unwrap();
         let running = RunFolder::create(logs.path(), "a").unwrap();
         for number in 0..5 {

@@ -1,4 +1,4 @@
-//! What a run was, in its folder: which program, how it ended, which session it went on with.
+//! The record of a run, in its folder: program, end, and session.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,22 +12,22 @@ use time::format_description::well_known::Rfc3339;
 use crate::failure::Failure;
 
 const NAME: &str = "run.json";
-/// What is shown of a command, in characters.
+/// The number of characters of a command that are shown.
 const SHOWN: usize = 200;
 
-/// One run, as its folder has it.
+/// The record of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
-    /// Rises when a field changes its meaning or goes away.
+    /// Rises when a field changes its meaning or is removed.
     version: u32,
-    /// The folder of the project; empty in records of before it was kept.
+    /// The project's folder; empty in older records.
     #[serde(default)]
     pub(crate) project: String,
     /// Program and arguments, or the agent's name.
     pub(crate) command: String,
     /// RFC 3339, UTC.
     pub(crate) began: String,
-    /// `None` while it runs, and where it was killed.
+    /// `None` while it runs, and if it was killed.
     pub(crate) end: Option<RunEnd>,
     /// The agent's session.
     pub(crate) session: Option<SessionOfRun>,
@@ -41,7 +41,7 @@ pub(crate) struct RunEnd {
     pub(crate) duration_ms: u64,
 }
 
-/// What an agent's run came to.
+/// The result of an agent's run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SessionOfRun {
     pub(crate) agent: String,
@@ -56,7 +56,7 @@ pub(crate) struct SessionOfRun {
 }
 
 impl RunRecord {
-    /// A run of `command` in the project at `root` that begins now.
+    /// A run of `command` in the project at `root` that starts now.
     pub(crate) fn begin(root: &Path, command: &[String]) -> Self {
         let mut shown = command.join(" ");
         if let Some((end, _)) = shown.char_indices().nth(SHOWN) {
@@ -67,7 +67,7 @@ impl RunRecord {
         Self { version: 1, project, command: shown, began: now(), end: None, session: None }
     }
 
-    /// The same, of an agent that works with this session.
+    /// The same, for an agent with this session.
     pub(crate) fn with_session(self, agent: &str, folder: PathBuf, context: &str) -> Self {
         let (agent, context) = (agent.to_owned(), context.to_owned());
         let session =
@@ -75,7 +75,7 @@ impl RunRecord {
         Self { session: Some(session), ..self }
     }
 
-    /// Adds what the agent came to.
+    /// Adds the agent's result.
     pub(crate) fn came_to(&mut self, result: &ExecutionResult) {
         if let Some(session) = &mut self.session {
             session.id.clone_from(&result.session_id);
@@ -94,7 +94,7 @@ impl RunRecord {
     }
 
     /// The record in the folder of a run; `None` for a run that was never executed, or whose record
-    /// cannot be read.
+    /// is unreadable.
     pub(crate) fn read(folder: &Path) -> Option<Self> {
         let record: Self = serde_json::from_slice(&fs::read(folder.join(NAME)).ok()?).ok()?;
         (record.version == 1).then_some(record)
@@ -109,7 +109,7 @@ impl RunRecord {
 }
 
 fn now() -> String {
-    // Every time from here on has a form.
+    // Formatting the current time cannot fail.
     OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default()
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_what_was_written_and_long_commands_are_cut() {
+    fn record_round_trips_and_long_commands_are_cut() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(RunRecord::read(folder.path()), None);
         let record =

@@ -1,5 +1,5 @@
-//! Where an agent's session is kept: a project has one, and further ones for agents that work in it
-//! at the same time.
+//! The folder of an agent's session: a project has one, and more for agents that work in it
+//! concurrently.
 
 use std::path::PathBuf;
 
@@ -11,21 +11,21 @@ use time::format_description::well_known::Rfc3339;
 use crate::failure::Failure;
 use crate::settings::Project;
 
-/// More agents than anyone starts in one project.
+/// More agents than anybody starts in one project.
 const MOST: u32 = 64;
 
-/// Where a session is kept, and whose it is.
+/// The folder of a session, and its agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionFolder {
     base: PathBuf,
     pub(crate) context: String,
     agent: Agent,
-    /// Which of the project's it is, from 1; `None` for a folder that was named.
+    /// Its number in the project, from 1; `None` for a named folder.
     number: Option<u32>,
 }
 
 impl SessionFolder {
-    /// The project's first of this agent, unless a folder was named; a folder belongs to no
+    /// The project's first folder of this agent, unless one was named; a named folder belongs to no
     /// project, so that it can be moved.
     pub(crate) fn new(named: Option<PathBuf>, project: &Project, agent: &Agent) -> Self {
         let agent = agent.clone();
@@ -49,14 +49,14 @@ impl SessionFolder {
         }
     }
 
-    /// The folder for an agent that finds this one in use; `None` where it was named, and after the
-    /// last one.
+    /// The next folder to try if this one is in use; `None` for a named one, and after the last
+    /// one.
     pub(crate) fn next(&self) -> Option<Self> {
         let number = self.number.filter(|number| *number < MOST)?;
         Some(Self { number: Some(number + 1), ..self.clone() })
     }
 
-    /// The folder whose last reply is the latest.
+    /// The folder with the latest reply.
     pub(crate) fn most_recent(self) -> Result<Self, Failure> {
         let mut latest = (None, self.clone());
         for (folder, session) in self.sessions()? {
@@ -72,15 +72,15 @@ impl SessionFolder {
         Ok(latest.1)
     }
 
-    /// The folder that has the session `id`; the first where none has it.
+    /// The folder that has the session `id`; otherwise the first.
     pub(crate) fn with_session(self, id: &str) -> Result<Self, Failure> {
         let mut sessions = self.sessions()?.into_iter();
         let found = sessions.find(|(_, session)| session.replies.iter().any(|reply| reply.session_id == id));
         Ok(found.map_or(self, |(folder, _)| folder))
     }
 
-    /// What is in the folders; nothing where one was named, which is not opened before it is known
-    /// to be out of a task's reach.
+    /// The sessions in the folders; none for a named folder, which is not opened before it is known
+    /// to be out of reach of tasks.
     fn sessions(&self) -> Result<Vec<(Self, SessionOutline)>, Failure> {
         if self.number.is_none() {
             return Ok(Vec::new());
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_has_several_and_a_named_folder_is_one() {
+    fn project_has_several_folders_and_a_named_one_is_single() {
         let first = folder("/s/app-1".into(), Some(1));
         assert_eq!(first.dir(), PathBuf::from("/s/app-1"));
         assert_eq!(first.next().unwrap().next().unwrap().dir(), PathBuf::from("/s/app-1.3"));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_found_whichever_of_them_has_it() {
+    fn session_is_found_in_any_of_the_folders() {
         let state = tempfile::tempdir().unwrap();
         let first = folder(state.path().join("app"), Some(1));
         let second = first.next().unwrap();

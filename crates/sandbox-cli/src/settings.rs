@@ -1,4 +1,4 @@
-//! What command line, environment and `sandbox.yaml` come to, decided once.
+//! The settings: command line, environment and `sandbox.yaml`, combined once.
 
 mod build;
 mod defaults;
@@ -25,5 +25,5 @@ pub(crate) use ssh::SshSettings;
 pub(crate) use task::TaskSettings;
 pub(crate) use verification::VerifySettings;
 
-/// Where the work tree is mounted.
+/// The mount point of the work tree.
 const WORKSPACE: &str = "/workspace";

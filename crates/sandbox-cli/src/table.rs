@@ -1,7 +1,6 @@
-//! Columns for people.
+//! Aligned columns of text.
 
-/// The rows with their cells below each other. Widths are in characters; the last column is as wide
-/// as it is.
+/// The rows with aligned cells. Widths are in characters; the last column is not padded.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {

@@ -1,4 +1,4 @@
-//! What the sandbox itself does: on stderr as far as `-v` goes, and in the file of `--log`.
+//! The sandbox's own log: on stderr according to `-v`, and in the file of `--log`.
 
 use std::io;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::config::{Environment, Places};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Of a log that is made: the umask takes its share.
+/// The mode of a new log file, before the umask.
 pub(crate) const LOG_MODE: u32 = 0o666;
 
-/// Begins to write. The first call counts.
+/// Starts logging. Only the first call has an effect.
 pub(crate) fn begin(printer: Printer, log: Option<&Path>, environment: &Environment) -> Result<(), Failure> {
     let level = match printer.verbosity() {
         0 => LevelFilter::WARN,
@@ -39,12 +39,12 @@ pub(crate) fn begin(printer: Printer, log: Option<&Path>, environment: &Environm
             .with_ansi(false)
             .with_filter(ours(LevelFilter::DEBUG))
     });
-    // A second subscriber is refused; the first one goes on.
+    // A second subscriber is refused; the first one remains.
     let _ = tracing_subscriber::registry().with(stderr).with(file).try_init();
     Ok(())
 }
 
-/// Only our own crates: what libraries below say is for those who write them.
+/// Only our own crates: messages of dependencies are for their developers.
 fn ours(level: LevelFilter) -> Targets {
     Targets::new().with_target("sandbox", level)
 }

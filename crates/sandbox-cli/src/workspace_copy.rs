@@ -1,5 +1,4 @@
-//! The copy of the work tree that a task works on: what an earlier run left in it, and what becomes
-//! of it at the end.
+//! The copy of the work tree that a task works on: changes of earlier runs in it, and its end.
 
 use std::fmt;
 use std::io::{self, BufRead as _};
@@ -18,12 +17,12 @@ use crate::git_report::{coming, report_staying};
 use crate::printer::{Printer, sanitize_name};
 use crate::settings::TaskSettings;
 
-/// Held-back changes that are listed, on stderr and for programs; all are counted, and `sandbox
-/// diff` has all.
+/// The maximum number of withheld changes that are listed, in text and JSON; all are counted, and
+/// `sandbox diff` shows all.
 const LISTED: usize = 100;
-/// What to do with changes that wait.
+/// What to do with pending changes.
 const COMMANDS: &str =
-    "`sandbox diff` shows them, `sandbox apply` applies them, `sandbox discard` throws them away";
+    "`sandbox diff` shows them, `sandbox apply` applies them, `sandbox discard` discards them";
 
 /// The copy that a run works on.
 #[derive(Debug)]
@@ -34,33 +33,33 @@ pub(crate) struct CopyOfRun<'a> {
     printer: Printer,
 }
 
-/// What is done with what an earlier run left, before the next one begins.
+/// What to do with changes of an earlier run before the next one starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pending {
-    /// Nothing, or the run goes on with it.
+    /// Nothing, or the run continues with them.
     Continue,
     Apply,
     Discard,
 }
 
-/// What became of the changes of a run.
+/// The result of a run's changes.
 #[derive(Debug, Serialize)]
 pub(crate) struct WorkspaceReport {
     mode: &'static str,
     /// Paths that were applied.
     applied: usize,
-    /// Paths that wait in the copy.
+    /// Paths that remain in the copy.
     pending: usize,
-    /// The first [`LISTED`] of those that are held back.
+    /// The first [`LISTED`] withheld changes.
     held_back: Vec<ChangeReport>,
-    /// What came of what the task did in repositories, and what did not: the first [`LISTED`] of
-    /// each.
+    /// The imported changes in repositories, and those that were not imported: the first [`LISTED`]
+    /// of each.
     git: GitChanges,
     /// Why nothing was applied.
     error: Option<String>,
 }
 
-/// What is in a copy. A repository counts as one path.
+/// The pending changes in a copy. A repository counts as one path.
 #[derive(Debug, Default)]
 struct Waiting {
     changes: Vec<Change>,
@@ -77,28 +76,28 @@ impl Waiting {
         self.changes.len() + self.git.repositories.len()
     }
 
-    /// Those that wait for more than an apply.
+    /// The number of withheld changes.
     fn held_back(&self) -> usize {
         let repositories = self.git.repositories.iter().filter(|repository| repository.waits);
         held(&self.changes).len() + repositories.count()
     }
 }
 
-/// What waits in the copy of a work tree.
+/// A summary of the pending changes in the copy of a work tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct CopySummary {
-    /// Whether a run works with it just now.
+    /// Whether a run uses it.
     pub(crate) in_use: bool,
     /// Changed paths.
     pub(crate) pending: usize,
-    /// Those among them that are held back.
+    /// The number of withheld paths among them.
     pub(crate) held_back: usize,
     /// Why that cannot be determined.
     pub(crate) error: Option<String>,
 }
 
 impl CopySummary {
-    /// Of the copy that is kept in `dir`.
+    /// The summary of the copy in `dir`.
     pub(crate) fn of(dir: &Path, protection: &Protection) -> Self {
         let waiting = || -> Result<Option<Waiting>, WorkspaceError> {
             if WorkspaceCopy::is_in_use(dir)? {
@@ -126,14 +125,14 @@ impl fmt::Display for CopySummary {
             Self { pending: 0, .. } => f.write_str("None"),
             Self { pending, held_back: 0, .. } => write!(f, "{}, see `sandbox diff`", paths(*pending)),
             Self { pending, held_back, .. } => {
-                write!(f, "{}, {held_back} held back, see `sandbox diff`", paths(*pending))
+                write!(f, "{}, {held_back} withheld, see `sandbox diff`", paths(*pending))
             }
         }
     }
 }
 
 impl<'a> CopyOfRun<'a> {
-    /// `None` where the task works on the work tree itself.
+    /// `None` if the task works on the work tree itself.
     pub(crate) fn of(settings: &'a TaskSettings, printer: Printer) -> Option<Self> {
         let dir = settings.mounts.iter().find_map(Mount::copy_dir)?;
         Some(Self {
@@ -144,29 +143,29 @@ impl<'a> CopyOfRun<'a> {
         })
     }
 
-    /// Looks at what an earlier run left. Undecided changes are never applied with those of the
-    /// next run, unless the user says so.
+    /// Checks for changes of an earlier run. Undecided changes are never applied together with
+    /// those of the next run, unless the user decides so.
     pub(crate) fn look(&self) -> Result<Pending, Failure> {
         let Some(copy) = self.opened()? else {
             return Ok(Pending::Continue);
         };
         if self.mode == WorkspaceMode::Copy {
             self.printer
-                .message("this run goes on with the copy of the last one; `sandbox discard` throws it away");
+                .message("this run continues with the copy of the last one; `sandbox discard` discards it");
             return Ok(Pending::Continue);
         }
         let waiting = Waiting::in_copy(&copy, self.protection)?;
         if waiting.count() == waiting.held_back() {
             if waiting.count() > 0 {
                 self.printer.note(format_args!(
-                    "the task sees what earlier runs left: {}; {COMMANDS}",
-                    held_back(waiting.count())
+                    "the task sees changes of earlier runs: {}; {COMMANDS}",
+                    withheld(waiting.count())
                 ));
             }
             return Ok(Pending::Continue);
         }
         let found = format!(
-            "an earlier run left {} in the copy of the work tree, which were not applied",
+            "the copy of the work tree contains {} from an earlier run, not yet applied",
             paths(waiting.count())
         );
         if !self.printer.can_ask() {
@@ -179,7 +178,7 @@ impl<'a> CopyOfRun<'a> {
         self.printer.warning(format_args!("{found}; `sandbox diff` shows them"));
         loop {
             self.printer
-                .message("apply them now (a), go on with them (c), throw them away (d), or quit (q)?");
+                .message("apply them now (a), continue with them (c), discard them (d), or quit (q)?");
             let mut answer = String::new();
             let read = io::stdin().lock().read_line(&mut answer);
             let read = read.map_err(Failure::doing("read the answer from stdin"))?;
@@ -194,7 +193,7 @@ impl<'a> CopyOfRun<'a> {
         }
     }
 
-    /// Does what was decided; to be called when nothing of an earlier run is left on the engine.
+    /// Carries out the decision; call it when nothing of an earlier run is left on the engine.
     pub(crate) fn settle(&self, pending: Pending) -> Result<(), Failure> {
         if pending == Pending::Continue {
             return Ok(());
@@ -210,14 +209,14 @@ impl<'a> CopyOfRun<'a> {
         Ok(())
     }
 
-    /// What becomes of the copy when the run is over. `is_over`: its container is gone, and the
-    /// sandbox did not fail.
+    /// Applies or keeps the changes at the end of the run. `is_over`: its container is gone, and
+    /// the sandbox did not fail.
     pub(crate) fn finish(&self, is_over: bool) -> WorkspaceReport {
         let mut report = WorkspaceReport::new(self.mode);
-        // The run that this one could not begin beside decides about its changes, and the reason is
-        // reported as an error already.
+        // Another run uses the copy and decides about its changes; this was already reported as an
+        // error.
         if !is_over && WorkspaceCopy::is_in_use(&self.dir).unwrap_or_default() {
-            self.printer.message("the copy belongs to the run that uses it: nothing in it was changed");
+            self.printer.message("another run uses the copy: nothing in it was changed");
             return report;
         }
         if let Err(failure) = self.finish_into(is_over, &mut report) {
@@ -254,7 +253,7 @@ impl<'a> CopyOfRun<'a> {
         }
         let waiting = Waiting::in_copy(&copy, self.protection)?;
         if waiting.count() == 0 && waiting.git.is_empty() {
-            // Otherwise a task may still be at work in it.
+            // Otherwise a task may still be working in it.
             return if is_over { Ok(copy.discard()?) } else { Ok(()) };
         }
         report.pending = waiting.count();
@@ -269,7 +268,7 @@ impl<'a> CopyOfRun<'a> {
         match self.mode {
             WorkspaceMode::Auto => {
                 printer.warning(format_args!(
-                    "the run failed, so {} were not applied and stay in the copy",
+                    "the run failed; its changes were not applied and remain in the copy: {}",
                     paths(count)
                 ));
                 printer.hint(COMMANDS);
@@ -281,7 +280,7 @@ impl<'a> CopyOfRun<'a> {
         }
     }
 
-    /// Says what is in the work tree now, and what is not.
+    /// Reports the applied changes, and the others.
     fn report(&self, applied: &Applied) {
         let printer = self.printer;
         match applied.applied.len() {
@@ -292,7 +291,7 @@ impl<'a> CopyOfRun<'a> {
         let lines = coming(&applied.git);
         lines.iter().take(LISTED).for_each(|line| printer.message(line));
         if lines.len() > LISTED {
-            printer.message(format_args!("… and {} more of git's", lines.len() - LISTED));
+            printer.message(format_args!("… and {} more git changes", lines.len() - LISTED));
         }
         report_held_back(applied, printer);
         report_staying(&applied.git, printer);
@@ -308,26 +307,26 @@ impl<'a> CopyOfRun<'a> {
 }
 
 impl WorkspaceReport {
-    /// Of a run that changed nothing in a copy.
+    /// The report of a run that changed nothing in a copy.
     pub(crate) fn new(mode: WorkspaceMode) -> Self {
         let (held_back, git) = (Vec::new(), GitChanges::default());
         Self { mode: mode.as_str(), applied: 0, pending: 0, held_back, git, error: None }
     }
 
-    /// Adds what came of what the task did in repositories while it worked on the tree itself.
+    /// Adds the imported changes in repositories of a task that worked on the tree itself.
     pub(crate) fn add_imported(&mut self, git: &GitChanges) {
         self.git = std::mem::take(&mut self.git).and(cut(git.clone()));
     }
 
-    /// Whether changes of the task should be in the work tree, and are not.
+    /// Whether applying the task's changes failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.error.is_some()
     }
 }
 
-/// The copy in `dir` that no run works with.
+/// The copy in `dir`, unless a run uses it.
 pub(crate) fn opened(dir: &Path) -> Result<Option<WorkspaceCopy>, Failure> {
-    // The hint for it is that of the sandbox's error.
+    // The sandbox's error provides the hint.
     let known = |error: WorkspaceError| Failure::from(SandboxError::from(error));
     match WorkspaceCopy::open(dir).map_err(known)? {
         Some(copy) if WorkspaceCopy::is_in_use(dir).map_err(known)? => {
@@ -338,8 +337,8 @@ pub(crate) fn opened(dir: &Path) -> Result<Option<WorkspaceCopy>, Failure> {
     }
 }
 
-/// The same, once no container of an ended run can still be at work in it: one that was killed
-/// together with its sandbox goes first.
+/// The same, after containers of ended runs that may still be working in it were removed, such as
+/// one whose sandbox was killed.
 pub(crate) async fn settled(
     dir: &Path,
     sandbox: impl FnOnce() -> Result<SandboxConfig, Failure>,
@@ -351,22 +350,22 @@ pub(crate) async fn settled(
         let swept = Sandbox::start(sandbox()?).await?.sweep_at_start().await?;
         if !swept.failed.is_empty() {
             return Err(Failure::new(
-                "the run that worked on this copy was killed, and its container cannot be removed",
+                "the run that used this copy was killed, and removing its container failed",
             )
-            .with_hint("`sandbox status` lists what is there"));
+            .with_hint("`sandbox status` lists the objects"));
         }
     }
     Ok(Some(copy))
 }
 
-/// What can be done about an apply that was refused.
+/// The error of a refused apply, with what to do about it.
 pub(crate) fn explained(error: WorkspaceError) -> Failure {
     let hint = match error {
         WorkspaceError::Conflict { .. } => Some(
-            "`sandbox diff` marks them with !; `sandbox apply --force` lets the task's version win, `sandbox discard` this machine's",
+            "`sandbox diff` marks them with !; `sandbox apply --force` keeps the task's version, `sandbox discard` the host's",
         ),
         WorkspaceError::Repository { .. } => Some(
-            "the copy keeps everything: `sandbox diff --patch` shows the files, `sandbox discard` throws all of it away",
+            "the copy keeps all changes: `sandbox diff --patch` shows the files, `sandbox discard` discards them",
         ),
         _ => None,
     };
@@ -376,22 +375,22 @@ pub(crate) fn explained(error: WorkspaceError) -> Failure {
     }
 }
 
-/// Lists what was not applied, and says how to let it through.
+/// Lists the withheld changes, and how to apply them.
 pub(crate) fn report_held_back(applied: &Applied, printer: Printer) {
     let held = &applied.held_back;
     for repository in &applied.waiting {
         let path = sanitize_name(&repository.path.display().to_string());
-        printer.warning(format_args!("what git did in `{path}` is held back"));
+        printer.warning(format_args!("git changes in `{path}` are withheld"));
         repository.report.hints.iter().for_each(|hint| printer.hint(sanitize_name(hint)));
     }
     if held.is_empty() {
         if !applied.waiting.is_empty() {
-            printer.hint("`sandbox diff` shows it, `sandbox apply --include-protected` takes it, `sandbox discard` throws it away");
+            printer.hint("`sandbox diff` shows them, `sandbox apply --include-protected` applies them, `sandbox discard` discards them");
         }
         return;
     }
     let is_special = |change: &Change| change.held_back == Some(sandbox::workspace::HeldBack::Special);
-    printer.warning(format_args!("{}:", held_back(held.len())));
+    printer.warning(format_args!("{}:", withheld(held.len())));
     for change in held.iter().take(LISTED) {
         printer.message(line(change));
     }
@@ -399,10 +398,10 @@ pub(crate) fn report_held_back(applied: &Applied, printer: Printer) {
         printer.message(format_args!("… and {} more", held.len() - LISTED));
     }
     if held.iter().any(|change| change.held_back == Some(sandbox::workspace::HeldBack::Repository)) {
-        printer.hint("what git changes in one step is not split, and a repository that the task made is made anew, of its commits alone; `sandbox apply --include-protected` does both");
+        printer.hint("changes of one git operation are not split, and a new repository of the task is recreated from its commits alone; `sandbox apply --include-protected` does both");
     }
     if held.iter().any(|change| !is_special(change)) {
-        printer.hint("`sandbox diff --patch` shows them, `sandbox apply --include-protected` applies them, `sandbox discard` throws them away");
+        printer.hint("`sandbox diff --patch` shows them, `sandbox apply --include-protected` applies them, `sandbox discard` discards them");
     }
     if held.iter().any(is_special) {
         printer.hint("devices, pipes and sockets are never applied");
@@ -436,6 +435,6 @@ fn paths(count: usize) -> String {
     if count == 1 { "1 changed path".to_owned() } else { format!("{count} changed paths") }
 }
 
-fn held_back(count: usize) -> String {
-    if count == 1 { "1 change is held back".to_owned() } else { format!("{count} changes are held back") }
+fn withheld(count: usize) -> String {
+    if count == 1 { "1 change is withheld".to_owned() } else { format!("{count} changes are withheld") }
 }

@@ -16,10 +16,11 @@ use crate::terminal::DetachKeys;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-No configuration is needed: the agent gets a surrogate of the key that is set here, such as ANTHROPIC_API_KEY, and reaches nothing \
-but its API. With a subscription, set CLAUDE_CODE_OAUTH_TOKEN to what `claude setup-token` prints, or write `logins: {claude: {}}` into \
-.sandbox/sandbox.yaml. Codex reads CODEX_API_KEY, or `logins: {codex: {}}`; Gemini CLI GEMINI_API_KEY, OpenCode ANTHROPIC_API_KEY or \
-OPENAI_API_KEY.
+No configuration is needed: the agent gets a surrogate of the API key in your environment, such as \
+ANTHROPIC_API_KEY, and reaches only its API. With a subscription, set CLAUDE_CODE_OAUTH_TOKEN to \
+the output of `claude setup-token`, or write `logins: {claude: {}}` into .sandbox/sandbox.yaml. \
+Codex reads CODEX_API_KEY, or `logins: {codex: {}}`; Gemini CLI GEMINI_API_KEY, OpenCode \
+ANTHROPIC_API_KEY or OPENAI_API_KEY.
 
 Examples:
   sandbox agent
@@ -37,15 +38,15 @@ pub(crate) struct AgentArgs {
     /// Resume a session (default: the most recent)
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
     pub(crate) resume: Option<String>,
-    /// Model, as the agent calls it, such as opus [default: the session's last one; sonnet for
-    /// Claude Code]
+    /// Model, by the agent's name for it, such as opus [default: the session's last model; sonnet
+    /// for Claude Code]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Session folder [default: a folder for this project in the state directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) session_dir: Option<PathBuf>,
-    /// The agent's program on this machine, to mount read-only [default: that of PATH in the
-    /// default image, else the image's]
+    /// The agent's program on the host, to mount read-only [default: with the default image the one
+    /// in PATH, otherwise the image's]
     #[arg(long, value_name = "PATH", alias = "claude-bin", value_parser = OsStringValueParser::new().try_map(program))]
     pub(crate) agent_bin: Option<PathBuf>,
     /// Maximum number of turns (Claude Code)
@@ -54,10 +55,10 @@ pub(crate) struct AgentArgs {
     /// Maximum cost in US dollars, at list prices (Claude Code)
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_budget: Option<f64>,
-    /// Warn when the agent is silent for this long, such as 90s, 15m or 1h; off: never
+    /// Warn when the agent reports nothing for this long, such as 90s, 15m or 1h; off: never
     #[arg(long, value_name = "TIME", value_parser = stall, default_value = "15m")]
     pub(crate) stall: StallTime,
-    /// Stop the agent when it is silent for the time of --stall
+    /// Stop the agent when it reports nothing for the time of --stall
     #[arg(long)]
     pub(crate) stop_on_stall: bool,
     /// Input format on stdin
@@ -69,37 +70,37 @@ pub(crate) struct AgentArgs {
     /// Run in the background, and print the run's id; `sandbox attach` shows its answer
     #[arg(short, long, conflicts_with = "input")]
     pub(crate) detach: bool,
-    /// Keys that leave the agent on a terminal to itself; none: ''
+    /// Keys that detach from an agent on a terminal; '' disables them
     #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]
     pub(crate) detach_keys: DetachKeys,
     /// Do not describe the sandbox's limits to the agent, in its system prompt or before the prompt
     #[arg(long)]
     pub(crate) no_briefing: bool,
-    /// Prompt; `-`, or none where stdin is a file or pipe: read it from stdin; none on a terminal:
-    /// the agent's own screen
+    /// Prompt; `-`, or no prompt with stdin a file or pipe: read it from stdin; no prompt on a
+    /// terminal: the agent's own screen
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
-    /// Extra arguments for the agent; paths are those of the container
+    /// Extra arguments for the agent; paths are paths in the container
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) arguments: Vec<String>,
 }
 
 impl AgentArgs {
-    /// How its run is left to a process of its own where prompts are typed.
+    /// The owner process of a run whose prompts are typed on the terminal.
     pub(crate) fn on_terminal(&self) -> BackgroundArgs {
         BackgroundArgs::on_terminal(self.detach_keys.clone())
     }
 }
 
-/// What `$(which claude)` gives where there is none is empty.
+/// `$(which claude)` is empty if the program is not in PATH.
 fn program(path: OsString) -> Result<PathBuf, String> {
     if path.is_empty() {
-        return Err("it is empty: the agent is not in PATH here; leave the flag out to use the image's, or name the file of its native program".to_owned());
+        return Err("the path is empty: the agent is not in PATH on the host; omit the flag to use the image's program, or name the native executable".to_owned());
     }
     Ok(path.into())
 }
 
-/// How long an agent may report nothing.
+/// The time for which an agent may report nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StallTime {
     Off,
@@ -112,29 +113,29 @@ fn stall(text: &str) -> Result<StallTime, String> {
 
 fn dollars(text: &str) -> Result<f64, String> {
     let dollars = text.parse::<f64>().ok().filter(|dollars| dollars.is_finite() && *dollars > 0.0);
-    dollars.ok_or_else(|| "write a number of dollars above 0, such as 2.50".to_owned())
+    dollars.ok_or_else(|| "must be an amount of dollars above 0, such as 2.50".to_owned())
 }
 
-/// What `agent` reads.
+/// The input format of `agent`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AgentInput {
-    /// The prompt, where it is no argument
+    /// The prompt, unless it is an argument
     #[default]
     Text,
-    /// Messages in Claude Code's format, one a line, sent into the running turn; the first is the
-    /// prompt where it is no argument
+    /// Messages in Claude Code's format, one per line, sent into the running turn; the first is the
+    /// prompt unless it is an argument
     StreamJson,
 }
 
-/// What `agent` prints.
+/// The output format of `agent`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AgentOutput {
     /// The answer; on a terminal, its progress too
     #[default]
     Text,
-    /// One object at the end
+    /// One JSON object at the end
     Json,
-    /// The agent's events as they come, one a line, in the form of Claude Code's
+    /// The agent's events as they arrive, one per line, in Claude Code's format
     StreamJson,
 }
 

@@ -15,20 +15,20 @@ use super::{ExecArgs, ExecNetwork, ImageArgs, Output, PolicyArgs, WorkspaceAcces
 pub(crate) enum AllowlistCommand {
     /// Show which rule allows each request, or why it is blocked
     Check(CheckArgs),
-    /// Find rules that allow more than meant, or nothing
+    /// Find rules that allow more than intended, or nothing
     Lint(LintArgs),
-    /// Explain why a URL is allowed or blocked, or what a run was refused and which rules to add
+    /// Explain why a URL is allowed or blocked, or which requests of a run were refused and which
+    /// rules to add
     Why(WhyArgs),
     /// Add the rules that a run would have needed
     Learn(LearnArgs),
-    /// Add rules for reading from where the image's pip, npm, cargo, go, maven and apt fetch
-    /// packages
+    /// Add rules that let the image's pip, npm, cargo, go, maven and apt fetch packages
     Packages(PackagesArgs),
-    /// Show which requests of past runs another allowlist would judge in another way
+    /// Show which requests of past runs another allowlist would judge differently
     Simulate(SimulateArgs),
     /// Add a rule to the allowlist
     Allow(EditArgs),
-    /// Remove from the allowlist what allows this
+    /// Remove the rules that allow this from the allowlist
     Deny(EditArgs),
     /// List the presets that an allowlist can name, or show the rules of one
     Presets {
@@ -40,7 +40,7 @@ pub(crate) enum AllowlistCommand {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 all allowed, 1 any blocked, 2 a line that cannot be read.
+Exit codes: 0 all allowed, 1 any blocked, 2 invalid line.
 
 Examples:
   sandbox allowlist check https://api.github.com/repos/o/r
@@ -51,7 +51,7 @@ pub(crate) struct CheckArgs {
     /// Method of the requests
     #[arg(long, value_name = "METHOD", default_value = "GET")]
     pub(crate) method: String,
-    /// Output format; json: one object a line
+    /// Output format; json: one object per line
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
     /// URLs; `-`: read lines of `URL` or `METHOD URL` from stdin
@@ -60,7 +60,7 @@ pub(crate) struct CheckArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 nothing to say, 1 warnings, 125 a policy that cannot be read.")]
+#[command(after_help = "Exit codes: 0 no warnings, 1 warnings, 125 invalid policy.")]
 pub(crate) struct LintArgs {
     /// Allowlist file [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
@@ -69,10 +69,11 @@ pub(crate) struct LintArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-RULE is HOST, HOST/PATH (patterns, * is any text) or a URL, which stands for itself; methods can come before it. The file is changed in place, with its \
-comments, and made where there is none. It stays trusted if it was. A run that is going on keeps its policy, see `sandbox policy set`.
+RULE is HOST, HOST/PATH (patterns: * matches any text) or a URL, which matches only itself, \
+optionally after methods. The file is edited in place, keeping its comments, or created. If it was \
+trusted, it remains trusted. Active runs keep their policy; see `sandbox policy set`.
 
-Exit codes of deny: 0 nothing allows it any more, 1 something else does.
+Exit codes of deny: 0 no longer allowed, 1 still allowed by something else.
 
 Examples:
   sandbox allowlist allow api.example.com
@@ -82,7 +83,7 @@ pub(crate) struct EditArgs {
     /// Allowlist file [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
-    /// Rule, in one argument or two
+    /// Rule, in one or two arguments
     #[arg(required = true, num_args = 1..=2, value_name = "RULE")]
     pub(crate) rule: Vec<String>,
 }
@@ -93,7 +94,7 @@ Exit codes: for a URL 0 allowed, 1 blocked; for a run 0.
 
 Examples:
   sandbox allowlist why https://api.github.com/repos/o/r
-  sandbox allowlist why                     # what this project's newest run was refused")]
+  sandbox allowlist why                     # refused requests of this project's newest run")]
 pub(crate) struct WhyArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
@@ -103,17 +104,18 @@ pub(crate) struct WhyArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
-    /// URL, or a run that `sandbox ps --all` shows [default: the newest run]
+    /// URL, or a run from `sandbox ps --all` [default: the newest run]
     #[arg(value_name = "URL|RUN")]
     pub(crate) subject: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The smallest rules that allow what the run asked for, with --audit or without; nothing is asked of the network for it. Many paths in one folder \
-become one rule, which says from how many; requests with a body, hosts that get credentials and models' APIs keep their paths. Read \
-what was blocked before you agree to it. Nothing is learnt for addresses and metadata, pushes, and what was refused for another reason than \
-a missing rule.
+Derives the smallest rules that allow the run's recorded requests, with or without --audit; no \
+network access is needed. Many paths in one folder become one rule, which states their number; \
+requests with a body, hosts that get credentials and APIs of models keep their exact paths. Review \
+blocked requests before you agree. No rules are derived for IP addresses, metadata services, \
+pushes, and requests that were refused for reasons other than a missing rule.
 
 Example:
   sandbox run --audit -- make test
@@ -122,27 +124,28 @@ pub(crate) struct LearnArgs {
     /// Allowlist file to add to [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
-    /// Write the rules without a question: a task chose what it asked for
+    /// Write the rules without asking; note that the task chose its requests
     #[arg(short, long)]
     pub(crate) yes: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
-    /// Run to learn from [default: the newest run of this project]
+    /// Run to learn from [default: this project's newest]
     #[arg(value_name = "RUN")]
     pub(crate) run: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What was refused for another reason than a missing rule is left out. Where a request's body decides, it counts as allowed.
+Requests that were refused for reasons other than a missing rule are left out. Where the verdict \
+depends on a request's body, it counts as allowed.
 
-Exit codes: 0 no verdict changes, 1 one does.")]
+Exit codes: 0 no verdict changes, 1 a verdict changes.")]
 pub(crate) struct SimulateArgs {
-    /// Run to look at [default: the newest run of this project]
+    /// Run to check [default: this project's newest]
     #[arg(long, value_name = "ID", conflicts_with = "all")]
     pub(crate) run: Option<String>,
-    /// Look at all runs of this project that are kept
+    /// Check all stored runs of this project
     #[arg(long)]
     pub(crate) all: bool,
     /// Output format
@@ -155,8 +158,9 @@ pub(crate) struct SimulateArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The clients in the image are asked for what they are configured to use, or have built in, in a container without a network. The rules allow GET and HEAD; they \
-are shown, and written when you agree. Ask again when the image is another.
+Queries the clients in the image for their configured or built-in registries, in a container \
+without a network. The rules allow GET and HEAD; they are shown, and written if you agree. Repeat \
+this when the image changes.
 
 Example:
   sandbox allowlist packages pip npm")]
@@ -166,16 +170,17 @@ pub(crate) struct PackagesArgs {
     /// Allowlist file to add to [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
-    /// Write the rules without a question: an image can name any host
+    /// Write the rules without asking; note that an image can name any host
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Clients to ask [default: all of them]
+    /// Clients to query [default: all]
     #[arg(value_enum, value_name = "CLIENT")]
     pub(crate) clients: Vec<PackageClient>,
 }
 
 impl PackagesArgs {
-    /// What asks the image: nothing of the project is mounted, and nothing reached.
+    /// The arguments of the container that queries the image: without mounts of the project and
+    /// without a network.
     pub(crate) fn asking(&self) -> ExecArgs {
         ExecArgs {
             run: None,
@@ -195,7 +200,7 @@ impl PackagesArgs {
     }
 }
 
-/// What fetches packages.
+/// A client of package registries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum PackageClient {
     Pip,

@@ -1,4 +1,4 @@
-//! What leaves a run to a process of its own, and what finds it again.
+//! Flags for runs that a separate process owns, and `attach`.
 
 use clap::Args;
 
@@ -7,16 +7,16 @@ use crate::terminal::DetachKeys;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BackgroundArgs {
-    /// Give it a terminal: this one, unless -d is given too
+    /// Allocate a terminal: connected to this one unless -d is given too
     #[arg(short = 't', long = "tty")]
     pub(crate) terminal: bool,
     /// Run in the background, and print the run's id
     #[arg(short, long)]
     pub(crate) detach: bool,
-    /// Keys that leave the run to itself; none: ''
+    /// Keys that detach from the run; '' disables them
     #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]
     pub(crate) detach_keys: DetachKeys,
-    /// For those who are used to `-it`: stdin is passed on in any case.
+    /// Accepted for users of `-it`; stdin is always passed on.
     #[arg(short = 'i', long = "interactive", hide = true)]
     _interactive: bool,
 }
@@ -27,12 +27,12 @@ impl BackgroundArgs {
         Self { terminal: false, detach: true, detach_keys: DetachKeys::default(), _interactive: false }
     }
 
-    /// On this terminal, which these keys leave.
+    /// On this terminal; `detach_keys` detach from it.
     pub(crate) fn on_terminal(detach_keys: DetachKeys) -> Self {
         Self { terminal: true, detach: false, detach_keys, _interactive: false }
     }
 
-    /// Whether a process of its own owns the run.
+    /// Whether a separate process owns the run.
     pub(crate) fn has_owner(&self) -> bool {
         self.terminal || self.detach
     }
@@ -59,12 +59,13 @@ pub(crate) struct WaitArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Several may be attached: the first who has a terminal types, the others watch. What the run wrote last is shown first, and of one that has \
-ended what is kept: 1 MiB, of a terminal 64 KiB. The exit code is the run's; Ctrl-P Ctrl-Q leaves it to itself.")]
+Several clients can attach: the first one with a terminal has the input, the others watch. The \
+latest output of the run is shown first, also after its end: up to 1 MiB, or 64 KiB of a terminal. \
+The exit code is the run's; Ctrl-P Ctrl-Q detaches.")]
 pub(crate) struct AttachArgs {
     #[command(flatten)]
     pub(crate) run: RunArg,
-    /// Keys that leave the run to itself; none: ''
+    /// Keys that detach from the run; '' disables them
     #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]
     pub(crate) detach_keys: DetachKeys,
 }

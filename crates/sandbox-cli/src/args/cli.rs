@@ -16,12 +16,14 @@ use crate::trust::Trust;
 const GLOBAL: &str = "Global options";
 
 const AFTER_HELP: &str = "\
-Settings are read from .sandbox/ in the current folder (from .airut/ where there is no .sandbox/): sandbox.yaml, \
-network-allowlist.yaml, build-allowlist.yaml and container/Dockerfile. They count as they were trusted, see `sandbox help trust`.
+Settings are read from .sandbox/ in the current folder (from .airut/ where there is no .sandbox/): \
+sandbox.yaml, network-allowlist.yaml, build-allowlist.yaml and container/Dockerfile. Only trusted \
+versions count; see `sandbox help trust`.
 
-Exit codes: the command's own; 1 the answer is no (agent: no success; doctor, verify, allowlist: something is wrong); 2 usage; \
-124 time limit; 125 sandbox, configuration or engine; 126 not executable; 127 not found; 128 + signal when a signal stopped it; \
-141 output closed by its reader.";
+Exit codes: the command's own; 1 negative result (agent: no success; doctor, verify, allowlist: a \
+problem was found); 2 usage; 124 time limit; 125 error of the sandbox, configuration or engine; \
+126 not executable; 127 not found; 128 + signal when a signal ended it; 141 output closed by its \
+reader.";
 
 /// Run an AI agent, or any command, in a container that reaches only what an allowlist permits.
 #[derive(Debug, Parser)]
@@ -42,8 +44,8 @@ pub(crate) struct GlobalArgs {
     /// Configuration file [default: .sandbox/sandbox.yaml]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Trust the project's files as they are, for this command; with a digest, only if `sandbox
-    /// trust --show` prints the same
+    /// Trust the project's current files for this command; with a digest, only if `sandbox trust
+    /// --show` prints the same one
     #[arg(
         long,
         global = true,
@@ -58,11 +60,11 @@ pub(crate) struct GlobalArgs {
     /// This process owns a run that others attach to
     #[arg(long, global = true, hide = true)]
     pub(crate) owner: bool,
-    /// Pass all that programs write to this terminal: they could set the clipboard, and make it
-    /// type
+    /// Pass escape sequences to this terminal unfiltered: programs can then set the clipboard and
+    /// inject input
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) raw_terminal: bool,
-    /// No progress on stderr
+    /// Print no progress on stderr
     #[arg(short, long, global = true, help_heading = GLOBAL, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Increase verbosity on stderr (-vv for everything)
@@ -78,8 +80,8 @@ pub(crate) enum Command {
     Shell(ShellArgs),
     /// Run an agent in the sandbox: Claude Code, Codex or another
     Agent(AgentArgs),
-    /// Run an untrusted command under a stricter profile: UID 1000, no network, tight limits; or
-    /// one in a run that is going on
+    /// Run an untrusted command under a stricter profile (UID 1000, no network, tight limits), or a
+    /// command in an active run
     Exec(ExecArgs),
     /// Build the project's image unless it exists, and print its tag
     Build {
@@ -89,55 +91,55 @@ pub(crate) enum Command {
         #[arg(long)]
         force: bool,
     },
-    /// Write a project's settings, allowlist and Dockerfile, for its languages and its agent
+    /// Write settings, allowlist and Dockerfile for the project's languages and agent
     Init(InitArgs),
-    /// Show what a task changed in its copy of the work tree
+    /// Show the changes a task made in its copy of the work tree
     Diff(DiffArgs),
-    /// Apply what a task changed in its copy to the work tree
+    /// Apply a task's changes from its copy to the work tree
     Apply(ApplyArgs),
-    /// Discard what a task changed in its copy
+    /// Discard a task's changes in its copy
     Discard,
     /// Build, list and move images
     #[command(subcommand)]
     Image(ImageCommand),
-    /// Check requests against the network policy, without running anything
+    /// Check and edit the network policy
     #[command(subcommand)]
     Allowlist(AllowlistCommand),
     /// Check the configuration, without running anything
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Make and show the SSH keys that git signs commits with
+    /// Create and show the SSH keys that git signs commits with
     #[command(subcommand)]
     Ssh(SshCommand),
-    /// Make and update the git repositories that tasks reach at the host `gate`
+    /// Create and update the git repositories that tasks reach at the host `gate`
     #[command(subcommand)]
     Gate(GateCommand),
-    /// Show what a run did on the network
+    /// Show the network log of a run
     Logs(LogsArgs),
-    /// Write what a run did as a page for a browser
+    /// Write an HTML report of a run
     Report(ReportArgs),
-    /// Show or change the policy of a run that is going on
+    /// Show or change the policy of an active run
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// List the runs that are going on, or all that are kept
+    /// List active runs, or all stored ones
     Ps(PsArgs),
-    /// Watch the runs that are going on, and their requests, on the whole terminal
+    /// Watch active runs and their requests, full screen
     Watch(WatchArgs),
-    /// Attach to a run that has a terminal, or is in the background
+    /// Attach to a run that has a terminal or is in the background
     Attach(AttachArgs),
     /// Stop a run
     Stop(StopArgs),
-    /// Wait until runs have ended, and print their exit codes
+    /// Wait until runs end, and print their exit codes
     Wait(WaitArgs),
-    /// Remove logs and output of runs that have ended
+    /// Remove logs and output of ended runs
     Rm(RunsArg),
-    /// Show what exists on the engine, and which run it belongs to
+    /// Show the sandbox's objects on the engine, and their runs
     Status(StatusArgs),
-    /// Remove what ended runs left on the engine
+    /// Remove objects of ended runs from the engine
     Clean(CleanArgs),
-    /// Show what the project's files ask for, and trust them as they are
+    /// Show the rights that the project's files request, and trust the files
     Trust(TrustArgs),
-    /// Check this machine and suggest fixes
+    /// Check this host and suggest fixes
     Doctor(DoctorArgs),
     /// Verify the sandbox's guarantees from inside containers
     Verify(VerifyArgs),
@@ -148,13 +150,13 @@ pub(crate) enum Command {
     },
     /// Print the manual page, or write all of them
     Man {
-        /// Write one page for each command into this folder
+        /// Folder to write one page per command to
         dir: Option<PathBuf>,
     },
 }
 
 impl Command {
-    /// How its run is left to a process of its own; `None`: it is not.
+    /// The flags of a run that a separate process owns; `None` if this process owns it.
     pub(crate) fn background(&self) -> Option<BackgroundArgs> {
         match self {
             Self::Run(args) => Some(args.background.clone()).filter(BackgroundArgs::has_owner),
@@ -172,12 +174,12 @@ impl Command {
         }
     }
 
-    /// Whether the operator is asked about what no rule allows.
+    /// Whether the operator is asked about requests that no rule allows.
     pub(crate) fn asks(&self) -> bool {
         self.task().is_some_and(|task| task.ask)
     }
 
-    /// The command that this one is short for.
+    /// Expands a shorthand command.
     pub(crate) fn spelled_out(self) -> Self {
         match self {
             Self::Shell(args) => Self::Run(args.into_run()),
@@ -186,7 +188,7 @@ impl Command {
     }
 }
 
-/// The flag alone, or with a digest.
+/// Parses `--trust`, with or without a digest.
 fn trust(text: &str) -> Result<Trust, String> {
     match text {
         "" => Ok(Trust::Now),
@@ -203,10 +205,10 @@ pub(crate) struct StatusArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Of each project the newest 50 runs are kept, with their network log and the end of their output; `sandbox logs`, `attach` and `report` show \
-them.")]
+The newest 50 runs of each project are stored, with their network log and the end of their output: see `sandbox logs`, `attach` and \
+`report`.")]
 pub(crate) struct PsArgs {
-    /// Also list runs that have ended
+    /// Also list ended runs
     #[arg(short, long)]
     pub(crate) all: bool,
     /// Output format
@@ -216,8 +218,8 @@ pub(crate) struct PsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
-    /// Also remove all images and all state: logs, sessions, copies with their changes, keys,
-    /// decisions about trust
+    /// Also remove all images and all state: logs, sessions, copies with their changes, keys, trust
+    /// decisions
     #[arg(long)]
     pub(crate) all: bool,
     /// With --all: do not ask
@@ -235,7 +237,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) output: Output,
 }
 
-/// For people or for programs.
+/// The output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     #[default]
@@ -251,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    /// The help of `command` and of all below it.
+    /// Appends the help of `command` and of its subcommands.
     fn help(command: &mut clap::Command, text: &mut String) {
         text.push_str(&command.render_long_help().to_string());
         text.push_str("\n========\n");
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_holds_together() {
+    fn command_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_double_dash_ends_the_options() {
+    fn first_double_dash_ends_the_options() {
         let cli = Cli::try_parse_from(["sandbox", "run", "--timeout", "3", "--", "ls", "--", "-v"]).unwrap();
         let Command::Run(run) = cli.command else { panic!("no run") };
         assert_eq!(run.command, ["ls", "--", "-v"]);
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_needs_no_double_dash() {
+    fn command_without_double_dash_is_parsed() {
         let cli = Cli::try_parse_from(["sandbox", "run", "--timeout", "3m", "ls", "-l", "--", "-v"]).unwrap();
         let Command::Run(run) = cli.command else { panic!("no run") };
         assert_eq!(run.command, ["ls", "-l", "--", "-v"]);
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_command_lines_are_refused() {
         for arguments in [
             &["run"][..],
             &["run", "-t", "--detach-keys", "ctrl-P", "--", "ls"],

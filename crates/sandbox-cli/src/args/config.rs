@@ -12,16 +12,17 @@ pub(crate) enum ConfigCommand {
     Check(ConfigCheckArgs),
     /// Print the JSON Schema of sandbox.yaml, for editors
     #[command(after_help = "\
-Editors that know YAML take it from a first line such as `# yaml-language-server: $schema=schema.json`, and need to know the tag `!env`.")]
+Editors with YAML support use it with a first line such as `# yaml-language-server: \
+$schema=schema.json`, and must be configured to accept the tag `!env`.")]
     Schema,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each fault begins with its file, line and column. The report also lists which credentials would be masked for which hosts, never \
-their values.
+Each error starts with its file, line and column. The report also lists which credentials would be \
+masked for which hosts, never their values.
 
-Exit codes: 0 nothing is wrong, though there may be warnings; 125 a run would fail.")]
+Exit codes: 0 no errors, possibly warnings; 125 a run would fail.")]
 pub(crate) struct ConfigCheckArgs {
     /// Allowlist file [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]

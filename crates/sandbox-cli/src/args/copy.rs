@@ -1,4 +1,4 @@
-//! `diff`, `apply` and `discard`: what becomes of a copy of the work tree.
+//! `diff`, `apply` and `discard`: a task's changes in its copy of the work tree.
 
 use clap::Args;
 
@@ -6,7 +6,7 @@ use super::Output;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A = added, M = modified, D = removed; ! = changed on this machine too; held back = `apply` leaves it out by default.")]
+A = added, M = modified, D = removed; ! = also changed on the host; withheld = `apply` leaves it out by default.")]
 pub(crate) struct DiffArgs {
     /// Also show the changes in text files of up to 1 MiB
     #[arg(long, conflicts_with = "output")]
@@ -18,16 +18,17 @@ pub(crate) struct DiffArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-All or nothing: when anything fails, the work tree is as it was; what a crash interrupts, the next command finishes or undoes.")]
+All or nothing: if anything fails, the work tree is unchanged; the next command finishes or undoes \
+what a crash interrupted.")]
 pub(crate) struct ApplyArgs {
-    /// Also apply what is held back: what programs of this machine run on their own, and links that
-    /// lead out of the work tree
+    /// Also apply withheld changes: files that host tools execute implicitly, and links that lead
+    /// out of the work tree
     #[arg(long)]
     pub(crate) include_protected: bool,
-    /// Also apply where this machine changed the same file: the task's version wins
+    /// Also apply changes to files that changed on the host: the task's version wins
     #[arg(long)]
     pub(crate) force: bool,
-    /// Also set this setting of git as the task did, which `sandbox diff` lists (repeatable)
+    /// Also apply this git setting of the task, as listed by `sandbox diff` (repeatable)
     #[arg(long, value_name = "KEY")]
     pub(crate) git_config: Vec<String>,
     /// Output format

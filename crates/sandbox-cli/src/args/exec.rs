@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::ImageArgs;
 use crate::config::limit;
 
-/// What a run has already.
+/// Flags whose settings an active run already has.
 const NOT_IN_RUN: [&str; 12] = [
     "image",
     "dockerfile",
@@ -26,25 +26,27 @@ const NOT_IN_RUN: [&str; 12] = [
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The command runs as user 1000, without any capability, with one processor, 512 MiB of memory and 100 processes. It can write to its \
-home, /tmp, /var/tmp, /run and /dev/shm, which are small, in memory, and gone after it, and with --workspace rw to the current folder; \
-nothing else. It gets none of the variables and credentials of the configuration. stdin, \
-stdout and stderr are passed through byte for byte.
+The command runs as user 1000, without any capability, with one processor, 512 MiB of memory and \
+100 processes. It can write to its home, /tmp, /var/tmp, /run and /dev/shm, which are small, in \
+memory and discarded at its end, and with --workspace rw to the current folder, but nowhere else. \
+It gets no variables or credentials from the configuration. stdin, stdout and stderr are passed \
+through byte for byte.
 
-With --run, the command runs in the container of a run that is going on, beside its program: with the same user, rights, variables (the \
-surrogates of credentials among them), limits and network. A signal to `sandbox exec` ends it, and so does the end of the run.
+With --run, the command runs in the container of an active run, next to its program, with the same \
+user, rights, variables (including surrogates of credentials), limits and network. It ends when \
+`sandbox exec` gets a signal, or with the run.
 
 Examples:
   sandbox exec --workspace ro -- bash -c 'pytest -q'
   sandbox exec --run 3f9a -t -- bash")]
 pub(crate) struct ExecArgs {
-    /// Run it in this run, as `sandbox ps` shows it: its id or the beginning of it
+    /// Run it in this run, by its id in `sandbox ps` or a prefix of it
     #[arg(long, value_name = "RUN", conflicts_with_all = NOT_IN_RUN)]
     pub(crate) run: Option<String>,
-    /// Give it this terminal
+    /// Connect it to this terminal
     #[arg(short = 't', long = "tty", requires = "run")]
     pub(crate) terminal: bool,
-    /// For those who are used to `-it`: stdin is passed on in any case.
+    /// Accepted for users of `-it`; stdin is always passed on.
     #[arg(short = 'i', long = "interactive", hide = true, action = clap::ArgAction::Count)]
     pub(crate) _interactive: u8,
     #[command(flatten)]
@@ -58,8 +60,8 @@ pub(crate) struct ExecArgs {
     /// Allow the current folder to be a home folder or a system folder such as /usr/src
     #[arg(long)]
     pub(crate) allow_system_mounts: bool,
-    /// Allow writing what programs of this machine run on their own: git's hooks, .envrc, .claude
-    /// and the like
+    /// Allow writing files that host tools execute implicitly: git's hooks, .envrc, .claude and
+    /// similar
     #[arg(long)]
     pub(crate) unprotected: bool,
     /// Network access
@@ -68,10 +70,10 @@ pub(crate) struct ExecArgs {
     /// Allowlist file for --network sandboxed [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
-    /// Set a variable; NAME alone passes on the one that is set here
+    /// Set a variable; NAME alone passes on its value in your environment
     #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) variables: Vec<String>,
-    /// Write what the sandbox itself does to this file
+    /// Write the sandbox's own log to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Program and its arguments
@@ -79,25 +81,25 @@ pub(crate) struct ExecArgs {
     pub(crate) command: Vec<String>,
 }
 
-/// How a command sees the current folder.
+/// A command's access to the current folder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WorkspaceAccess {
     /// No access
     None,
     /// Read only
     Ro,
-    /// Read and write, as far as user 1000 may. What programs of this machine run on their own is
-    /// protected
+    /// Read and write, with the permissions of user 1000; files that host tools execute implicitly
+    /// are protected
     #[default]
     Rw,
 }
 
-/// What a command may reach.
+/// A command's network access.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExecNetwork {
     /// Nothing
     #[default]
     None,
-    /// What the allowlist permits
+    /// Only what the allowlist permits
     Sandboxed,
 }

@@ -6,17 +6,17 @@ use super::Output;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GateCommand {
-    /// Make a repository, unless it is there
+    /// Create a repository unless it exists
     Init(GateInitArgs),
     /// List the repositories
     List(GateListArgs),
-    /// Fetch from upstreams, and update what only gains commits
+    /// Fetch from upstreams, and fast-forward refs
     Sync(GateSyncArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct GateInitArgs {
-    /// 1 to 64 letters, digits, `.`, `_` and `-`
+    /// Name: 1 to 64 letters, digits, `.`, `_` and `-`
     pub(crate) name: String,
     /// Mirror this repository: https://…, ssh://…, git@host:path or an absolute path
     #[arg(long, value_name = "URL")]
@@ -34,8 +34,7 @@ pub(crate) struct GateListArgs {
 pub(crate) struct GateSyncArgs {
     /// Repositories to update [default: all with an upstream]
     pub(crate) names: Vec<String>,
-    /// Also apply what the upstream rewrote or deleted; what was there is kept below
-    /// refs/sandbox/backup/
+    /// Also apply rewritten and deleted refs; the old ones are kept below refs/sandbox/backup/
     #[arg(long)]
     pub(crate) force: bool,
     /// Output format

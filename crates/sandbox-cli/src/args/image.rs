@@ -12,20 +12,20 @@ use crate::config::duration;
 pub(crate) enum ImageCommand {
     /// Build the project's image unless it exists, and print its tag
     Build(BuildArgs),
-    /// Print the tags that the project's image has or would get: a key for caches
+    /// Print the tags of the project's image without building it, as a key for caches
     Hash(HashArgs),
     /// List the images that were built here
     List(ListArgs),
-    /// Write the project's image to DIR/images.tar
+    /// Save the project's image to DIR/images.tar
     Save(SaveArgs),
-    /// Load what `image save` wrote
+    /// Load an image that `image save` wrote
     Load(LoadArgs),
-    /// Remove images that are old or were replaced
+    /// Remove old and replaced images
     Prune(PruneArgs),
 }
 
 impl ImageCommand {
-    /// The image that it is about, where it is about one.
+    /// The image flags of the subcommand, if it has any.
     pub(crate) fn image(&self) -> Option<&ImageArgs> {
         match self {
             Self::Build(args) => Some(&args.image),

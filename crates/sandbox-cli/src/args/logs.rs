@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// Run to show, by its id or the beginning of it [default: this project's newest]
+    /// Run to show, by its id or a prefix of it [default: this project's newest]
     #[arg(value_name = "RUN", conflicts_with_all = ["run", "file"])]
     pub(crate) id: Option<String>,
     /// The same
@@ -18,7 +18,7 @@ pub(crate) struct LogsArgs {
     /// Follow the log until the run ends
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Show only what was blocked
+    /// Show only blocked requests
     #[arg(long)]
     pub(crate) blocked: bool,
     /// Output format
@@ -26,12 +26,12 @@ pub(crate) struct LogsArgs {
     pub(crate) output: LogOutput,
 }
 
-/// Which of the two logs.
+/// Which of the two logs to print.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogOutput {
-    /// One line an event, for people
+    /// One line per event, for people
     #[default]
     Text,
-    /// One JSON object an event
+    /// One JSON object per event
     Json,
 }

@@ -1,4 +1,4 @@
-//! The command line, in clap's words and nothing else.
+//! The command line, as clap types without behaviour.
 
 mod agent;
 mod allowlist;

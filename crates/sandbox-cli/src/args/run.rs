@@ -7,11 +7,12 @@ use crate::terminal::DetachKeys;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The current folder is mounted at /workspace and is the working directory. stdin, stdout and stderr are passed through byte for byte; a terminal \
-gets what draws, and nothing that would set its clipboard or make it type (see --raw-terminal).
+The current folder is mounted at /workspace and is the working directory. stdin, stdout and stderr \
+are passed through byte for byte; on a terminal, escape sequences that set the clipboard or inject \
+input are removed (see --raw-terminal).
 
-With -t the command has a terminal. Ctrl-P Ctrl-Q, or closing the terminal, leaves it running: \
-see `sandbox ps`, `attach` and `stop`.
+With -t the command has a terminal. Ctrl-P Ctrl-Q, or closing the terminal, detaches from it: see \
+`sandbox ps`, `attach` and `stop`.
 
 Examples:
   sandbox run --timeout 600 -- cargo test
@@ -28,17 +29,17 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-As `sandbox run -t -- bash`; sh, where the image has no bash.")]
+Like `sandbox run -t -- bash`, or sh if the image has no bash.")]
 pub(crate) struct ShellArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
-    /// Keys that leave the shell to itself; none: ''
+    /// Keys that detach from the shell; '' disables them
     #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]
     pub(crate) detach_keys: DetachKeys,
 }
 
 impl ShellArgs {
-    /// The command that it is short for.
+    /// The `run` command that this is a shorthand of.
     pub(crate) fn into_run(self) -> RunArgs {
         let script = "if command -v bash > /dev/null; then exec bash; else exec sh; fi";
         RunArgs {

@@ -6,11 +6,11 @@ use super::Output;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SshCommand {
-    /// Make a key unless the scope has one, and print its public line
+    /// Create a key unless the scope has one, and print its public line
     Init(SshInitArgs),
     /// List the scope's keys
     List(SshListArgs),
-    /// Make a new key in the place of all others, and print its public line
+    /// Replace all keys of the scope with a new one, and print its public line
     Rotate(SshRotateArgs),
     /// Remove the scope's keys
     Remove(SshScopeArgs),
@@ -20,7 +20,7 @@ pub(crate) enum SshCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct SshScopeArgs {
-    /// Whose keys [default: the configuration's `ssh.scope`]
+    /// Scope of the keys [default: `ssh.scope` of the configuration]
     pub(crate) scope: Option<String>,
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct SshUnlockArgs {
     /// Take the passphrase from this variable
     #[arg(long, value_name = "NAME")]
     pub(crate) passphrase_env: Option<String>,
-    /// Take the passphrase from the first line that this command prints, run without a shell; last,
-    /// as in --passphrase-command pass show ssh
+    /// Take the passphrase from the first line of this command's output; it runs without a shell,
+    /// and must be the last option, as in --passphrase-command pass show ssh
     #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true)]
     pub(crate) passphrase_command: Vec<String>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct SshUnlockArgs {
 pub(crate) struct SshInitArgs {
     #[command(flatten)]
     pub(crate) scope: SshScopeArgs,
-    /// Make another key, with this comment
+    /// Create another key, with this comment
     #[arg(long, value_name = "TEXT")]
     pub(crate) comment: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What `run` and `agent` have in common.
+//! Flags that `run` and `agent` share.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::config::{WorkspaceMode, duration, limit};
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ImageArgs {
-    /// An image that the engine has
+    /// Use this image, which the engine must already have
     #[arg(long, value_name = "NAME", conflicts_with_all = ["dockerfile", "context"])]
     pub(crate) image: Option<String>,
     /// Build the image from this file [default: .sandbox/container/Dockerfile]
@@ -21,40 +21,40 @@ pub(crate) struct ImageArgs {
     /// Build context folder [default: the Dockerfile's]
     #[arg(long, value_name = "DIR")]
     pub(crate) context: Option<PathBuf>,
-    /// Rebuild an image that is older; 0: always [default: a day]
+    /// Rebuild an image that is older than this; 0: always [default: a day]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) max_image_age: Option<Duration>,
 }
 
 impl ImageArgs {
-    /// Whether they say where the image comes from.
+    /// Whether a flag names the source of the image.
     pub(crate) fn names_image(&self) -> bool {
         self.image.is_some() || self.dockerfile.is_some() || self.context.is_some()
     }
 }
 
-/// What may be reached.
+/// Flags of the network policy.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PolicyArgs {
     /// Allowlist file [default: .sandbox/network-allowlist.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) allowlist: Option<PathBuf>,
-    /// Also allow this: HOST, HOST/PATH or a URL, with methods before it as in 'GET HOST/PATH'; *
-    /// is any text
+    /// Also allow this: HOST, HOST/PATH or a URL, optionally after methods, as in 'GET
+    /// HOST/PATH'; * matches any text
     #[arg(long, value_name = "RULE", value_parser = rule)]
     pub(crate) allow: Vec<Rule>,
-    /// Also allow what this preset does; `sandbox allowlist presets` lists them
+    /// Also allow the rules of this preset; `sandbox allowlist presets` lists them
     #[arg(long = "preset", value_name = "NAME", value_parser = preset)]
     pub(crate) presets: Vec<Preset>,
 }
 
 impl PolicyArgs {
-    /// Those of a command that has only the flag `--allowlist`.
+    /// For a command that only has the flag `--allowlist`.
     pub(crate) fn of_file(path: Option<&Path>) -> Self {
         Self { allowlist: path.map(Path::to_owned), ..Self::default() }
     }
 
-    /// Whether flags allow something, whatever the file says.
+    /// Whether flags allow anything in addition to the file.
     pub(crate) fn allow_something(&self) -> bool {
         !self.allow.is_empty() || !self.presets.is_empty()
     }
@@ -67,79 +67,80 @@ pub(crate) struct TaskArgs {
     pub(crate) image: ImageArgs,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
-    /// Let it reach any public host, and record what it does: `sandbox allowlist learn` makes rules
-    /// of it
+    /// Allow any public host, and record requests: `sandbox allowlist learn` derives rules from
+    /// them
     ///
     /// Private and reserved addresses stay out of reach, and credentials keep their scopes. In the
-    /// network log, `[shield: down]` marks what no rule allows. After 24 hours the allowlist alone
-    /// decides.
+    /// network log, `[shield: down]` marks requests that no rule allows. After 24 hours the
+    /// allowlist alone decides.
     #[arg(long)]
     pub(crate) audit: bool,
     /// Ask about requests that no rule allows: once, always or no
     ///
-    /// They wait for 60 seconds, then they are refused. The terminal is asked; with -t, -d and
-    /// `shell`, `sandbox watch` shows the questions. On a terminal the command gets no input: pipe
-    /// it. `always` adds the rule to the allowlist file, as `sandbox allowlist allow` does.
+    /// A request waits for up to 60 seconds and is then refused. Questions appear on the terminal;
+    /// with -t, -d and `shell`, in `sandbox watch`. With stdin a terminal, the command gets no
+    /// input: pipe it. `always` adds the rule to the allowlist file, as `sandbox allowlist allow`
+    /// does.
     #[arg(long, conflicts_with = "audit")]
     pub(crate) ask: bool,
     #[command(flatten)]
     pub(crate) once: OnceArgs,
-    /// Mount a file or folder of this machine; :ro for read-only
+    /// Mount a file or folder of the host; :ro for read-only
     #[arg(long = "mount", value_name = "SRC:DST[:ro]", value_parser = problem_of::<Mount>)]
     pub(crate) mounts: Vec<Mount>,
     /// Allow mounts of `/`, home folders and system folders such as /etc
     #[arg(long)]
     pub(crate) allow_system_mounts: bool,
-    /// What the task works on [default: auto for `agent`, direct for `run`]
+    /// How the task sees the work tree [default: auto for `agent`, direct for `run`]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) workspace: Option<WorkspaceMode>,
-    /// Work in a linked git work tree of its own, on a branch of this name: `../PROJECT.worktrees/NAME`
-    /// is created at HEAD, or used again [default name: a new one]
+    /// Work in a linked git work tree of its own, on the branch NAME [default: a new name]
     ///
-    /// The run begins in that folder, at the current folder's place in it: relative paths of other
-    /// flags begin there too. Settings have to be committed.
+    /// `../PROJECT.worktrees/NAME` is created at HEAD, or used again. The run starts there, in the
+    /// current folder's counterpart, and so do relative paths of other flags. Settings must be
+    /// committed.
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = work_tree)]
     pub(crate) worktree: Option<String>,
-    /// Allow writing what programs of this machine run on their own: git's hooks, .envrc, .claude
-    /// and the like
+    /// Allow writing files that host tools execute implicitly: git's hooks, .envrc, .claude and
+    /// similar
     #[arg(long)]
     pub(crate) unprotected: bool,
-    /// Also write the network log to this file, and FILE.jsonl for programs
+    /// Also write the network log to FILE, and as JSON to FILE.jsonl
     #[arg(long, value_name = "FILE")]
     pub(crate) network_log: Option<PathBuf>,
-    /// Show the network log on stderr as it grows
+    /// Follow the network log on stderr
     #[arg(long)]
     pub(crate) network_log_live: bool,
-    /// Write what the sandbox itself does to this file
+    /// Write the sandbox's own log to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
 }
 
-/// What holds for one run, whatever the configuration says.
+/// Settings of one run, which override the configuration.
 #[derive(Debug, Default, Args)]
 pub(crate) struct OnceArgs {
     /// Time limit, such as 90s, 10m or 2h; exit code 124 when it is reached
     #[arg(long, value_name = "TIME", value_parser = limit)]
     pub(crate) timeout: Option<Duration>,
-    /// Set a variable; NAME alone passes on the one that is set here
+    /// Set a variable; NAME alone passes on its value in your environment
     #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) variables: Vec<String>,
-    /// Memory, such as 512m or 4g
+    /// Memory limit, such as 512m or 4g
     #[arg(long, value_name = "SIZE", value_parser = problem_of::<ByteSize>)]
     pub(crate) memory: Option<ByteSize>,
-    /// Processors, such as 1.5
+    /// CPU limit, such as 1.5
     #[arg(long, value_name = "N", value_parser = problem_of::<Cpus>)]
     pub(crate) cpus: Option<Cpus>,
-    /// Processes and threads
+    /// Limit of processes and threads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pids: Option<u32>,
-    /// Folder in the container to begin in; what is relative begins at the current folder's place
-    /// [default: that place]
+    /// Working directory in the container; relative paths start at the mount of the current folder
+    /// [default: that mount]
     #[arg(short = 'w', long, value_name = "DIR")]
     pub(crate) workdir: Option<String>,
 }
 
-/// The errors already name the flag, here and below.
+/// clap's errors already name the flag, here and below.
 fn rule(text: &str) -> Result<Rule, InvalidRule> {
     text.parse()
 }
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_tree_has_a_name_that_git_takes_for_a_branch() {
+    fn work_tree_name_is_a_valid_branch_name() {
         for name in ["", "a", "fix-1.2_x"] {
             assert_eq!(work_tree(name).as_deref(), Ok(name));
         }
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_is_none_is_reported_without_the_name_of_a_key() {
+    fn invalid_mount_is_reported_without_a_key_name() {
         assert_eq!(problem_of("a:/b"), Ok(Mount::read_write("a", "/b")));
         assert!(problem_of::<Mount>("a").unwrap_err().starts_with("`a` is not a mount; write SRC:DST"));
     }

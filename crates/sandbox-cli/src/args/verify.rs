@@ -7,8 +7,8 @@ use super::{ImageArgs, Output};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Containers of the project's image are started, and a program in them tries what must fail and what must work. Exit code 1 when a \
-guarantee does not hold. One that cannot be checked does not hold.
+Starts containers of the project's image and, in them, a program that tries what must fail and \
+what must work. Exit code 1 if a guarantee does not hold or cannot be checked.
 
 Example: sandbox verify --isolation untrusted --expect bash")]
 pub(crate) struct VerifyArgs {
@@ -17,7 +17,7 @@ pub(crate) struct VerifyArgs {
     /// Profile to verify
     #[arg(long, value_enum, default_value_t)]
     pub(crate) isolation: Preset,
-    /// Require this program (bash, python) to be in the image and to work
+    /// Require this program (bash, python) to exist in the image and to work
     #[arg(long = "expect", value_name = "PROGRAM")]
     pub(crate) programs: Vec<ExpectedProgram>,
     /// Output format

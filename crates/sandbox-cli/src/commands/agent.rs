@@ -44,14 +44,14 @@ use input::Messages;
 use report::{json, no_program, report};
 use status_line::{StatusLine, TICK};
 
-/// What an agent works on by default.
+/// The default work tree mode of an agent.
 pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Auto;
 
-/// What is asked of an agent, and how its answer is printed.
+/// The settings of an agent's execution and of its output.
 #[derive(Debug)]
 pub(crate) struct AgentSettings {
     agent: Agent,
-    /// None where prompts are typed on a terminal.
+    /// `None` if prompts are typed on a terminal.
     prompt: Option<String>,
     resume: Resume,
     model: Option<String>,
@@ -64,11 +64,11 @@ pub(crate) struct AgentSettings {
     arguments: Vec<String>,
     input: AgentInput,
     output: AgentOutput,
-    /// Whether its text is shown as it comes.
+    /// Whether its text is printed as it arrives.
     streams: bool,
 }
 
-/// Which session goes on.
+/// The session to resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Resume {
     None,
@@ -77,7 +77,7 @@ enum Resume {
 }
 
 impl AgentSettings {
-    /// Reads the prompt, from stdin where it was not given.
+    /// Reads the prompt from stdin if it is not an argument.
     pub(crate) fn new(args: AgentArgs, project: &Project, printer: Printer) -> Result<Self, Failure> {
         let session = args.session_dir.as_deref().map(std::path::absolute).transpose()?;
         let agent = agent_of(args.agent.as_deref(), project)?;
@@ -91,20 +91,21 @@ impl AgentSettings {
             ("--stop-on-stall", args.stop_on_stall),
         ] {
             if is_typed && is_given {
-                return Err(Failure::usage(format!("{flag} needs a prompt"))
-                    .with_hint("write it as the last argument; on a terminal, you stop the agent yourself"));
+                return Err(Failure::usage(format!("{flag} needs a prompt")).with_hint(
+                    "pass the prompt as the last argument; on a terminal, stop the agent yourself",
+                ));
             }
         }
         let agent_bin = args.agent_bin.map(|path| {
             let found = project.resolver.find(&path);
             let found = found.map_err(Failure::doing(format!("find `{}`", path.display())))?;
             check_program(&found)?;
-            // The engine would mount the link, which leads nowhere in the container.
+            // The engine would mount the link itself, whose target does not exist in the container.
             Ok::<_, Failure>(found.path().to_owned())
         });
         let then = if args.stop_on_stall { OnStall::Stop } else { OnStall::Report };
         if args.stop_on_stall && matches!(args.stall, StallTime::Off) {
-            return Err(Failure::usage("--stop-on-stall needs a time").with_hint("leave `--stall off` out"));
+            return Err(Failure::usage("--stop-on-stall needs a stall time").with_hint("omit `--stall off`"));
         }
         let stall = match args.stall {
             StallTime::Off => None,
@@ -140,12 +141,12 @@ fn check_program(found: &Found) -> Result<(), Failure> {
     if facts.mode() & 0o111 == 0 {
         let path = found.path().display();
         return Err(Failure::new(format!("`{path}` is not a valid program: it is not executable"))
-            .with_hint(format!("`chmod +x {path}`, if it is the agent's program")));
+            .with_hint(format!("if it is the agent's program, run `chmod +x {path}`")));
     }
     Ok(())
 }
 
-/// The flag's agent, else that of `sandbox.yaml`, else Claude Code.
+/// The agent of the flag, otherwise of `sandbox.yaml`, otherwise Claude Code.
 pub(super) fn agent_of(flag: Option<&str>, project: &Project) -> Result<Agent, Failure> {
     match flag {
         Some(name) => name.parse().map_err(|error: sandbox::UnknownAgent| Failure::usage(error.to_string())),
@@ -153,8 +154,8 @@ pub(super) fn agent_of(flag: Option<&str>, project: &Project) -> Result<Agent, F
     }
 }
 
-/// `--resume` takes an id or nothing, so a prompt that follows it is taken for the id; only what
-/// looks like one is.
+/// `--resume` takes an optional id, so clap parses a prompt after it as the id; it is the id only
+/// if it looks like one.
 fn resume_and_prompt(resume: Option<String>, prompt: Option<String>) -> (Resume, Option<String>) {
     match (resume, prompt) {
         (None, prompt) => (Resume::None, prompt),
@@ -164,8 +165,8 @@ fn resume_and_prompt(resume: Option<String>, prompt: Option<String>) -> (Resume,
     }
 }
 
-/// Whether there is no prompt, and a terminal to type on: the agent's own screen is shown. Who owns
-/// such a run was started for that.
+/// Whether the agent's own screen is shown: no prompt was given, and there is a terminal. An owner
+/// process was started for such a run.
 pub(super) fn is_typed(args: &AgentArgs) -> bool {
     let resumed = args.resume.as_deref().unwrap_or_default();
     let has_prompt = args.prompt.is_some() || !(resumed.is_empty() || is_session_id(resumed));
@@ -174,7 +175,7 @@ pub(super) fn is_typed(args: &AgentArgs) -> bool {
     is_plain && !has_prompt && (Owner::of_this_process().is_some() || has_terminal())
 }
 
-/// Whether `text` has the form of a UUID, or of an id of `OpenCode`.
+/// Whether `text` looks like a UUID or an id of `OpenCode`.
 fn is_session_id(text: &str) -> bool {
     if text
         .strip_prefix("ses_")
@@ -187,10 +188,10 @@ fn is_session_id(text: &str) -> bool {
         && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Events that are printed at once at most.
+/// The maximum number of events that are printed at once.
 const BATCH: usize = 256;
 
-/// Runs the agent in `project`, with what holds where its files say nothing.
+/// Runs the agent in `project`, with defaults for settings that its files lack.
 pub(crate) async fn start(
     args: AgentArgs,
     project: TrustedProject,
@@ -224,7 +225,7 @@ async fn typed(
     let finished = context.close(executed).await?;
     report_blocked(&finished.folder, printer);
     if let Some(session) = &finished.value {
-        printer.progress(&format!("session {session}; go on with --resume"));
+        printer.progress(&format!("session {session}; continue with --resume"));
     }
     Ok(finished.status)
 }
@@ -264,7 +265,7 @@ async fn execute(
         let is_taken =
             matches!(&result, Some(Err(SandboxError::Session(SessionError::Busy { .. })))) && why.is_none();
         match agent.session.next() {
-            // Another agent works in the project: this one gets a session of its own.
+            // Another agent works in the project, so this one gets a separate session.
             Some(next) if is_taken && agent.resume == Resume::None => agent.session = next,
             _ => break (result, why),
         }
@@ -279,9 +280,9 @@ async fn execute(
     }
     let is_over = matches!(result, Some(Ok(_)));
     let (status, value) = match (result, why) {
-        // As with a command: that it had to be stopped says more than how it then ended.
+        // As with a command, the reason for the stop takes precedence over the exit code.
         (_, Some(why)) => {
-            printer.progress("stopped; go on with --resume");
+            printer.progress("stopped; continue with --resume");
             (why, None)
         }
         (Some(Err(SandboxError::Container(ContainerError::ProgramNotFound { .. }))), None)
@@ -321,7 +322,7 @@ async fn attempt(
     record.with_session(name, agent.session.dir(), &agent.session.context).write(context.folder())?;
     if let Some(owner) = Owner::of_this_process() {
         let taken = owner.take_input(false, false).await;
-        taken.map_err(Failure::doing("make the streams of a run that others attach to"))?;
+        taken.map_err(Failure::doing("create the streams of the run"))?;
     }
     let closed = Notify::new();
     let output = agent.output;
@@ -329,12 +330,13 @@ async fn attempt(
         None => task.execute(prompt),
         Some(messages) => task.converse(prompt, messages.stream()),
     };
-    // Where questions are asked.
+    // The board of the questions.
     let board = settings.questions.as_ref().filter(|_| Owner::of_this_process().is_none());
     let _asking = board.map(|board| Asking::begin(board, printer));
     let answer = Box::pin(async {
         let mut stdout = tokio::io::stdout();
-        // The agent waits for a reader that is slow: only what is there already is printed at once.
+        // A slow reader slows the agent down: only events that are already there are printed at
+        // once.
         let mut batches = (&mut execution).ready_chunks(BATCH);
         let mut status = StatusLine::new(output, printer);
         let mut ticks = tokio::time::interval(TICK);
@@ -351,7 +353,7 @@ async fn attempt(
                 }
             };
             let Some(events) = events else { break };
-            // The agent must not write over what is asked.
+            // The agent must not overwrite a question.
             let _screen = OptionFuture::from(board.map(Board::screen)).await;
             for event in &events {
                 status.saw(event);
@@ -377,7 +379,7 @@ async fn attempt(
     Ok(context.watch(answer, Controlled::Task(task), name, &closed).await)
 }
 
-/// The task, and what it is asked.
+/// The prepared task and its input.
 async fn prepared(
     context: &RunContext<'_>,
     agent: &AgentSettings,
@@ -394,7 +396,7 @@ async fn prepared(
     Ok((task, prompt))
 }
 
-/// What is printed of an event.
+/// The text that is printed for an event.
 fn shown(
     event: &StreamEvent,
     agent: &Agent,
@@ -466,8 +468,8 @@ fn resumed(resume: &Resume, task: &Task) -> Result<Option<String>, Failure> {
                 session.replies.is_empty() || session.replies.iter().any(|reply| reply.session_id == *id)
             });
             if !is_known {
-                return Err(Failure::new(format!("there is no session `{}`", sanitize_name(id))).with_hint(
-                    "leave the id out for the most recent session; each run ends with its session's id",
+                return Err(Failure::new(format!("unknown session `{}`", sanitize_name(id))).with_hint(
+                    "omit the id to resume the most recent session; each run prints its session's id at its end",
                 ));
             }
             Some(id.clone())
@@ -475,7 +477,7 @@ fn resumed(resume: &Resume, task: &Task) -> Result<Option<String>, Failure> {
         Resume::Last => {
             let last = task.session_store().session_id_for_resume().map_err(sandbox::SandboxError::from)?;
             let none =
-                || Failure::new("there is no session to resume").with_hint("leave --resume out to begin one");
+                || Failure::new("no session to resume").with_hint("omit --resume to start a new session");
             Some(last.ok_or_else(none)?)
         }
     })

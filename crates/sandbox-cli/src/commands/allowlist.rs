@@ -1,5 +1,5 @@
-//! `allowlist …`: the policy, asked and changed without a network; all but `packages` without an
-//! engine.
+//! `allowlist …`: checks and edits the policy without a network, and except for `packages` without
+//! an engine.
 
 mod check;
 mod edit;
@@ -39,7 +39,7 @@ pub(crate) fn allowlist(
         AllowlistCommand::Deny(args) => edit::deny(&args, project, printer),
         AllowlistCommand::Why(args) => why::why(&args, project, printer),
         AllowlistCommand::Learn(args) => learn::learn(&args, project, environment, printer),
-        // It was taken for a command that runs something.
+        // Handled earlier, as a command that runs a container.
         AllowlistCommand::Packages(_) => Ok(ExitStatus::Usage),
         AllowlistCommand::Simulate(args) => simulate::simulate(&args, project, printer),
         AllowlistCommand::Presets { name } => Ok(presets(name, printer)),
@@ -69,7 +69,7 @@ fn lint(named: Option<&Path>, project: &Project, printer: Printer) -> Result<Exi
         });
     }
     let file = project.policy_file(named)?;
-    let warnings = file.text().lint().map_err(|fault| Failure::new(fault.to_string()))?;
+    let warnings = file.text().lint().map_err(|problem| Failure::new(problem.to_string()))?;
     for (location, warning) in &warnings {
         let word = printer.styled(Style::Warning, "warning:");
         if !printer.line(format_args!("{word} {location}: {}", printer.sanitize(warning.message()))) {
@@ -77,7 +77,7 @@ fn lint(named: Option<&Path>, project: &Project, printer: Printer) -> Result<Exi
         }
     }
     if warnings.is_empty() {
-        printer.message(format_args!("{}: nothing to say", file.label()));
+        printer.message(format_args!("{}: no warnings", file.label()));
         return Ok(ExitStatus::Success);
     }
     Ok(ExitStatus::Negative)

@@ -1,4 +1,4 @@
-//! `apply`: brings what a task changed in its copy into the work tree.
+//! `apply`: applies a task's changes in its copy to the work tree.
 
 use sandbox::SandboxConfig;
 use sandbox::workspace::{Applied, ApplyOptions, GitChanges};
@@ -15,7 +15,7 @@ use crate::workspace_copy::{explained, report_held_back, settled};
 
 use super::diff::NO_COPY;
 
-/// Applies all of it, or nothing. Where a task changed nothing there is no copy, and nothing to do.
+/// Applies all changes, or none. Without changes of a task there is no copy, and nothing to do.
 pub(crate) async fn apply(
     args: &ApplyArgs,
     project: &TrustedProject,
@@ -45,14 +45,13 @@ pub(crate) async fn apply(
 
 fn report(applied: &Applied, printer: Printer) {
     let lines = applied.applied.iter().map(line).chain(coming(&applied.git));
-    // Until nobody reads any more.
+    // Stops once stdout is closed.
     let _ = { lines }.all(|line| printer.line(line));
     report_held_back(applied, printer);
     report_staying(&applied.git, printer);
 }
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes
-/// away.
+/// The document of `--output json`; `version` rises when a field changes its meaning or is removed.
 #[derive(Debug, Serialize)]
 struct ApplyReport<'a> {
     version: u32,
@@ -68,6 +67,6 @@ fn json(applied: &Applied) -> String {
         held_back: reports(&applied.held_back),
         git: &applied.git,
     };
-    // Texts and numbers always have a form in JSON.
+    // Serializing texts and numbers cannot fail.
     serde_json::to_string(&report).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `attach`, and what `run -t`, `run -d` and `shell` do with the process that owns their run.
+//! `attach`, and the client side of `run -t`, `run -d` and `shell`.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -19,25 +19,25 @@ use crate::printer::Printer;
 use crate::run_folder::{self, OUTPUT};
 use crate::terminal::{self, DetachKeys, RawMode, Shown};
 
-/// Frames and keys that wait for each other's side.
+/// The number of frames and keys that may wait, each way.
 const WAITING: usize = 4;
-/// Keys that are read at once.
+/// Bytes of keyboard input that are read at once.
 const KEYS: usize = 4096;
-/// Of what the sandbox says while a program has the terminal, this much is shown afterwards.
+/// The maximum size of the messages that are buffered while a program has the terminal.
 const MESSAGES: usize = 64 * 1024;
 
-/// How being attached ended.
+/// How an attachment ended.
 #[derive(Debug)]
 enum End {
     Exited(u8),
-    /// The keys were typed, or the terminal is gone.
+    /// The detach keys were typed, or the terminal is gone.
     Detached,
-    /// The owner is gone without a word.
+    /// The owner ended without an exit code.
     Lost,
     Interrupted(Interrupt),
 }
 
-/// Attaches to a run, or shows what is kept of one that has ended.
+/// Attaches to a run, or shows the stored output of an ended one.
 pub(crate) async fn attach(
     args: AttachArgs,
     places: &Places,
@@ -50,7 +50,7 @@ pub(crate) async fn attach(
         runs = runs.with_screen();
     }
     let run = match (runs.one(named), named) {
-        // More than one is meant by what is a wrong usage.
+        // An ambiguous id is a usage error, not an ended run.
         (Err(failure), Some(named)) if failure.status() != ExitStatus::Usage => {
             return ended(&logs, named, printer).await?.ok_or(failure);
         }
@@ -71,8 +71,8 @@ pub(crate) async fn attach(
     Ok(status(&end, &id, printer))
 }
 
-/// Starts a process that owns the run of this command line, and attaches to it unless it is to go
-/// on in the background.
+/// Starts an owner process for the run of this command line, and attaches to it unless it is to run
+/// in the background.
 pub(crate) async fn in_front(
     args: BackgroundArgs,
     asks: bool,
@@ -81,12 +81,11 @@ pub(crate) async fn in_front(
 ) -> Result<ExitStatus, Failure> {
     let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     if !(args.detach || has_terminal) {
-        return Err(Failure::usage("there is no terminal: stdin and stdout have to be one").with_hint(
-            "`sandbox run` without -t needs none; with -d, `sandbox attach` shows the run on a terminal",
-        ));
+        return Err(Failure::usage("stdin and stdout must be a terminal")
+            .with_hint("omit -t, or use -d and later `sandbox attach`"));
     }
     if asks {
-        printer.hint("`sandbox watch` shows what --ask asks; what is not answered within 60 s is refused");
+        printer.hint("`sandbox watch` shows the questions of --ask; requests without an answer within 60 s are refused");
     }
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
     let mut starting = owner::start()?;
@@ -97,8 +96,8 @@ pub(crate) async fn in_front(
     });
     let (run, starting) = loop {
         tokio::select! {
-            started = &mut started => break started.map_err(|_| Failure::new("waiting for the owner failed"))?,
-            // It has not ended: no one has waited for that.
+            started = &mut started => break started.map_err(|_| Failure::new("failed to wait for the owner"))?,
+            // It is still our child: it has not been waited for.
             interrupt = interrupts.next() => Starting::signal(pid, interrupt),
         }
     };
@@ -129,31 +128,32 @@ fn status(end: &End, run: &str, printer: Printer) -> ExitStatus {
     match end {
         End::Exited(code) => ExitStatus::Command(*code),
         End::Detached => {
-            printer.message(format_args!("run {run} goes on: `sandbox attach {run}`"));
+            printer.message(format_args!("run {run} continues: `sandbox attach {run}`"));
             ExitStatus::Success
         }
         End::Interrupted(interrupt) => {
-            printer.message(format_args!("run {run} goes on: `sandbox attach {run}`"));
+            printer.message(format_args!("run {run} continues: `sandbox attach {run}`"));
             ExitStatus::Interrupted(*interrupt)
         }
         End::Lost => {
-            printer.warning(format_args!("the process that owned run {run} is gone; its network is cut off"));
-            printer.hint("the next run removes what it left, and so does `sandbox clean`");
+            printer
+                .warning(format_args!("the process that owned run {run} died; the run's network is cut off"));
+            printer.hint("`sandbox clean` or the next run removes its objects");
             ExitStatus::Infrastructure
         }
     }
 }
 
-/// Shows what is kept of a run that has ended.
+/// Shows the stored output of an ended run.
 async fn ended(logs: &Path, named: &str, printer: Printer) -> Result<Option<ExitStatus>, Failure> {
     let Ok(folder) = run_folder::find_in_all(logs, named) else { return Ok(None) };
     let Ok(kept) = owner::read_kept(&folder.join(OUTPUT)) else { return Ok(None) };
     let mut kept = kept.as_slice();
     let mut code = None;
-    // It may have been killed, or be cut off in the midst of what it drew.
+    // The program may have been killed, or its output cut off in the middle of a drawing.
     let mut shown = Shown::default();
     let (mut filter, mut error_filter) = printer.filters(true);
-    while let Some(frame) = Frame::read(&mut kept).await.map_err(Failure::doing("read what is kept of it"))? {
+    while let Some(frame) = Frame::read(&mut kept).await.map_err(Failure::doing("read its stored output"))? {
         match frame {
             Frame::Output(bytes) => {
                 let bytes = filter.pass(&bytes);
@@ -168,8 +168,8 @@ async fn ended(logs: &Path, named: &str, printer: Printer) -> Result<Option<Exit
     Ok(code.map(ExitStatus::Command))
 }
 
-/// Is our side of a run until one of the two has enough. `stop` says what a signal means: an end,
-/// or none.
+/// The client side of a run, until it ends or detaches. `stop` decides whether a signal ends the
+/// run.
 async fn attached(
     Connection { report, stream }: Connection,
     mut keys: DetachKeys,
@@ -183,8 +183,8 @@ async fn attached(
     let mut resized = waiting(SignalKind::window_change())?;
     let mut continued = waiting(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     let (mut keyboard, mut shown, mut write) = streams(stream, types);
-    let mut raw = types.then(RawMode::enter).transpose().map_err(Failure::doing("set the terminal up"))?;
-    // One who does not type has a terminal too.
+    let mut raw = types.then(RawMode::enter).transpose().map_err(Failure::doing("set up the terminal"))?;
+    // A client that only watches has a terminal too.
     let mut seen = (!types).then(Shown::default);
     if types {
         send(&mut write, &Frame::Size(terminal::size())).await;
@@ -230,7 +230,7 @@ async fn attached(
             },
             _ = resized.recv(), if types => send(&mut write, &Frame::Size(terminal::size())).await,
             _ = continued.recv(), if types => {
-                // A shell that stopped us took the terminal back.
+                // A shell that stopped us has changed the terminal's mode.
                 let _ = raw.as_ref().map(RawMode::resume).transpose();
                 send(&mut write, &Frame::Size(terminal::size())).await;
             }
@@ -245,12 +245,12 @@ async fn attached(
     Ok(end)
 }
 
-/// What is typed here, what comes from the run, and the way to it.
+/// The keyboard input, the frames from the run, and the connection to it.
 pub(super) fn streams(
     stream: tokio::io::BufReader<tokio::net::UnixStream>,
     types: bool,
 ) -> (mpsc::Receiver<Vec<u8>>, mpsc::Receiver<Frame>, OwnedWriteHalf) {
-    // What is buffered would be frames that came with the answer.
+    // The buffer may hold frames that arrived with the answer.
     let buffered = stream.buffer().to_vec();
     let (read, write) = stream.into_inner().into_split();
     let (send_frame, shown) = mpsc::channel(WAITING);
@@ -277,7 +277,7 @@ pub(super) fn streams(
     (keyboard, shown, write)
 }
 
-/// A run that has just ended reads nothing any more; its last frames say so.
+/// A run that just ended no longer reads; its last frames report the end.
 pub(super) async fn send(write: &mut OwnedWriteHalf, frame: &Frame) {
     let _ = write.write_all(&frame.bytes()).await;
 }

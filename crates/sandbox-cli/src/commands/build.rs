@@ -1,4 +1,4 @@
-//! `build`: the project's image, unless it is there.
+//! `build`: builds the project's image unless it exists.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::printer::Printer;
 use crate::run_folder::RunFolder;
 use crate::settings::TrustedProject;
 
-/// Builds the image when it is missing, too old or `force` asks for it; prints its tag.
+/// Builds the image if it is missing or too old, or with `force`; prints its tag.
 pub(crate) async fn build(
     args: &BuildArgs,
     force: bool,
@@ -43,7 +43,7 @@ pub(crate) async fn build(
         }
     };
     run.close();
-    // Also of a build that was interrupted: it ends with what its steps run in.
+    // This also ends an interrupted build, by removing the containers of its steps.
     sandbox.shutdown().await?;
     let tag = match built {
         Ok(tag) => tag.map_err(Failure::doing("build the sandbox image"))?,

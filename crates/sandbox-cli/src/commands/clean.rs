@@ -1,4 +1,4 @@
-//! `clean`: removing what ended runs left, or everything.
+//! `clean`: removes objects of ended runs, or everything.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,8 +17,8 @@ use crate::git_report::report_recovered;
 use crate::printer::Printer;
 use crate::workspace_copy::CopySummary;
 
-/// Removes what has no owner any more and says what that was; with `all`, also all images and
-/// state, with `force`, also `image`.
+/// Removes objects without an owner and reports them; with `all`, also all images and state, with
+/// `force`, also `image`.
 pub(crate) async fn clean(
     config: SandboxConfig,
     image: Option<ImageSource>,
@@ -40,14 +40,14 @@ pub(crate) async fn clean(
         printer.line(format_args!("removed run {}", run.name));
     }
     if containers.is_empty() && networks.is_empty() && runs.is_empty() {
-        printer.line("no ended run left anything");
+        printer.line("nothing to remove");
     }
     for name in &report.failed {
-        printer.warning(format_args!("`{name}` could not be removed"));
+        printer.warning(format_args!("failed to remove `{name}`"));
     }
     let stuck: Vec<_> = runs.iter().filter(|run| !run.removed).collect();
     for run in &stuck {
-        printer.warning(format_args!("run `{}` could not be removed", run.name));
+        printer.warning(format_args!("failed to remove run `{}`", run.name));
     }
     if args.all {
         return everything(sandbox, &places, args.yes, printer).await;
@@ -80,28 +80,28 @@ async fn everything(
     yes: bool,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    // The next start makes again what this removes, so it can come before the question.
+    // The next start recreates these objects, so they can be removed before the question.
     if !sandbox.runs().names().await?.is_empty() || !sandbox.remove_shared().await? {
-        return Err(Failure::new("another run uses images and state, so they stay")
+        return Err(Failure::new("another run uses the images and state; nothing was removed")
             .with_hint("`sandbox stop --all` ends all runs"));
     }
     if !yes {
         printer.message("this also removes, for all projects of this user:");
-        printer.message(format_args!("  {} images that it built", sandbox.list_images().await?.len()));
+        printer.message(format_args!("  {} images that were built", sandbox.list_images().await?.len()));
         let state = places.state.display();
-        printer.message(format_args!("  {state}: logs, sessions, decisions about trust"));
+        printer.message(format_args!("  {state}: logs, sessions, trust decisions"));
         for line in not_elsewhere(places)? {
             printer.message(format_args!("  {line}"));
         }
         if !printer.can_ask() {
-            return Err(Failure::usage("nobody can be asked without a terminal, so they stay")
-                .with_hint("--yes removes them without a question"));
+            return Err(Failure::usage("confirmation needs a terminal; nothing was removed")
+                .with_hint("pass --yes to remove them without confirmation"));
         }
         if !printer.agrees("Remove all of it?")? {
-            return Err(Failure::new("not agreed to, so they stay"));
+            return Err(Failure::new("not confirmed; nothing was removed"));
         }
     }
-    // Whatever its age.
+    // Regardless of its age.
     for image in sandbox.prune_images(Duration::ZERO).await? {
         printer.line(format_args!("removed image {}", image.tag.unwrap_or(image.id)));
     }
@@ -112,11 +112,11 @@ async fn everything(
     Ok(ExitStatus::Success)
 }
 
-/// Removes the folder, unless a run of any prefix, which may have begun meanwhile, uses it.
+/// Removes the folder unless a run of any prefix, which may have started meanwhile, uses it.
 fn remove_state(state: &Path) -> Result<(), Failure> {
     let failed = || Failure::doing(format!("remove all of `{}`", state.display()));
     let state = state.canonicalize().map_err(failed())?;
-    // What begins from here on makes a new one.
+    // Runs that start from here on create a new one.
     let removed = state.with_extension(format!("removed-{}", std::process::id()));
     fs::rename(&state, &removed).map_err(failed())?;
     for lock in entries(&removed.join("instances"))? {
@@ -124,14 +124,14 @@ fn remove_state(state: &Path) -> Result<(), Failure> {
         if is_held {
             let back = format!("move the state back from `{}` to `{}`", removed.display(), state.display());
             fs::rename(&removed, &state).map_err(Failure::doing(back))?;
-            return Err(Failure::new("another run uses the state, so that stays")
+            return Err(Failure::new("another run uses the state; it was not removed")
                 .with_hint("`sandbox ps` and `sandbox status` list runs"));
         }
     }
     remove_folder(&removed).map_err(failed())
 }
 
-/// What is nowhere else: work that did not come to the user's files, and keys.
+/// State that exists nowhere else: work that is not in the user's files, and keys.
 fn not_elsewhere(places: &Places) -> Result<Vec<String>, Failure> {
     let mut lines = Vec::new();
     for copy in entries(&places.copies())? {
@@ -139,7 +139,7 @@ fn not_elsewhere(places: &Places) -> Result<Vec<String>, Failure> {
         if summary != CopySummary::default() {
             let tree = WorkspaceCopy::open(&copy).ok().flatten().map(|copy| copy.tree().to_owned());
             let tree = tree.as_deref().unwrap_or(&copy).display();
-            lines.push(format!("changes that are not applied, of {tree}: {summary}"));
+            lines.push(format!("unapplied changes of {tree}: {summary}"));
         }
     }
     for prefix in entries(&places.state.join("views"))? {
@@ -147,7 +147,7 @@ fn not_elsewhere(places: &Places) -> Result<Vec<String>, Failure> {
             lines.push(format!("work in a repository that could not be imported: {}", view.display()));
         }
     }
-    for (folder, kind) in [("gate", "repositories of the gate"), ("ssh", "keys that sign commits")] {
+    for (folder, kind) in [("gate", "repositories of the gate"), ("ssh", "keys for signing commits")] {
         let folder = places.state.join(folder);
         if !entries(&folder)?.is_empty() {
             lines.push(format!("{kind}: {}", folder.display()));

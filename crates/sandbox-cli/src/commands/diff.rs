@@ -1,4 +1,4 @@
-//! `diff`: what a task changed in its copy of the work tree.
+//! `diff`: shows a task's changes in its copy of the work tree.
 
 use sandbox::workspace::{Change, ChangeKind, EntryKind, GitChanges, WorkspaceCopy};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::printer::{Printer, sanitize, sanitize_name};
 use crate::settings::TrustedProject;
 use crate::workspace_copy::explained;
 
-/// What is larger is not shown as a patch.
+/// Larger files are not shown as a patch.
 const LARGEST_TEXT: u64 = 1024 * 1024;
 
 /// Prints the changes.
@@ -41,24 +41,23 @@ pub(crate) fn diff(
             return Ok(ExitStatus::Success);
         }
     }
-    // Files are shown even where a repository cannot be read.
+    // Files are shown even if a repository is unreadable.
     let git = git.map_err(explained)?;
     let stays = staying(&git).into_iter().map(|line| format!("-  {line}"));
-    // Until nobody reads any more.
+    // Stops once stdout is closed.
     let _ = coming(&git).into_iter().chain(stays).all(|line| printer.line(line));
     Ok(ExitStatus::Success)
 }
 
-/// A change with what it did to a text of at most `largest` bytes.
+/// A change, with a patch of a text file of at most `largest` bytes.
 pub(super) fn described(copy: &WorkspaceCopy, change: &Change, largest: u64) -> Result<String, Failure> {
     Ok(patch(copy, change, largest)?.unwrap_or_else(|| line(change)))
 }
 
-/// What is said where there is no copy.
-pub(super) const NO_COPY: &str =
-    "there is no copy of this work tree; `sandbox run --workspace copy` makes one";
+/// The message if there is no copy.
+pub(super) const NO_COPY: &str = "no copy of this work tree; `sandbox run --workspace copy` creates one";
 
-/// The change of a text, as `diff -u` has it; `None` for what is not text or too large.
+/// The change of a text file, in the format of `diff -u`; `None` if it is not text or too large.
 fn patch(copy: &WorkspaceCopy, change: &Change, largest: u64) -> Result<Option<String>, Failure> {
     if change.entry != EntryKind::File {
         return Ok(None);
@@ -84,8 +83,7 @@ fn patch(copy: &WorkspaceCopy, change: &Change, largest: u64) -> Result<Option<S
     Ok(Some(sanitize(unified.trim_end_matches('\n'))))
 }
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes
-/// away.
+/// The document of `--output json`; `version` rises when a field changes its meaning or is removed.
 #[derive(Debug, Serialize)]
 struct DiffReport<'a> {
     version: u32,
@@ -95,6 +93,6 @@ struct DiffReport<'a> {
 
 fn json(changes: &[Change], git: &GitChanges) -> String {
     let report = DiffReport { version: 2, changes: reports(changes), git };
-    // Texts and numbers always have a form in JSON.
+    // Serializing texts and numbers cannot fail.
     serde_json::to_string(&report).unwrap_or_default()
 }

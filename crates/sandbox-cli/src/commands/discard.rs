@@ -1,4 +1,4 @@
-//! `discard`: throws away what a task changed in its copy of the work tree.
+//! `discard`: discards a task's changes in its copy of the work tree.
 
 use sandbox::workspace::{WorkspaceCopy, WorkspaceError};
 use sandbox::{SandboxConfig, SandboxError};
@@ -11,7 +11,7 @@ use crate::workspace_copy::settled;
 
 use super::diff::NO_COPY;
 
-/// Throws it away. Where there is none, that is as good.
+/// Discards the copy; succeeds if there is none.
 pub(crate) async fn discard(
     project: &TrustedProject,
     sandbox: impl FnOnce() -> Result<SandboxConfig, Failure>,
@@ -20,10 +20,11 @@ pub(crate) async fn discard(
     let dir = project.copy_dir();
     match WorkspaceCopy::open(&dir) {
         Err(error @ WorkspaceError::Busy { .. }) => return Err(SandboxError::from(error).into()),
-        // What is said once, and what can never be finished.
+        // An interrupted apply that can never be finished is reported once, and discarded.
         Err(error) => {
             WorkspaceCopy::discard_in(&dir)?;
-            printer.warning(format_args!("what had come until then stays: {}", with_causes(&error)));
+            printer
+                .warning(format_args!("changes that were already applied remain: {}", with_causes(&error)));
             return Ok(ExitStatus::Success);
         }
         Ok(_) => {}

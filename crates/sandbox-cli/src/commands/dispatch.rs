@@ -38,7 +38,7 @@ pub(crate) async fn dispatch(
     let trust_flag = global.trust.clone().unwrap_or_default();
     let needing = |needs: Needs<'_>| project()?.trusted(Some(needs), &trust_flag, printer);
     let trusted = |image, allowlist| needing(Needs { image: Some(image), allowlist });
-    // Nothing but the configuration is obeyed by what only looks after what runs left.
+    // Commands that only clean up after runs obey nothing but the configuration.
     let configured = || project()?.trusted(None, &trust_flag, printer);
     let sandbox = || configured()?.sandbox(&global, environment, printer);
     if let (Some(background), false) = (background(&command), global.owner) {
@@ -54,7 +54,7 @@ pub(crate) async fn dispatch(
             let project = trusted(&args.image, args.allowlist.as_deref())?;
             exec_in(&project, args, &global, environment, printer).await
         }
-        // It was made the command that it is short for.
+        // Expanded to `run` before.
         Command::Shell(_) => Ok(ExitStatus::Usage),
         Command::Build { args, force } => {
             build_in(&trusted(&args.image, None)?, &args, force, &global, environment, printer).await
@@ -112,7 +112,7 @@ pub(crate) async fn dispatch(
     }
 }
 
-/// How its run is left to a process of its own; `None`: it is not.
+/// The flags of a run that a separate process owns; `None` if this process owns it.
 fn background(command: &Command) -> Option<BackgroundArgs> {
     let typed = || match command {
         Command::Agent(args) => agent::is_typed(args).then(|| args.on_terminal()),
@@ -167,14 +167,15 @@ async fn exec_in(
     let status = run::run(settings, args.command, run::Streams::default(), printer).await?;
     if status.code() != 0 && args.workspace == WorkspaceAccess::Rw && project.belongs_to_root() {
         printer.hint(
-            "this folder belongs to root, and the command runs as user 1000, who cannot write it: `sudo chown -R 1000 .`, or use `sandbox run`, \
-             whose commands run as root of their container",
+            "the folder belongs to root, and the command runs as user 1000, which cannot write to \
+             it: run `sudo chown -R 1000 .`, or use `sandbox run`, which runs commands as root in \
+             the container",
         );
     }
     Ok(status)
 }
 
-/// Where what the sandbox itself does is written, besides stderr.
+/// The file for the sandbox's own log, in addition to stderr.
 fn log_file(command: &Command) -> Option<&Path> {
     match command {
         Command::Exec(args) => args.log.as_deref(),

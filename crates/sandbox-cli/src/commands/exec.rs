@@ -1,4 +1,4 @@
-//! `exec --run`: a command beside the program of a run.
+//! `exec --run`: a command next to the program of a run.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -16,16 +16,16 @@ use crate::owner::Frame;
 use crate::printer::Printer;
 use crate::terminal::{self, RawMode};
 
-/// What is to run, and where.
+/// The command to run, and its run.
 #[derive(Debug)]
 pub(crate) struct InRun {
-    /// The run, by its id or the beginning of it.
+    /// The run, by its id or a prefix of it.
     pub(crate) run: String,
     pub(crate) command: Vec<String>,
     pub(crate) has_terminal: bool,
 }
 
-/// Runs a command in a run that is going on; `kind` is the value of `TERM`.
+/// Runs a command in an active run; `kind` is the value of `TERM`.
 pub(crate) async fn exec(
     InRun { run, command, has_terminal }: InRun,
     kind: &str,
@@ -33,9 +33,7 @@ pub(crate) async fn exec(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     if has_terminal && !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
-        return Err(
-            Failure::usage("there is no terminal: stdin and stdout have to be one").with_hint("leave -t out")
-        );
+        return Err(Failure::usage("stdin and stdout must be a terminal").with_hint("omit -t"));
     }
     let runs = Runs::find(state, printer).await?;
     let run = runs.one(Some(&run))?;
@@ -43,20 +41,20 @@ pub(crate) async fn exec(
         let size = terminal::size();
         ExecTerminal { kind: terminal_kind(kind).to_owned(), columns: size.columns, rows: size.rows }
     });
-    // From here on a signal is for the command.
+    // From here on, signals are passed to the command.
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
     let connection = runs.exec(run, command, terminal).await?;
     let raw = has_terminal.then(RawMode::enter).transpose();
-    let raw = raw.map_err(Failure::doing("set the terminal up"))?;
+    let raw = raw.map_err(Failure::doing("set up the terminal"))?;
     let id = run.run.clone();
     if let Some(status) = passed(connection, raw, &mut interrupts, printer).await? {
         return Ok(status);
     }
-    printer.warning(format_args!("the process that owned run {id} is gone; its network is cut off"));
+    printer.warning(format_args!("the process that owned run {id} died; the run's network is cut off"));
     Ok(ExitStatus::Infrastructure)
 }
 
-/// Passes the streams on until the command has ended. None where the run is gone without a word.
+/// Passes the streams on until the command ends. `None` if the run ended without an exit code.
 async fn passed(
     Connection { stream, .. }: Connection,
     mut raw: Option<RawMode>,
@@ -69,7 +67,7 @@ async fn passed(
     let (mut typed, mut shown, mut write) = streams(stream, true);
     let (mut filter, mut error_filter) = printer.filters(raw.is_some());
     let mut stdout = tokio::io::stdout();
-    // Why it was asked to end.
+    // The signal that asked it to end.
     let mut why = None;
     // Whether the next piece of stdin may be sent, and whether there is one.
     let (mut is_open, mut is_typed) = (true, true);
@@ -86,7 +84,7 @@ async fn passed(
                         stdout.flush().await
                     };
                     if let Err(error) = written.await {
-                        // The printer has the exit code of what was lost.
+                        // The printer turns lost output into an exit code.
                         printer.has_written(Err(error));
                         send(&mut write, &Frame::Stop).await;
                         return Ok(Some(ExitStatus::OutputClosed));
@@ -100,12 +98,12 @@ async fn passed(
             },
             bytes = typed.recv(), if is_open && is_typed => {
                 (is_open, is_typed) = (false, bytes.is_some());
-                // None is the end of stdin.
+                // An empty frame is the end of stdin.
                 send(&mut write, &Frame::Typed(bytes.unwrap_or_default())).await;
             },
             _ = resized.recv(), if raw.is_some() => send(&mut write, &Frame::Size(terminal::size())).await,
             _ = continued.recv(), if raw.is_some() => {
-                // A shell that stopped us took the terminal back.
+                // A shell that stopped us has changed the terminal's mode.
                 let _ = raw.as_ref().map(RawMode::resume).transpose();
             }
             interrupt = interrupts.next() => {

@@ -40,7 +40,7 @@ async fn list(gate: &Gate, output: Output, printer: Printer) -> Result<(), Failu
     }
     match output {
         Output::Text if all.is_empty() => {
-            printer.message("no repository yet: `sandbox gate init NAME` makes one");
+            printer.message("no repositories; `sandbox gate init NAME` creates one");
         }
         Output::Text => {
             let row = |(repository, upstream): &(Repository, Option<String>)| {
@@ -89,7 +89,7 @@ async fn sync(gate: &Gate, args: &GateSyncArgs, printer: Printer) -> Result<Exit
     if args.output == Output::Json {
         printer.line(serde_json::to_string_pretty(&JsonSyncs { version: 1, repositories: &reports })?);
     } else if reports.iter().any(|sync| !sync.report.pending.is_empty()) && !args.force {
-        printer.message("what is pending is applied by `sandbox gate sync --force`; what it replaces is kept below refs/sandbox/backup/");
+        printer.message("`sandbox gate sync --force` applies pending changes; the old refs are kept below refs/sandbox/backup/");
     }
     match failed {
         Some(error) => Err(error.into()),
@@ -97,7 +97,7 @@ async fn sync(gate: &Gate, args: &GateSyncArgs, printer: Printer) -> Result<Exit
     }
 }
 
-/// The repositories that are named, else all that have an upstream.
+/// The named repositories, otherwise all with an upstream.
 async fn chosen(gate: &Gate, names: &[String]) -> Result<Vec<Repository>, GateError> {
     if !names.is_empty() {
         return names.iter().map(|name| gate.repository(name)).collect();
@@ -128,7 +128,7 @@ fn print(name: &str, report: &SyncReport, printer: Printer) {
     }
 }
 
-/// What `list --output json` prints.
+/// The document of `list --output json`.
 #[derive(Serialize)]
 struct JsonList {
     version: u32,
@@ -142,7 +142,7 @@ struct JsonRepository {
     upstream: Option<String>,
 }
 
-/// What `sync --output json` prints.
+/// The document of `sync --output json`.
 #[derive(Serialize)]
 struct JsonSyncs<'a> {
     version: u32,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn repositories_are_made_listed_and_updated() {
+    async fn repositories_are_created_listed_and_updated() {
         let state = tempfile::tempdir().unwrap();
         let source = sandbox::gate::open(&state.path().join("upstream")).init("source", None).await.unwrap();
         let upstream = source.path().to_str().unwrap();

@@ -1,4 +1,4 @@
-//! `completions` and `man`: made from the command line's own definition.
+//! `completions` and `man`, generated from the definition of the command line.
 
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
@@ -45,12 +45,12 @@ pub(crate) fn man(
     Ok(ExitStatus::Success)
 }
 
-/// The pages of `command` and of all below it.
+/// Writes the pages of `command` and of its subcommands.
 fn write_pages(command: &clap::Command, folder: &Found) -> io::Result<()> {
     let page = Man::new(command.clone());
     let name = page.get_filename();
     let name = OsStr::new(&name);
-    // In the place of what is there, and never through it.
+    // Replaces an existing file, and never follows a link.
     folder.remove(name)?;
     let mut file = folder.create_new(name, LOG_MODE)?;
     page.render(&mut file)?;

@@ -1,4 +1,4 @@
-//! `image …`: building, naming and moving images.
+//! `image …`: builds, lists and moves images.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -23,11 +23,11 @@ use crate::settings::TrustedProject;
 use crate::table::aligned;
 use crate::trace::LOG_MODE;
 
-/// The archive in a folder of `image save`.
+/// The name of the archive that `image save` writes.
 const ARCHIVE: &str = "images.tar";
 
-/// Runs the subcommand; `config` is asked only when an engine is needed. `trusted` is the word of
-/// `--trust` for an archive.
+/// Runs the subcommand; `config` is called only if an engine is needed. `trusted`: `--trust` was
+/// given, for an archive.
 pub(crate) async fn image(
     command: ImageCommand,
     project: &TrustedProject,
@@ -36,7 +36,7 @@ pub(crate) async fn image(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     if let ImageCommand::Hash(args) = &command {
-        // Without an engine, where that can be: it is a key for caches.
+        // Without an engine if possible, because the tag is a key for caches.
         let source = project.image(&args.image)?;
         let tags = ImageTags::of_build(&project.prefix(), &source);
         if let Some(tags) = tags {
@@ -52,7 +52,7 @@ pub(crate) async fn image(
         interrupt = interrupts.next() => Ok(ExitStatus::Interrupted(interrupt)),
     };
     run.close();
-    // Also of a build that was interrupted: it ends with what its steps run in.
+    // This also ends an interrupted build, by removing the containers of its steps.
     sandbox.shutdown().await?;
     done
 }
@@ -87,12 +87,11 @@ async fn with_engine(
             let found = project.resolver.find(&args.dir.join(ARCHIVE))?;
             if found.is_untrusted() && !trusted {
                 let problem = format!(
-                    "`{}` lies in a folder that tasks can write, and what is loaded can replace any image of the engine",
+                    "`{}` is in a folder that tasks can write to, and loading it can replace any image of the engine",
                     found.path().display()
                 );
-                return Err(Failure::new(problem).with_hint(
-                    "pass --trust if you know where it comes from, or keep archives outside of projects",
-                ));
+                return Err(Failure::new(problem)
+                    .with_hint("pass --trust if you know its origin, or keep archives outside of projects"));
             }
             for tag in sandbox.load_images(File::from_std(found.file()?)).await? {
                 printer.line(tag);
@@ -117,7 +116,7 @@ fn with_age(mut config: SandboxConfig, command: &ImageCommand) -> SandboxConfig 
     config
 }
 
-/// Writes beside the archive first: what has its name is whole.
+/// Writes to a temporary file first: a file with the archive's name is complete.
 async fn save(
     sandbox: &Sandbox,
     source: &ImageSource,
@@ -134,7 +133,7 @@ async fn save(
     let writing = || format!("write `{}`", dir.join(ARCHIVE).display());
     let dir = resolver.make_folder(dir)?;
     let (archive, unfinished) = (OsStr::new(ARCHIVE), OsStr::new("images.tar.unfinished"));
-    // What a command that was killed left.
+    // Left by a command that was killed.
     dir.remove(unfinished)?;
     let mut file = File::from_std(dir.create_new(unfinished, LOG_MODE)?);
     let saved = sandbox.save_images(&tags, &mut file).await;
@@ -211,7 +210,7 @@ fn print_images(images: &[ImageSummary], output: Output, printer: Printer) {
     }
 }
 
-/// To the second: images are old or they are not.
+/// In seconds, which is precise enough for ages.
 pub(super) fn created(time: SystemTime) -> String {
     let time = OffsetDateTime::from(time).replace_nanosecond(0).ok();
     time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! `init`: the files of a project, for its languages and its agent.
+//! `init`: writes the files of a project, for its languages and its agent.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -14,8 +14,8 @@ use crate::settings::{Needs, NewFiles, Project};
 
 use super::agent::agent_of;
 
-/// A manifest, the packages of Debian that its language needs beside those of the default image,
-/// what fetches its dependencies, where `allowlist packages` knows that, and what tests it.
+/// A manifest, the Debian packages that its language needs in addition to those of the default
+/// image, its package client if `allowlist packages` supports it, and its test command.
 type Language = (&'static str, &'static [&'static str], Option<PackageClient>, &'static str);
 
 const LANGUAGES: [Language; 10] = [
@@ -31,7 +31,7 @@ const LANGUAGES: [Language; 10] = [
     ("composer.json", &["composer", "php-cli"], None, "composer test"),
 ];
 
-/// Writes what is missing in the current folder, and trusts that.
+/// Writes the missing files to the current folder, and trusts them.
 pub(crate) fn init(
     args: &InitArgs,
     environment: &Environment,
@@ -40,7 +40,7 @@ pub(crate) fn init(
     init_where(args, || Project::load_here(environment, printer), environment, printer)
 }
 
-/// The same where `read` reads the settings: before anything is written, and after all is.
+/// The same, with `read` reading the settings before and after the files are written.
 fn init_where(
     args: &InitArgs,
     read: impl Fn() -> Result<Project, Failure>,
@@ -66,7 +66,7 @@ fn init_where(
             printer.line(format_args!("wrote {shown}"));
             written.extend(file.input());
         } else {
-            printer.line(format_args!("{shown} is there already, and stays as it is"));
+            printer.line(format_args!("{shown} already exists and was not changed"));
         }
     }
     if args.dry_run {
@@ -97,7 +97,7 @@ fn init_where(
     Ok(ExitStatus::Success)
 }
 
-/// `false` where something is there already.
+/// Returns `false` if the file already exists.
 fn write_new(project: &Project, path: &Path, content: &str) -> Result<bool, Failure> {
     let folder = path.parent().unwrap_or(&project.root);
     let name = path.file_name().unwrap_or(OsStr::new("sandbox.yaml"));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_allowlist_has_the_apis_that_there_is_a_key_for() {
+    fn allowlist_has_the_apis_with_a_key() {
         for (keys, expected) in [
             (vec![], "presets: [anthropic]"),
             (vec![("OPENAI_API_KEY", "x")], "presets: [openai]"),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_can_be_read_and_is_trusted() {
+    fn written_files_are_valid_and_trusted() {
         let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let root = root.path().canonicalize().unwrap();
         fs::write(root.join("Cargo.toml"), "").unwrap();
@@ -183,7 +183,7 @@ mod tests {
             "{dockerfile}"
         );
         assert!(read("network-allowlist.yaml").contains("presets: [anthropic]"));
-        // A second time nothing changes, and what was changed meanwhile stays and is not trusted.
+        // A second call changes nothing; files that changed meanwhile are kept and not trusted.
         fs::write(root.join(".sandbox/network-allowlist.yaml"), "domains: [evil.example]").unwrap();
         init_in(&root, state.path()).unwrap();
         assert_eq!(read("network-allowlist.yaml"), "domains: [evil.example]");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_puts_in_the_place_of_a_written_file_is_not_trusted() {
+    fn file_replaced_by_a_task_is_not_trusted() {
         for (name, planted) in [
             ("sandbox.yaml", "network_sandbox: false"),
             ("network-allowlist.yaml", "domains: ['*']"),
@@ -202,7 +202,7 @@ mod tests {
             let root = root.path().canonicalize().unwrap();
             let environment = environment(state.path());
             let read = || {
-                // The second time all is written, and a task was faster.
+                // On the second read, a task has already replaced a file.
                 let file = root.join(".sandbox").join(name);
                 if root.join(".sandbox").exists() {
                     fs::write(file, planted).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_is_neither_changed_nor_trusted() {
+    fn existing_files_are_neither_changed_nor_trusted() {
         let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let root = root.path().canonicalize().unwrap();
         fs::create_dir_all(root.join(".sandbox/container")).unwrap();
@@ -224,7 +224,7 @@ mod tests {
         init_in(&root, state.path()).unwrap();
         assert!(!is_trusted(&root, state.path()), "the folder of the Dockerfile was not ours");
 
-        // No link leads what is written elsewhere.
+        // A link does not redirect the write.
         let (other, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         symlink(elsewhere.path(), other.path().join(".sandbox")).unwrap();
         assert!(init_in(&other.path().canonicalize().unwrap(), state.path()).is_err());

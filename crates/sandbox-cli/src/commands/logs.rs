@@ -1,4 +1,4 @@
-//! `logs`: what a run did on the network.
+//! `logs`: the network log of a run.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
@@ -41,12 +41,12 @@ pub(crate) async fn logs(args: LogsArgs, project: &Project, printer: Printer) ->
     print(&path, wanted, printer)
 }
 
-/// The file that was named, or the other one beside it.
+/// The named file, or its sibling in the other format.
 fn of_file(path: PathBuf, output: LogOutput) -> PathBuf {
     let is_json = path.extension().is_some_and(|extension| extension == "jsonl");
     match output {
         LogOutput::Json if !is_json => {
-            // The sandbox's own logs lie side by side with different endings.
+            // The sandbox's own logs are next to each other, with different extensions.
             let sibling = path.with_extension("jsonl");
             let copy = json_path(&path);
             if !copy.exists() && sibling.exists() { sibling } else { copy }
@@ -60,7 +60,7 @@ fn print(path: &Path, wanted: Filter, printer: Printer) -> Result<ExitStatus, Fa
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let missing = Failure::doing(reading())(error);
-            return Err(missing.with_hint("a run with `network_sandbox: false` keeps no log"));
+            return Err(missing.with_hint("a run with `network_sandbox: false` has no log"));
         }
         opened => opened.map_err(Failure::doing(reading()))?,
     };
@@ -112,7 +112,7 @@ impl Filter {
         match self.output {
             _ if !self.blocked => true,
             LogOutput::Text => line.starts_with("BLOCKED "),
-            // An entry that cannot be read is shown rather than lost.
+            // An unreadable entry is shown rather than lost.
             LogOutput::Json => LogEntry::parse(line).map_or(true, |entry| entry.blocked()),
         }
     }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocked_only_is_what_was_refused() {
+    fn blocked_filter_shows_only_refused_requests() {
         let text = Filter { blocked: true, output: LogOutput::Text };
         assert!(text.passes("BLOCKED GET https://evil.test/ -> 403 [reason: host]"));
         assert!(!text.passes("allowed GET https://BLOCKED/ -> 200"));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_of_a_log_is_found_beside_it() {
+    fn json_log_is_found_next_to_the_text() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("net.log");
         assert_eq!(of_file(log.clone(), LogOutput::Text), log);

@@ -1,4 +1,4 @@
-//! One module a command: it gets its settings and a printer, and says how the program ends.
+//! One module per command: it gets its settings and a printer, and returns the exit status.
 
 mod agent;
 mod allowlist;

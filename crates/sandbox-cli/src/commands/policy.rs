@@ -1,4 +1,4 @@
-//! `policy …` and `stop`: another process's run, over its control socket.
+//! `policy …` and `stop`: control the run of another process over its socket.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::table::aligned;
 
-/// Runs the subcommand on a run whose socket is in the state folder `state`; `read` reads a policy
-/// that a file of this project may hold.
+/// Runs the subcommand on a run whose socket is in the state folder `state`; `read` reads a policy,
+/// possibly from a file of this project.
 pub(crate) async fn policy(
     command: PolicyCommand,
     state: &Path,
@@ -27,7 +27,7 @@ pub(crate) async fn policy(
             show(runs.one(run.run.as_deref())?, output, printer);
             return Ok(ExitStatus::Success);
         }
-        // What cannot be read is reported before anything is asked.
+        // An invalid file is reported before any request is sent.
         PolicyCommand::Set { file, run } => (run, Request::SetPolicy { policy: read(&file)? }),
         PolicyCommand::Down { time, run } => (run, Request::Down { for_ms: milliseconds(time) }),
         PolicyCommand::Up { run } => (run, Request::Up {}),
@@ -39,7 +39,7 @@ pub(crate) async fn policy(
     Ok(ExitStatus::Success)
 }
 
-/// Stops one run, or all, and waits until what ran has ended.
+/// Stops one run, or all, and waits for the end of their programs.
 pub(crate) async fn stop(args: &StopArgs, state: &Path, printer: Printer) -> Result<ExitStatus, Failure> {
     let runs = Runs::find(state, printer).await?;
     let stopped =
@@ -60,8 +60,8 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What `show --output json` prints; it changes its version when a field changes its meaning or
-/// goes away.
+/// The document of `show --output json`; `version` rises when a field changes its meaning or is
+/// removed.
 #[derive(Debug, Serialize)]
 struct ShowReport<'a> {
     version: u32,
@@ -71,7 +71,7 @@ struct ShowReport<'a> {
 
 fn show(run: &Report, output: Output, printer: Printer) {
     match output {
-        // Texts and numbers always have a form in JSON.
+        // Serializing texts and numbers cannot fail.
         Output::Json => {
             let report = ShowReport { version: 1, run };
             printer.line(serde_json::to_string(&report).unwrap_or_default());
@@ -88,7 +88,7 @@ fn show(run: &Report, output: Output, printer: Printer) {
 
 fn text(run: &Report) -> Vec<String> {
     let policy = match &run.policy {
-        None => "none: it has no network sandbox".to_owned(),
+        None => "none: the run has no network sandbox".to_owned(),
         Some(policy) if policy.is_empty() => "empty: nothing is allowed".to_owned(),
         Some(policy) => match policy.rules().len() {
             1 => "1 rule".to_owned(),
@@ -102,7 +102,7 @@ fn text(run: &Report) -> Vec<String> {
         ("Policy", policy),
     ];
     let mut lines = aligned(&head.map(|(name, value)| vec![name.to_owned(), value]));
-    // As a file that `set` takes. Texts and numbers always have a form in JSON.
+    // In the format that `set` reads. Serializing texts and numbers cannot fail.
     let document = run.policy.as_ref().filter(|policy| !policy.is_empty());
     let document = document.and_then(|policy| serde_json::to_string_pretty(policy).ok());
     lines.extend(document.iter().flat_map(|document| document.lines()).map(str::to_owned));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_and_programs_see() {
+    fn text_and_json_output() {
         insta::assert_snapshot!(text(&report()).join("\n"), @r#"
         Run      0123456789abcdef, make, pid 7
         Project  /srv/p
@@ -158,6 +158,6 @@ mod tests {
         let json = serde_json::to_string(&ShowReport { version: 1, run: &report() }).unwrap();
         insta::assert_snapshot!(json, @r#"{"version":1,"run":"0123456789abcdef","pid":7,"project":"/srv/p","program":"make","shield":"down","until_ms":1770122696999,"policy":{"domains":["a.example"],"url_prefixes":[{"host":"b.example","path":"/v1/*","methods":["GET","PUT"]}]},"started_ms":1770122000000,"screen":null,"questions":[]}"#);
         let bare = Report { shield: None, until_ms: None, policy: None, ..report() };
-        assert_eq!(text(&bare)[2..], ["Shield   -", "Policy   none: it has no network sandbox"]);
+        assert_eq!(text(&bare)[2..], ["Shield   -", "Policy   none: the run has no network sandbox"]);
     }
 }

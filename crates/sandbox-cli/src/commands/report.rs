@@ -1,4 +1,4 @@
-//! `report`: what a run did, as a page for a browser.
+//! `report`: a run as an HTML page.
 
 use std::path::PathBuf;
 
@@ -22,9 +22,9 @@ mod page;
 
 use content::Report;
 
-/// Changes that are shown; `sandbox diff` has all.
+/// The number of changes shown; `sandbox diff` shows all.
 const MOST_CHANGES: usize = 200;
-/// Bytes of a text whose changes are shown.
+/// The maximum size of a text file whose changes are shown, in bytes.
 const LARGEST_TEXT: u64 = 128 << 10;
 
 /// Writes the page and prints its path.
@@ -61,10 +61,10 @@ pub(crate) fn report(args: ReportArgs, project: &Project, printer: Printer) -> R
     Ok(ExitStatus::Success)
 }
 
-/// Writes the page where the user says, in the place of what is there and never through it.
+/// Writes the page to the user's file, replacing an existing one and never following a link.
 fn write(project: &Project, file: PathBuf, page: &str) -> Result<PathBuf, Failure> {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref());
-    let name = file.file_name().ok_or_else(|| Failure::usage("--file names no file"))?;
+    let name = file.file_name().ok_or_else(|| Failure::usage("--file must name a file"))?;
     let doing = || format!("write `{}`", file.display());
     let folder = project.resolver.find(parent).map_err(Failure::doing(doing()))?;
     folder.remove(name).map_err(Failure::doing(doing()))?;

@@ -24,11 +24,11 @@ use crate::settings::TaskSettings;
 use crate::tamper_report;
 use crate::terminal::{self, Filter};
 
-/// What a command works on by default: with a copy, servers and watchers would see nothing of what
-/// is edited beside them, and a second command would have to wait.
+/// The default work tree mode of a command: with a copy, servers and watchers would not see edits
+/// on the host, and a second command would have to wait.
 pub(crate) const WORKSPACE: WorkspaceMode = WorkspaceMode::Direct;
 
-/// What a command has for its streams; by default those of this process.
+/// The streams of a command; by default those of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     /// A terminal of this size and kind.
@@ -38,15 +38,15 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Of a run that this process owns, as `args` have it; `kind` is the value of `TERM`.
+    /// The streams of a run that this process owns; `kind` is the value of `TERM`.
     pub(crate) fn of(args: &BackgroundArgs, kind: &str) -> Self {
         let terminal = args.terminal.then(|| (terminal::size(), terminal_kind(kind).to_owned()));
         Self { terminal, watched: !args.detach }
     }
 }
 
-/// The kind of a terminal, for a program in a container: it goes into an environment, and from
-/// there into file names.
+/// Validates the kind of a terminal for a program in a container: it becomes a variable, and from
+/// there part of file names.
 pub(crate) fn terminal_kind(kind: &str) -> &str {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-+._".contains(c);
     Some(kind).filter(|kind| !kind.is_empty() && kind.chars().all(is_name)).unwrap_or("xterm")
@@ -105,15 +105,15 @@ async fn execute(
     }
     if let Some(owner) = Owner::of_this_process() {
         let taken = owner.take_input(streams.terminal.is_some(), streams.watched).await;
-        taken.map_err(Failure::doing("make the streams of a run that others attach to"))?;
+        taken.map_err(Failure::doing("create the streams of the run"))?;
     }
     let command = context.sandbox.create_command(spec)?;
     let closed = Notify::new();
-    // Where questions are asked.
+    // The board of the questions.
     let board = settings.questions.as_ref().filter(|_| Owner::of_this_process().is_none());
     let _asking = board.map(|board| Asking::begin(board, printer));
     let input = if board.is_some() && io::stdin().is_terminal() {
-        // What is typed there are answers.
+        // Input on the terminal is answers.
         Input::Empty
     } else {
         Input::Reader(Box::new(tokio::io::stdin()))
@@ -127,8 +127,8 @@ async fn execute(
     Ok(Executed { status, is_over, value: () })
 }
 
-/// Writes output to our streams as it comes. Where stdout is given up, `closed` is notified, and
-/// why is in `failure` unless its reader is gone.
+/// Writes output to our streams as it arrives. When writing to stdout fails, `closed` is notified,
+/// and `failure` has the error unless the reader is gone.
 pub(super) async fn pass(
     mut execution: Execution<OutputChunk, CommandResult>,
     board: Option<&Board>,
@@ -143,7 +143,7 @@ pub(super) async fn pass(
         if let Some(owner) = Owner::of_this_process() {
             owner.takes_output().await;
         }
-        // The task must not write over what is asked.
+        // The task must not overwrite a question.
         let _screen = OptionFuture::from(board.map(Board::screen)).await;
         match chunk {
             OutputChunk::Stdout(bytes) => {
@@ -160,7 +160,7 @@ pub(super) async fn pass(
     execution.await
 }
 
-/// What the end of the command means for ours.
+/// The exit status for the end of the command.
 pub(super) fn ended(
     result: Option<Result<CommandResult, SandboxError>>,
     why: Option<ExitStatus>,
@@ -176,15 +176,14 @@ pub(super) fn ended(
         return Err(Failure::doing("write the command's output to stdout")(error));
     }
     let result = match (result, why) {
-        // The command was on its way to its end when this happened: that it had to be stopped says
-        // more.
+        // The reason for the stop takes precedence over the command's own exit code.
         (_, Some(why)) => return Ok(why),
         (Some(result), None) => result?,
         (None, None) => return Ok(ExitStatus::Infrastructure),
     };
     if result.timed_out {
         let limit = settings.limits.timeout.unwrap_or_default().as_secs();
-        printer.warning(format_args!("the command was stopped: its time limit of {limit} s was over"));
+        printer.warning(format_args!("the command was stopped after its time limit of {limit} s"));
         return Ok(ExitStatus::Timeout);
     }
     if result.oom_killed {
@@ -197,17 +196,17 @@ pub(super) fn ended(
             printer.failure(&failure);
             Ok(ExitStatus::of_command(result.exit_code))
         }
-        // Why was said.
+        // The reason was already reported.
         None if result.exit_code == 0 && !result.git.failed.is_empty() => Ok(ExitStatus::Infrastructure),
         None => Ok(ExitStatus::of_command(result.exit_code)),
     }
 }
 
-/// One of our streams, until its reader is gone.
+/// One of our streams, until writing to it fails.
 struct Outlet<W> {
     writer: Option<W>,
     filter: Filter,
-    /// Why it was given up, where that was not the reader's going away.
+    /// The write error, unless the reader is gone.
     failure: Option<io::Error>,
 }
 
@@ -216,7 +215,7 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
         Self { writer: Some(writer), filter, failure: None }
     }
 
-    /// Writes all of it. `false` when it failed just now or before.
+    /// Writes all bytes. Returns `false` if this or an earlier write failed.
     async fn write(&mut self, bytes: &[u8]) -> bool {
         let Some(writer) = &mut self.writer else {
             return false;
@@ -241,7 +240,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn bytes_pass_and_a_closed_reader_is_not_a_failure() {
+    async fn bytes_pass_through_and_closed_reader_is_not_an_error() {
         let (ours, theirs) = tokio::io::duplex(64);
         let mut outlet = Outlet::new(ours, Filter::new(false, false));
         assert!(outlet.write(b"\x00\xff").await);
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_disk_is_a_failure() {
+    async fn full_disk_is_an_error() {
         let full = tokio::fs::OpenOptions::new().write(true).open("/dev/full").await.unwrap();
         let mut outlet = Outlet::new(full, Filter::new(false, false));
         assert!(!outlet.write(b"x").await);

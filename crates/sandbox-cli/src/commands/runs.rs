@@ -19,8 +19,7 @@ use crate::run_folder;
 use crate::run_record::RunRecord;
 use crate::table::aligned;
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes
-/// away.
+/// The document of `--output json`; `version` rises when a field changes its meaning or is removed.
 #[derive(Debug, Serialize)]
 struct RunsReport {
     version: u32,
@@ -60,7 +59,7 @@ pub(crate) async fn ps(args: &PsArgs, places: &Places, printer: Printer) -> Resu
     runs.sort_by_key(|run| run.started_ms);
     match args.output {
         Output::Json => {
-            // Texts and numbers always have a form in JSON.
+            // Serializing texts and numbers cannot fail.
             printer.line(serde_json::to_string(&RunsReport { version: 1, runs }).unwrap_or_default());
         }
         Output::Text => {
@@ -218,7 +217,7 @@ fn rows(runs: &[RunReport], now: Duration) -> Vec<Vec<String>> {
     std::iter::once(head).chain(runs.iter().map(row)).collect()
 }
 
-/// In the largest unit that it has one of.
+/// In the largest unit of which it has at least one.
 pub(super) fn age_text(age: Duration) -> String {
     match age.as_secs() {
         seconds @ ..60 => format!("{seconds}s"),

@@ -1,4 +1,4 @@
-//! `ssh …`: the keys that tasks have commits signed with.
+//! `ssh …`: the keys that sign commits of tasks.
 
 use sandbox::credentials::HostCommand;
 use sandbox::ssh::{KeyInfo, KeyKind, Passphrase, SshScope, Unlock};
@@ -12,8 +12,8 @@ use crate::printer::{Printer, sanitize_name};
 use crate::settings::{Project, TrustedProject};
 use crate::table::aligned;
 
-/// Runs the subcommand. The configuration is obeyed, and so has to be trusted, where it says how to
-/// unlock keys.
+/// Runs the subcommand. If the configuration specifies how to unlock keys, it is obeyed and must be
+/// trusted.
 pub(crate) async fn ssh(
     command: SshCommand,
     project: impl Fn() -> Result<Project, Failure>,
@@ -29,7 +29,7 @@ pub(crate) async fn ssh(
         let project = trusted()?;
         project.ssh_scope(name, project.ssh_unlock(environment)?)
     };
-    // Nothing is unlocked to look at public keys or to remove them.
+    // Listing public keys and removing keys needs no unlocking.
     let locked = |scope: &SshScopeArgs| project()?.ssh_scope(scope.scope.as_deref(), Unlock::Keyring);
     match command {
         SshCommand::Init(args) => {
@@ -50,13 +50,13 @@ pub(crate) async fn ssh(
     Ok(ExitStatus::Success)
 }
 
-/// What the flags say.
+/// The source of the passphrase that the flags name.
 fn given(unlock: SshUnlockArgs, environment: &Environment) -> Result<Option<Unlock>, Failure> {
     let SshUnlockArgs { keyring, passphrase_env, passphrase_command } = unlock;
     if let Some(name) = passphrase_env {
         let value = environment.exact(&name).and_then(|value| value.to_str());
         let value = value.ok_or_else(|| {
-            Failure::usage(format!("the variable `{}` is not set, or not UTF-8", name.escape_debug()))
+            Failure::usage(format!("the variable `{}` must be set, to valid UTF-8", name.escape_debug()))
         })?;
         return Ok(Some(Unlock::Passphrase(Passphrase::new(value)?)));
     }
@@ -66,7 +66,7 @@ fn given(unlock: SshUnlockArgs, environment: &Environment) -> Result<Option<Unlo
     Ok(keyring.then_some(Unlock::Keyring))
 }
 
-/// The command with the whole path of its program, where that is a path: it does not run here.
+/// The command with the absolute path of its program, if that is a path: it runs in another folder.
 fn from_here(mut command: Vec<String>) -> Result<Vec<String>, Failure> {
     if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
         let path = std::path::absolute(&*program).map_err(Failure::doing("find the program"))?;
@@ -106,7 +106,7 @@ fn list(scope: &SshScope, output: Output, printer: Printer) -> Result<(), Failur
     Ok(())
 }
 
-/// What `--output json` prints.
+/// The document of `--output json`.
 #[derive(Serialize)]
 struct JsonList<'a> {
     version: u32,
@@ -148,7 +148,7 @@ mod tests {
             Project::load_at(&self.folder.path().join("project"), None, &self.environment, printer)
         }
 
-        /// Nothing is trusted here, and no one can be asked.
+        /// Nothing is trusted here, and questions are not possible.
         async fn run(&self, arguments: &[&str]) -> Result<ExitStatus, Failure> {
             let cli = Cli::try_parse_from([&["sandbox", "ssh"], arguments].concat()).unwrap();
             let Command::Ssh(command) = cli.command else { panic!("another command") };
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keys_are_made_replaced_and_removed() {
+    async fn keys_are_created_replaced_and_removed() {
         let fixture = Fixture::new("");
         let unlock = ["--passphrase-env", "SECRET"];
         fixture.run(&[&["init", "s"], unlock.as_slice()].concat()).await.unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_configuration_names_the_scope_and_runs_nothing_before_it_is_trusted() {
+    async fn untrusted_configuration_names_the_scope_but_runs_nothing() {
         let fixture = Fixture::new("ssh: {scope: mine, unlock: {command: [touch, ran]}}");
         let error = fixture.run(&["init"]).await.unwrap_err();
         assert_eq!(error.to_string(), "not trusted");
@@ -189,9 +189,9 @@ mod tests {
         assert_eq!(fixture.keys("mine").len(), 1, "the control");
         let other = Fixture::new("");
         for (arguments, expected) in [
-            (["init", "--keyring"].as_slice(), "no scope is named"),
+            (["init", "--keyring"].as_slice(), "no scope given"),
             (&["init", "../x", "--keyring"], "not a valid scope name"),
-            (&["init", "s", "--passphrase-env", "MISSING"], "is not set"),
+            (&["init", "s", "--passphrase-env", "MISSING"], "must be set"),
         ] {
             let error = other.run(arguments).await.unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

@@ -1,4 +1,4 @@
-//! `status`: the engine, the project's image, and what exists on the engine and whose it is.
+//! `status`: the engine, the project's image, and the objects on the engine with their owners.
 
 use sandbox::diagnostics::{Inventory, InventoryInstance, ObjectKind};
 use sandbox::image::ImageSummary;
@@ -43,7 +43,7 @@ pub(crate) async fn status(
             printer.line(json(&engine, image.as_ref(), &copy, &inventory, &runs));
         }
         Output::Text if inventory.instances.is_empty() => {
-            printer.line("nothing is there");
+            printer.line("no objects on the engine");
         }
         Output::Text => {
             for line in aligned(&rows(&inventory, &runs)) {
@@ -52,24 +52,24 @@ pub(crate) async fn status(
                 }
             }
             if inventory.instances.iter().any(|instance| !instance.alive && !is_shared(instance)) {
-                printer.hint("`sandbox clean` removes what ended runs left; so does the next run");
+                printer.hint("`sandbox clean` or the next run removes the objects of ended runs");
             }
         }
     }
     if image.is_none() && output == Output::Text {
-        printer.hint("Run `sandbox build` to create the sandbox image");
+        printer.hint("run `sandbox build` to create the sandbox image");
     }
     Ok(ExitStatus::Success)
 }
 
-/// The image that was made of `source`; `None` where there is none yet.
+/// The image built from `source`; `None` if there is none yet.
 async fn built(sandbox: &Sandbox, source: Option<ImageSource>) -> Result<Option<ImageSummary>, SandboxError> {
     let Some(source) = source else {
         return Ok(None);
     };
     let tag = match sandbox.image_tags(&source).await {
         Ok(tags) => Some(tags.overlay),
-        // The image that is to be used is not there.
+        // The configured image does not exist.
         Err(SandboxError::ImageBuild(_)) => None,
         Err(error) => return Err(error),
     };
@@ -104,12 +104,12 @@ fn head(
     .to_vec()
 }
 
-/// Whether all that is there is what instances share, which may outlive whoever made it.
+/// Whether it has only shared objects, which may outlive their creator.
 fn is_shared(instance: &InventoryInstance) -> bool {
     instance.objects.iter().all(|object| object.context.is_empty() && object.kind == ObjectKind::Network)
 }
 
-/// What decides about the requests of an instance's run.
+/// The shield of an instance's run.
 fn shield(runs: &Runs, instance: &str) -> Option<String> {
     let run = runs.all().iter().find(|run| run.run == instance)?;
     run.shield.map(|_| shield_of(run))
@@ -135,13 +135,12 @@ fn rows(inventory: &Inventory, runs: &Runs) -> Vec<Vec<String>> {
     rows
 }
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes
-/// away.
+/// The document of `--output json`; `version` rises when a field changes its meaning or is removed.
 #[derive(Debug, Serialize)]
 struct StatusReport<'a> {
     version: u32,
     engine: &'a str,
-    /// `null` where it is not built.
+    /// `null` if it is not built.
     image: Option<StatusImage<'a>>,
     workspace_copy: &'a CopySummary,
     instances: Vec<StatusInstance<'a>>,
@@ -160,7 +159,7 @@ struct StatusInstance<'a> {
     id: &'a str,
     alive: bool,
     pid: Option<u32>,
-    /// `null` where it has no run with a network sandbox that can be controlled.
+    /// `null` without a controllable run with a network sandbox.
     shield: Option<String>,
     objects: Vec<StatusObject<'a>>,
 }
@@ -202,7 +201,7 @@ fn json(
                 .collect(),
         })
         .collect();
-    // Texts and numbers always have a form in JSON.
+    // Serializing texts and numbers cannot fail.
     serde_json::to_string(&StatusReport {
         version: 1,
         engine,
@@ -252,11 +251,11 @@ mod tests {
     }
 
     #[test]
-    fn the_head_shows_engine_image_and_what_runs() {
+    fn head_shows_engine_image_and_running_containers() {
         insta::assert_snapshot!(aligned(&head("podman 5.4.2", Some(&image()), &waiting(), &inventory())).join("\n"), @r"
         Engine              Running, podman 5.4.2
         Sandbox Image       Built, 0123456789ab, 1970-01-01T00:00:00Z, 5 MiB
-        Work Tree Copy      3 changed paths, 1 held back, see `sandbox diff`
+        Work Tree Copy      3 changed paths, 1 withheld, see `sandbox diff`
         Running Containers  1
         ");
         insta::assert_snapshot!(aligned(&head("podman 4.3.1", None, &CopySummary::default(), &inventory())).join("\n"), @r"
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_and_programs_see() {
+    fn text_and_json_output() {
         insta::assert_snapshot!(aligned(&rows(&inventory(), &Runs::default())).join("\n"), @r"
         INSTANCE  OWNER  SHIELD  KIND       ROLE    STATE    NAME
         aa        pid 7  -       container  task    running  sandbox-task-x

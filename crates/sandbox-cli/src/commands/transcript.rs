@@ -1,4 +1,4 @@
-//! Claude Code's events as lines for people.
+//! Claude Code's events as lines of text.
 
 use std::time::Duration;
 
@@ -9,29 +9,30 @@ use serde_json::Value;
 
 use crate::printer::{Printer, Style, sanitize};
 
-/// Characters of a tool's arguments that are shown.
+/// The number of characters of a tool's arguments that are shown.
 const SHOWN: usize = 100;
 
-/// Arguments of tools that say most, the best first.
+/// The most informative arguments of tools, best first.
 const SHOWN_ARGUMENTS: [&str; 8] =
     ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
 
-/// Text of the model that is shown as it comes.
+/// The model's text, shown as it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Streamed {
-    /// That of the block that is being written.
+    /// The text of the current block.
     text: String,
-    /// How much of it was shown: what may be white space at its end was not.
+    /// The length of the shown part: white space that may be at its end is not shown yet.
     shown: usize,
-    /// Whether the last line that was shown goes on.
+    /// Whether the last shown line is incomplete.
     is_open: bool,
 }
 
-/// Of a block, so much is shown as it comes, in bytes. The rest comes with the whole.
+/// The number of bytes of a block that are shown as they arrive. The rest follows with the complete
+/// block.
 const STREAMED: usize = 1024 * 1024;
 
 impl Streamed {
-    /// What to print of an event after what was printed of those before it.
+    /// The text to print for an event, given the earlier events.
     pub(crate) fn lines(&mut self, event: &StreamEvent, printer: Printer) -> Option<String> {
         if event.parent_tool_use_id().is_none() {
             match event.kind() {
@@ -48,7 +49,7 @@ impl Streamed {
         Some(format!("{before}{lines}"))
     }
 
-    /// Ends a text that has no whole.
+    /// Ends a text whose complete block never arrived.
     pub(crate) fn end(&mut self) -> Option<String> {
         std::mem::take(self).is_open.then(|| "\n".to_owned())
     }
@@ -64,13 +65,13 @@ impl Streamed {
         }
         let more = self.text.get(self.shown..visible)?;
         self.shown = visible;
-        // Each character is judged alone, so it does not matter where a piece ends.
+        // Each character is sanitized alone, so pieces can end anywhere.
         let more = sanitize(more);
         self.is_open = !more.ends_with('\n');
         Some(more)
     }
 
-    /// The rest of a message of which text was shown.
+    /// The rest of a message whose text was partly shown.
     fn whole(&mut self, event: &StreamEvent, message: &MessageEvent, printer: Printer) -> Option<String> {
         let Self { text, shown, is_open } = std::mem::take(self);
         let begun = text.get(..shown).unwrap_or_default();
@@ -84,7 +85,7 @@ impl Streamed {
                 let others = assistant(&others, false, printer).concat();
                 Some(format!("{}\n{others}", sanitize(rest)))
             }
-            // It is another text, so it is shown as a whole.
+            // It is a different text, so all of it is shown.
             (Some(_), _) => Some(format!("{end}{}", lines(event, printer).unwrap_or_default())),
             (None, _) => {
                 // Its text is still to come.
@@ -96,7 +97,7 @@ impl Streamed {
     }
 }
 
-/// What to print of an event; `None` for those that say nothing to people.
+/// The text to print for an event; `None` for events without interest to people.
 pub(crate) fn lines(event: &StreamEvent, printer: Printer) -> Option<String> {
     let inner = event.parent_tool_use_id().is_some();
     let lines = match event.kind() {
@@ -120,7 +121,7 @@ pub(crate) fn lines(event: &StreamEvent, printer: Printer) -> Option<String> {
 fn assistant(message: &MessageEvent, inner: bool, printer: Printer) -> Vec<String> {
     let indent = if inner { "  " } else { "" };
     let line = |block: &ContentBlock| match block {
-        // What a subagent says is for the agent that asked it.
+        // A subagent's text is for the agent that started it.
         ContentBlock::Text(text) if !inner && !text.trim().is_empty() => {
             Some(format!("{}\n", sanitize(text.trim_end())))
         }
@@ -145,7 +146,7 @@ fn failed_tools(message: &MessageEvent, printer: Printer) -> Vec<String> {
     message.content.iter().filter_map(line).collect()
 }
 
-/// Why a request to the API is sent again, and when.
+/// Why and when a request to the API is retried.
 pub(crate) fn again(retry: &ApiRetry) -> String {
     let status = retry.status.map(|status| status.to_string());
     let facts: Vec<String> = status.into_iter().chain(retry.error.as_deref().map(sanitize)).collect();
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_shown_as_it_comes_and_once() {
+    fn streamed_text_is_shown_once() {
         let piece = |text: &str| json!({"type": "stream_event", "event": {"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}}});
         let begin = || json!({"type": "stream_event", "event": {"type": "message_start"}});
         let whole = |text: &str| json!({"type": "assistant", "message": {"content": [{"type": "text", "text": text}]}});
@@ -233,7 +234,7 @@ mod tests {
                 "Hello \nyou.\n",
             ),
             (vec![piece("a"), whole("a"), piece("b"), whole("b")], "a\nb\n"),
-            // What has no whole, or another one.
+            // Text without its complete block, or with a different one.
             (vec![piece("cut"), begin(), piece("again"), whole("again")], "cut\nagain\n"),
             (vec![piece("cut")], "cut\n"),
             (vec![piece("abc"), whole("xyz")], "abc\nxyz\n"),
@@ -241,7 +242,7 @@ mod tests {
             (vec![piece(" \n"), whole(" \n"), tool()], "> Bash \n"),
             (vec![piece("a"), tool(), piece("b"), whole("ab")], "a\n> Bash \nb\n"),
             (vec![piece("a"), inner(piece("x")), inner(whole("x")), piece("b"), whole("ab")], "ab\n"),
-            // An escape sequence and a cluster that are cut in two.
+            // A split escape sequence and a split grapheme cluster.
             (vec![piece("a\x1b"), piece("[2Jb\u{9b}"), piece("1m\r")], "a\\u{1b}[2Jb\\u{9b}1m\n"),
             (
                 vec![piece("\u{1f469}\u{200d}"), piece("\u{1f4bb}e"), piece("\u{301}\u{202e}.")],
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_see_of_events() {
+    fn events_as_text() {
         let text = |text: &str| json!({"type": "assistant", "message": {"content": [{"type": "text", "text": text}]}});
         let tool = |input: &Value| json!({"type": "assistant", "message": {"content": [{"type": "tool_use", "id": "1", "name": "Bash", "input": input}]}});
         let mut inner = tool(&json!({"command": "ls"}));
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn long_arguments_are_cut_between_characters() {
+    fn long_arguments_are_cut_at_character_boundaries() {
         let long = "é".repeat(SHOWN + 1);
         assert_eq!(one_line(&long), format!("{}…", "é".repeat(SHOWN)));
     }

@@ -11,8 +11,8 @@ use crate::settings::{Needs, Project};
 use crate::table::aligned;
 use crate::trust::{Changes, Record, Trust};
 
-/// Shows which rights are new and which go, and records that the files are trusted unless they are
-/// only to be shown.
+/// Shows added and removed rights, and records the files as trusted unless they are only to be
+/// shown.
 ///
 /// # Errors
 ///
@@ -25,11 +25,11 @@ pub(crate) fn trust(
 ) -> Result<ExitStatus, Failure> {
     let store = project.trust_store();
     if args.revoke {
-        let revoked = store.revoke().map_err(Failure::doing("forget what was trusted"))?;
+        let revoked = store.revoke().map_err(Failure::doing("revoke the trust"))?;
         printer.message(if revoked {
-            "nothing of this project is trusted any more"
+            "this project is no longer trusted"
         } else {
-            "nothing of this project was trusted"
+            "this project was not trusted"
         });
         return Ok(ExitStatus::Success);
     }
@@ -54,7 +54,7 @@ pub(crate) fn trust(
                 printer.line(text);
             }
             if review.is_empty() {
-                printer.message("the project's files ask for nothing that needs trust");
+                printer.message("the project's files request nothing that needs trust");
             } else {
                 printer.line(format_args!("digest: {}", review.digest()));
                 printer.message(if trusted { "trusted" } else { "not trusted" });
@@ -64,18 +64,18 @@ pub(crate) fn trust(
     Ok(ExitStatus::Success)
 }
 
-/// Lists what is trusted of all projects.
+/// Lists the trusted projects.
 pub(crate) fn list(
     args: &TrustArgs,
     environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let folder = Places::find(environment)?.trust();
-    let records = Record::all(&folder).map_err(Failure::doing("read what is trusted"))?;
+    let records = Record::all(&folder).map_err(Failure::doing("read the trust records"))?;
     let projects: Vec<ProjectReport<'_>> = records.iter().map(ProjectReport::of).collect();
     match args.output {
         Output::Json => print(&ListReport { version: 1, projects }, printer),
-        Output::Text if projects.is_empty() => printer.message("nothing is trusted of any project"),
+        Output::Text if projects.is_empty() => printer.message("no project is trusted"),
         Output::Text => {
             let row = |project: &ProjectReport<'_>| {
                 vec![
@@ -96,8 +96,7 @@ fn print(report: &impl Serialize, printer: Printer) {
     printer.line(serde_json::to_string(report).unwrap_or_default());
 }
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes
-/// away.
+/// The document of `--output json`; `version` rises when a field changes its meaning or is removed.
 #[derive(Debug, Serialize)]
 struct TrustReport<'a> {
     version: u32,
@@ -106,7 +105,7 @@ struct TrustReport<'a> {
     files: &'a Changes,
 }
 
-/// The same with `--list`.
+/// The document of `--list --output json`.
 #[derive(Debug, Serialize)]
 struct ListReport<'a> {
     version: u32,
@@ -116,7 +115,7 @@ struct ListReport<'a> {
 #[derive(Debug, Serialize)]
 struct ProjectReport<'a> {
     project: &'a str,
-    /// When the last of its files was.
+    /// The time of the latest decision about one of its files.
     trusted_at: &'a str,
     rights: usize,
     files: Vec<&'a str>,
@@ -143,7 +142,7 @@ mod tests {
     use crate::config::Environment;
 
     #[test]
-    fn files_of_another_digest_than_the_flag_names_are_not_trusted() {
+    fn files_with_another_digest_are_not_trusted() {
         let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let root = root.path().canonicalize().unwrap();
         let environment = Environment::from([
@@ -169,7 +168,7 @@ mod tests {
         let reviewed = Trust::Digest(project.review(needs).digest().clone());
         let project = write("domains: ['*']");
         let refused = trust(&args, &project, &reviewed, printer).unwrap_err().to_string();
-        assert!(refused.starts_with("these files of the project do not have the digest that --trust names"));
+        assert!(refused.starts_with("the digest of these project files is sha256:"));
         assert!(!project.review(needs).is_recorded());
         let project = write("domains: [a.example]");
         trust(&args, &project, &reviewed, printer).unwrap();

@@ -1,4 +1,4 @@
-//! `verify`: whether the sandbox keeps its guarantees on this engine, in this image.
+//! `verify`: checks the sandbox's guarantees on this engine, in this image.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::printer::{Printer, Style};
 use crate::run_folder::RunFolder;
 use crate::settings::VerifySettings;
 
-/// Verifies, and takes everything down again.
+/// Verifies the guarantees, and cleans up.
 pub(crate) async fn verify(
     settings: VerifySettings,
     output: Output,
@@ -30,7 +30,7 @@ pub(crate) async fn verify(
         interrupt = interrupts.next() => Err(interrupt),
     };
     if let Err(error) = sandbox.shutdown().await {
-        printer.warning(format_args!("something is left on the engine, and goes with the next run: {error}"));
+        printer.warning(format_args!("objects remain on the engine; the next run removes them: {error}"));
     }
     match verified {
         Ok(report) => Ok(print(&report?, output, printer)),
@@ -72,7 +72,7 @@ fn print(report: &VerifyReport, output: Output, printer: Printer) -> ExitStatus 
     if report.held() { ExitStatus::Success } else { ExitStatus::Negative }
 }
 
-/// A line for each guarantee; what was observed and the hint only where it does not hold.
+/// A line for each guarantee; with the observation and the hint if it does not hold.
 fn text(report: &VerifyReport, printer: Printer) -> String {
     let width = |cell: fn(&Finding) -> &str| {
         let widths = report.findings.iter().map(|finding| cell(finding).len());
@@ -104,10 +104,10 @@ fn text(report: &VerifyReport, printer: Printer) -> String {
     text
 }
 
-/// The JSON form.
+/// The JSON document.
 #[derive(Debug, Serialize)]
 struct ReportForm<'a> {
-    /// Rises when a field changes its meaning or goes away.
+    /// Rises when a field changes its meaning or is removed.
     version: u32,
     ok: bool,
     checks: Vec<CheckForm<'a>>,
@@ -141,6 +141,6 @@ fn json(report: &VerifyReport) -> String {
             })
             .collect(),
     };
-    // Texts always have a form in JSON.
+    // Serializing texts cannot fail.
     serde_json::to_string(&form).unwrap_or_default()
 }

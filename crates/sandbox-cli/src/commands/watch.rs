@@ -1,4 +1,4 @@
-//! `watch`: the runs of this user on the whole terminal, as they go on.
+//! `watch`: shows the runs of this user live, full screen.
 
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
@@ -36,21 +36,21 @@ use feed::{News, feed};
 use state::{Effect, Order, State};
 use work::{in_words, perform};
 
-/// News that wait to be taken in, and how many are at once.
+/// The number of pending news, and of those that are handled at once.
 const WAITING: usize = 1024;
-/// Keys that wait.
+/// The number of pending keys.
 const KEYS: usize = 64;
 /// The time between two drawings.
 const DRAW: Duration = Duration::from_millis(50);
 
-/// Shows them until the user leaves.
+/// Shows the runs until the user quits.
 pub(crate) async fn watch(
     args: WatchArgs,
     environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
-        return Err(Failure::usage("there is no terminal: stdin and stdout have to be one")
+        return Err(Failure::usage("stdin and stdout must be a terminal")
             .with_hint("use `sandbox ps` and `sandbox logs --follow`, or `sandbox report`"));
     }
     let places = Places::find(environment)?;
@@ -59,7 +59,7 @@ pub(crate) async fn watch(
         None => None,
     };
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
-    let screen = FullScreen::enter().map_err(Failure::doing("set the terminal up"))?;
+    let screen = FullScreen::enter().map_err(Failure::doing("set up the terminal"))?;
     let watching = Watching {
         screen,
         state: State::new(chosen),
@@ -72,13 +72,13 @@ pub(crate) async fn watch(
     watching.go_on(&mut interrupts).await
 }
 
-/// The view, and what it works with.
+/// The view and its dependencies.
 struct Watching<'a> {
     screen: FullScreen,
     state: State,
     places: Places,
     environment: &'a Environment,
-    /// What runs were asked for.
+    /// Pending orders to runs.
     orders: JoinSet<Result<(Report, String), Failure>>,
     /// Whether the screen shows the state.
     is_drawn: bool,
@@ -130,7 +130,7 @@ impl Watching<'_> {
                 None => {}
             }
             if self.screen.is_lost() && !self.is_suspended {
-                return Err(Failure::new("a part of the view panicked, which is a fault in it"));
+                return Err(Failure::new("a part of the view panicked; this is a bug"));
             }
         };
         feeding.abort();
@@ -151,7 +151,7 @@ impl Watching<'_> {
             News::Runs { reports, problems, now_ms } => {
                 self.state.take_reports(reports, now_ms);
                 if let (Some(problem), None) = (problems.into_iter().next(), &self.state.message) {
-                    self.state.say(problem, true);
+                    self.state.set_message(problem, true);
                 }
             }
             News::Line { run, line } => {
@@ -159,9 +159,9 @@ impl Watching<'_> {
                     run.take(&line);
                 }
             }
-            News::Ended { run, cost, fault } => {
+            News::Ended { run, cost, problem } => {
                 if let Some(run) = self.state.run_mut(&run) {
-                    (run.cost, run.fault) = (cost, fault);
+                    (run.cost, run.problem) = (cost, problem);
                 }
             }
         }
@@ -179,10 +179,10 @@ impl Watching<'_> {
                 if let Some(run) = self.state.run_mut(&now.run) {
                     run.report = now;
                 }
-                self.state.say(text, false);
+                self.state.set_message(text, false);
             }
-            Ok(Err(failure)) => self.state.say(in_words(&failure), true),
-            // Its panic gave the terminal back, and the view ends.
+            Ok(Err(failure)) => self.state.set_message(in_words(&failure), true),
+            // Its panic restored the terminal, and the view ends.
             Err(_) => {}
         }
     }
@@ -199,8 +199,7 @@ impl Watching<'_> {
         Ok(())
     }
 
-    /// Stops as a program does that has no signal handler; the next SIGCONT takes the terminal
-    /// again.
+    /// Stops like a program without a signal handler; the next SIGCONT takes the terminal again.
     fn suspend(&mut self) {
         self.screen.suspend();
         self.state.drawn(false, Instant::now());
@@ -209,16 +208,16 @@ impl Watching<'_> {
     }
 
     fn resume(&mut self) -> Result<(), Failure> {
-        self.screen.resume().map_err(Failure::doing("set the terminal up again"))?;
+        self.screen.resume().map_err(Failure::doing("set up the terminal again"))?;
         (self.is_suspended, self.is_drawn) = (false, false);
         Ok(())
     }
 }
 
-/// What is typed, and changes of the terminal's size; and when.
+/// Key presses and resizes of the terminal, with their times.
 fn keys() -> mpsc::Receiver<(Event, Instant)> {
     let (sender, keys) = mpsc::channel(KEYS);
-    // It ends with the process: nothing interrupts a read.
+    // The thread ends with the process, because a read cannot be interrupted.
     std::thread::spawn(move || {
         while let Ok(event) = event::read() {
             if sender.blocking_send((event, Instant::now())).is_err() {

@@ -1,4 +1,4 @@
-//! The project that the current folder belongs to: its own, or that of the nearest folder above it.
+//! Finds the project of the current folder: its own, or that of the nearest parent folder.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 use super::places::Folder;
 
-/// Where the project of a folder begins.
+/// The root of a folder's project.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Root {
     pub(crate) path: PathBuf,
-    /// A folder with settings above that is not obeyed, and why.
+    /// A parent folder whose settings are ignored, and why.
     pub(crate) ignored: Option<(PathBuf, &'static str)>,
 }
 
-/// Finds the root of the project that `folder` is in: the nearest one with settings, else `folder`
-/// itself. The search ends where git's would, at the border of a file system or of a repository,
-/// and below `home` and the root.
+/// Finds the root of the project that contains `folder`: the nearest folder with settings,
+/// otherwise `folder` itself. The search ends where git's would, at the border of a file system or
+/// of a repository, and below `home` and the root.
 ///
-/// Settings above are obeyed only where the user made them: in a folder that others can write, such
-/// as `/tmp`, anyone can put some.
+/// Settings in a parent folder are obeyed only if the user created them: anyone can put some into a
+/// folder that others can write to, such as `/tmp`.
 pub(crate) fn project_root(folder: &Path, home: Option<&Path>) -> Root {
     let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     project_root_for(folder, home, ids)
 }
 
-/// For the user and the group `ids`.
+/// The same for the user and group `ids`.
 fn project_root_for(folder: &Path, home: Option<&Path>, ids: (u32, u32)) -> Root {
     let own = |ignored| Root { path: folder.to_owned(), ignored };
     let Ok(facts) = folder.symlink_metadata() else { return own(None) };
@@ -55,14 +55,14 @@ fn project_root_for(folder: &Path, home: Option<&Path>, ids: (u32, u32)) -> Root
 fn settings(candidate: &Path) -> Option<(PathBuf, Metadata)> {
     [Folder::NAME, Folder::FORMER_NAME].into_iter().find_map(|name| {
         let path = candidate.join(name);
-        // No link: it would lead to what others made.
+        // Not a link: it could lead to files of others.
         let facts = path.symlink_metadata().ok().filter(Metadata::is_dir)?;
         Some((path, facts))
     })
 }
 
-/// Why others than the user could have put the settings there. Their own group may write: with a
-/// umask of 002 it does, and has one member.
+/// Why users other than the current one could have put the settings there. The user's own group may
+/// write: it does with a umask of 002, and has one member.
 fn others(candidate: &Metadata, settings: &Metadata, (user, group): (u32, u32)) -> Option<&'static str> {
     if settings.uid() != user || candidate.uid() != user {
         Some("it belongs to another user")
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_folder_with_settings_is_the_root() {
+    fn nearest_folder_with_settings_is_the_root() {
         let (_root, deep) = tree();
         assert_eq!(found(&deep, None), deep, "there is none");
         fs::create_dir(up(&deep, 2).join(".sandbox")).unwrap();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_ends_at_home_and_at_the_border_of_a_repository() {
+    fn search_ends_at_home_and_at_repository_borders() {
         let (_root, deep) = tree();
         fs::create_dir(up(&deep, 2).join(".sandbox")).unwrap();
         assert_eq!(found(&deep, Some(&up(&deep, 2))), deep);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_could_have_put_there_is_not_obeyed() {
+    fn settings_writable_by_others_are_ignored() {
         let (_root, deep) = tree();
         let above = up(&deep, 2);
         fs::create_dir(above.join(".sandbox")).unwrap();

@@ -7,7 +7,7 @@ use super::file::ConfigFile;
 use super::setting::Setting;
 use located_yaml::{InvalidFile, Location};
 
-/// A task that has a surrogate must not get the real value in another way.
+/// A task with a surrogate must not get the real value in another way.
 pub(super) fn refuse(file: &ConfigFile) -> Result<(), InvalidFile> {
     let mut taken: BTreeMap<&str, &Location> = BTreeMap::new();
     for (variable, location) in file.credentials.variables() {
@@ -15,7 +15,7 @@ pub(super) fn refuse(file: &ConfigFile) -> Result<(), InvalidFile> {
         let plain = file.env.get(variable).map(|value| ("env", value.location()));
         if let Some((key, other)) = plain.or_else(|| passed(file, variable)) {
             let message = format!(
-                "the task gets a surrogate as `{shown}`, which `{key}` sets too, at {other}: remove it there"
+                "the task gets a surrogate as `{shown}`, which `{key}` also sets, at {other}: remove it there"
             );
             return Err(InvalidFile::new(location, message));
         }
@@ -31,7 +31,7 @@ pub(super) fn refuse(file: &ConfigFile) -> Result<(), InvalidFile> {
         let plain = file.env.values().find(same).map(|value| ("env", value.location()));
         if let Some((key, location)) = plain.or_else(|| passed(file, source)) {
             let message = format!(
-                "`{}` holds a secret that the task is not to see, and `{key}` would show it: remove it here",
+                "`{}` contains a secret that the task must not see, and `{key}` would reveal it: remove it here",
                 source.escape_debug()
             );
             return Err(InvalidFile::new(location, message));
@@ -40,14 +40,15 @@ pub(super) fn refuse(file: &ConfigFile) -> Result<(), InvalidFile> {
     refuse_session_token(file)
 }
 
-/// Of a key that is signed with, what AWS clients read as its third part belongs to it, or to no
+/// The variable that AWS clients read as the session token must belong to the signing key, or to no
 /// key of the task.
 fn refuse_session_token(file: &ConfigFile) -> Result<(), InvalidFile> {
     let plain = file.env.get(SESSION_TOKEN).map(|value| ("env", value.location()));
     match plain.or_else(|| passed(file, SESSION_TOKEN)) {
         Some((key, location)) if !file.credentials.signing.is_empty() => {
             let message = format!(
-                "`{key}` sets {SESSION_TOKEN} although `signing_credentials` has the key: give it there, as `session_token`, or remove it"
+                "`{key}` sets {SESSION_TOKEN} although `signing_credentials` has the key: give it \
+                 there, as `session_token`, or remove it"
             );
             Err(InvalidFile::new(location, message))
         }

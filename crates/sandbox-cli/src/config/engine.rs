@@ -1,4 +1,4 @@
-//! Finding the engine's socket.
+//! Finds the engine's socket.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,14 +18,15 @@ use super::Environment;
 use crate::failure::{Failure, START_ENGINE};
 use crate::printer::Printer;
 
-/// Where distributions and administrators put podman. What `PATH` names, a task could have written.
+/// Where distributions and administrators install podman. `PATH` is not used, because a task could
+/// have written a program there.
 const PODMAN: [&str; 2] = ["/usr/bin/podman", "/usr/local/bin/podman"];
-/// Seconds without a request after which a service that this program started ends. A run holds
-/// requests open as long as it lives.
+/// The idle time in seconds after which a service started by this program ends. A run keeps
+/// requests open until it ends.
 const IDLE: u64 = 600;
-/// How long one takes to start, with its storage on a slow disk.
+/// The maximum time for its start, with its storage on a slow disk.
 const STARTING: Duration = Duration::from_secs(30);
-/// What podman is told of the environment: credentials are none of its business.
+/// The variables that podman gets: no credentials.
 const VARIABLES: [&str; 8] = [
     "HOME",
     "PATH",
@@ -37,7 +38,7 @@ const VARIABLES: [&str; 8] = [
     "CONTAINERS_STORAGE_CONF",
 ];
 
-/// The engine, and where it was named: the flag, the file, else where the library finds it.
+/// The engine and its source: the flag, the file, otherwise the library's search.
 pub(crate) fn find_engine(
     flag: Option<&EngineAddress>,
     file: Option<&EngineAddress>,
@@ -55,9 +56,9 @@ pub(crate) fn find_engine(
     found.map_err(|error| Failure::new(error.to_string()).with_hint(START_ENGINE))
 }
 
-/// The service of podman that an earlier command of this user started, else one that is started
-/// now. `None` where podman is not installed, the user has no folder for a socket, or
-/// `CONTAINER_HOST` names another engine.
+/// The podman service that an earlier command of this user started, otherwise a new one. `None` if
+/// podman is not installed, the user has no folder for a socket, or `CONTAINER_HOST` names another
+/// engine.
 pub(crate) fn own_service(
     environment: &Environment,
     printer: Printer,
@@ -70,7 +71,7 @@ pub(crate) fn own_service(
     service_in(&folder, podman, environment, printer).map(Some)
 }
 
-/// Where this user's sockets are until the machine ends.
+/// The folder for this user's sockets until the next boot.
 fn runtime_folder(environment: &Environment) -> Option<PathBuf> {
     let of_user = environment.path("XDG_RUNTIME_DIR").filter(|path| path.is_absolute());
     of_user
@@ -88,7 +89,7 @@ fn service_in(
     let failed = || Failure::doing(format!("start podman's service in `{}`", folder.display()));
     let address = EngineAddress::unix(folder.join("podman.sock"));
     create_folder(folder, 0o700).map_err(failed())?;
-    // Of two commands, one starts it.
+    // Only one of concurrent commands starts it.
     let _lock = FileLock::exclusive_blocking(&folder.join("lock")).map_err(failed())?;
     if answers(&address) {
         return Ok(address);
@@ -103,14 +104,14 @@ fn service_in(
         .stdin(Stdio::null())
         .stdout(output.try_clone().map_err(failed())?)
         .stderr(output)
-        // Ctrl-C in the terminal is not for it.
+        // Ctrl-C in the terminal must not end it.
         .process_group(0);
     let mut child = service.spawn().map_err(failed())?;
     if !await_answer(&address, &mut child) {
-        let mut said = String::new();
-        // What it said is only part of the message.
-        let _ = File::open(&log).and_then(|file| file.take(2000).read_to_string(&mut said));
-        let message = format!("podman's service does not start: {}", said.trim());
+        let mut printed = String::new();
+        // Its output is only a part of the message.
+        let _ = File::open(&log).and_then(|file| file.take(2000).read_to_string(&mut printed));
+        let message = format!("failed to start podman's service: {}", printed.trim());
         return Err(Failure::new(message).with_hint(START_ENGINE));
     }
     printer.message(format_args!(
@@ -125,7 +126,7 @@ fn answers(address: &EngineAddress) -> bool {
     UnixStream::connect(address.socket()).is_ok()
 }
 
-/// Whether it answers before it ends.
+/// Whether the service answers before it ends.
 fn await_answer(address: &EngineAddress, child: &mut Child) -> bool {
     let deadline = Instant::now() + STARTING;
     while Instant::now() < deadline {
@@ -138,7 +139,7 @@ fn await_answer(address: &EngineAddress, child: &mut Child) -> bool {
         // tidy: sleep: nothing tells when another program listens
         thread::sleep(Duration::from_millis(20));
     }
-    // It is of no use, and may hang.
+    // It is useless, and may hang.
     let _ = child.kill();
     false
 }
@@ -151,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// A program in the place of podman.
+    /// A script that replaces podman.
     fn podman(folder: &Path, script: &str) -> PathBuf {
         let path = folder.join("podman");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -160,17 +161,17 @@ mod tests {
     }
 
     #[test]
-    fn service_that_does_not_start_says_why() {
+    fn service_start_failure_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let podman = podman(folder.path(), "echo \"no $SECRET subuids\" >&2; exit 125");
         let environment = Environment::from([("SECRET", "key"), ("PATH", "/usr/bin:/bin")]);
         let printer = Printer::new(0, true);
         let failed = service_in(&folder.path().join("run"), &podman, &environment, printer).unwrap_err();
-        assert!(failed.to_string().ends_with("does not start: no  subuids"), "{failed:?}");
+        assert!(failed.to_string().ends_with("start podman's service: no  subuids"), "{failed:?}");
     }
 
     #[test]
-    fn service_that_answers_is_not_started_again() {
+    fn running_service_is_reused() {
         let folder = tempfile::tempdir().unwrap();
         let (run, count) = (folder.path().join("run"), folder.path().join("count"));
         let podman = podman(folder.path(), &format!("echo >> '{}'", count.display()));
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_wins_over_the_file_and_that_over_the_environment() {
+    fn flag_overrides_file_and_file_overrides_environment() {
         let environment = Environment::from([("CONTAINER_HOST", "unix:///environment.sock")]);
         let parse = |text: &str| text.parse::<EngineAddress>().unwrap();
         let (flag, file) = (parse("/flag.sock"), parse("/file.sock"));

@@ -1,11 +1,11 @@
-//! The environment: the only file that reads it.
+//! The environment. Only this file reads it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
 
-/// The environment of this process, read once; tests bring their own. `Debug` shows names, never
+/// The environment of this process, read once; tests provide their own. `Debug` shows names, never
 /// values.
 #[derive(Clone, Default)]
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
@@ -22,7 +22,7 @@ impl Environment {
         Self(std::env::vars_os().collect())
     }
 
-    /// A variable that is text. One that is empty counts as not set.
+    /// A variable that is text. An empty one counts as not set.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.value(name)?.to_str()
     }
@@ -32,7 +32,7 @@ impl Environment {
         self.value(name).map(PathBuf::from)
     }
 
-    /// A variable as it is, empty or not; `None` where it is not set.
+    /// The exact value of a variable, possibly empty; `None` if it is not set.
     pub(crate) fn exact(&self, name: &str) -> Option<&OsStr> {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)
     }
@@ -52,7 +52,7 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Environment {
 
 #[cfg(test)]
 impl Environment {
-    /// The same with one variable more.
+    /// The same with one more variable.
     pub(crate) fn with(&self, name: &str, value: &str) -> Self {
         let mut variables = self.0.clone();
         variables.insert(name.into(), value.into());

@@ -1,7 +1,7 @@
-//! `sandbox.yaml`: one set of types reads it, checks it, and is its JSON Schema.
+//! `sandbox.yaml`: the types that read and check it, and from which its JSON Schema is generated.
 //!
-//! A new key is a field here, with its place in [`ConfigFile::merged`], a use in `settings`, and a
-//! line in docs/configuration.md. What gives a task a right is also a line in
+//! A new key needs a field here, an entry in [`ConfigFile::merged`], a use in `settings`, and a
+//! line in docs/configuration.md. If it gives a task a right, it also needs a line in
 //! `trust/configuration.rs`.
 
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ use super::setting::{Setting, VariableName};
 use super::ssh::SshFile;
 use super::time::duration;
 
-/// Settings of the `sandbox` command for one project. Every key may be left out; relative paths are
+/// Settings of the `sandbox` command for one project. Every key is optional; relative paths are
 /// relative to this file.
 #[derive(Debug, Clone, Default, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -40,11 +40,11 @@ pub(crate) struct ConfigFile {
     #[serde(deserialize_with = "parsed")]
     #[schemars(with = "String", regex(pattern = "^unix://"))]
     pub(crate) engine: Option<EngineAddress>,
-    /// What the names of all objects on the engine begin with.
+    /// The prefix of the names of all objects on the engine.
     #[serde(deserialize_with = "prefix")]
     #[schemars(with = "String", regex(pattern = "^[a-z][a-z0-9-]{0,31}$"))]
     pub(crate) prefix: Option<String>,
-    /// An image that the engine has.
+    /// An existing image of the engine.
     #[schemars(with = "String")]
     pub(crate) image: Option<Spanned<String>>,
     /// The file that the image is built from; default container/Dockerfile.
@@ -53,7 +53,7 @@ pub(crate) struct ConfigFile {
     /// The folder that the Dockerfile copies from; default the Dockerfile's.
     #[schemars(with = "String")]
     pub(crate) context: Option<Spanned<PathBuf>>,
-    /// What image builds may reach.
+    /// The network access of image builds.
     #[schemars(with = "BuildFile")]
     pub(crate) build: Option<BuildFile>,
     /// The agent of `sandbox agent`; default claude.
@@ -64,25 +64,26 @@ pub(crate) struct ConfigFile {
     #[serde(deserialize_with = "variables")]
     #[schemars(with = "BTreeMap<String, Setting>")]
     pub(crate) env: BTreeMap<String, Setting>,
-    /// Variables that the task gets as they are where the command runs, if they are set.
+    /// Variables that the task gets with their values in the command's environment, if they are
+    /// set.
     #[serde(deserialize_with = "variable_names")]
     #[schemars(with = "Vec<String>")]
     pub(crate) pass_env: BTreeMap<String, Location>,
-    /// Secrets that the task gets surrogates of, by the task's variable.
+    /// Secrets of which the task gets surrogates, by the task's variable.
     #[schemars(with = "BTreeMap<String, MaskedDocument>")]
     masked_secrets: Entries<VariableName, MaskedDocument>,
-    /// Keys that the task gets surrogates of, and that its requests are signed with again, by any
+    /// Keys of which the task gets surrogates, and with which its requests are signed again, by any
     /// name.
     #[schemars(with = "BTreeMap<String, SigningDocument>")]
     signing_credentials: Entries<String, SigningDocument>,
     /// Logins of agents, by the agent: `claude` or `codex`. The task gets surrogates of them; they
-    /// are refreshed on this machine.
+    /// are refreshed on the host.
     #[schemars(with = "BTreeMap<String, LoginDocument>")]
     logins: Entries<String, LoginDocument>,
-    // What `complete` makes of the three before, which are empty from then on.
+    // The three fields above, evaluated by `complete`, which empties them.
     #[serde(skip)]
     pub(crate) credentials: CredentialsFile,
-    /// SSH keys that git signs commits with; they stay on this machine.
+    /// SSH keys that git signs commits with; they stay on the host.
     #[schemars(with = "SshFile")]
     pub(crate) ssh: Option<SshFile>,
     /// Whether the task reaches only what network-allowlist.yaml permits.
@@ -90,10 +91,10 @@ pub(crate) struct ConfigFile {
     pub(crate) network_sandbox: Option<bool>,
     /// How the proxy reaches the internet.
     pub(crate) upstream: UpstreamFile,
-    /// Services of this machine that the task reaches by name, as in `db:5432`.
+    /// Services of the host that the task reaches by name, as in `db:5432`.
     #[schemars(with = "BTreeMap<String, ServiceDocument>")]
     services: Entries<String, ServiceDocument>,
-    // What `complete` makes of them.
+    // The services, evaluated by `complete`.
     #[serde(skip)]
     pub(crate) host_services: Vec<HostService>,
     /// Repositories of `sandbox gate` that the task reaches at the host `gate`.
@@ -103,38 +104,38 @@ pub(crate) struct ConfigFile {
     #[serde(deserialize_with = "limits")]
     #[schemars(with = "LimitsDocument")]
     pub(crate) resource_limits: ResourceLimits,
-    /// Files and folders of this machine, as in `../data:/data:ro`.
+    /// Files and folders of the host, as in `../data:/data:ro`.
     #[serde(deserialize_with = "mounts")]
     #[schemars(with = "Vec<String>")]
     pub(crate) mounts: Vec<Spanned<Mount>>,
-    /// What a task works on; default auto for `agent`, direct for `run`.
+    /// How a task sees the work tree; default auto for `agent`, direct for `run`.
     #[schemars(with = "WorkspaceMode")]
     pub(crate) workspace: Option<WorkspaceMode>,
-    /// Whether tasks are kept from writing what programs of this machine run on their own, such as
-    /// git's hooks.
+    /// Whether files that host tools execute implicitly, such as git's hooks, are protected from
+    /// tasks.
     #[schemars(with = "bool", extend("default" = true))]
     pub(crate) protect_workspace: Option<bool>,
-    /// What is protected in addition: a name at any depth, or a path in the work tree.
+    /// Additional protected paths: a name at any depth, or a path in the work tree.
     #[schemars(with = "Vec<String>")]
     pub(crate) protected_paths: Vec<ProtectedPath>,
 }
 
-/// What the steps of a build may reach.
+/// The network access of a build's steps.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum BuildFile {
-    /// The allowlist of image builds; default build-allowlist.yaml. Without one, a build reaches
-    /// nothing.
+    /// The allowlist of image builds; default build-allowlist.yaml. Without it, a build has no
+    /// network access.
     Allowlist(PathBuf),
     /// Build outside of the sandbox, on the network of the engine's host.
     Network(BuildNetwork),
 }
 
-/// The networks that a build can be put on.
+/// The networks for builds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum BuildNetwork {
-    /// Whatever the engine's host reaches: such a build is not sandboxed.
+    /// The network of the engine's host: such a build is not sandboxed.
     Host,
 }
 
@@ -147,10 +148,10 @@ pub(crate) struct UpstreamFile {
     #[serde(deserialize_with = "dns")]
     #[schemars(with = "String")]
     pub(crate) dns: Option<SocketAddr>,
-    /// A PEM file of authorities that are trusted in addition to the web's.
+    /// A PEM file of certificate authorities that are trusted in addition to the public ones.
     #[schemars(with = "String")]
     pub(crate) extra_roots: Option<Spanned<PathBuf>>,
-    /// Networks that may be reached although they are not public, as in 10.20.0.0/16.
+    /// Private networks that may be reached, as in 10.20.0.0/16.
     #[schemars(with = "Vec<String>")]
     pub(crate) allow_addresses: Vec<PrivateNetwork>,
 }
@@ -165,17 +166,17 @@ pub(crate) struct PrivateNetwork(pub(crate) IpNet);
 #[serde(try_from = "String")]
 pub(crate) struct ProtectedPath(pub(crate) String);
 
-/// Whether a task works on the work tree itself.
+/// Whether a task works on the work tree itself or on a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WorkspaceMode {
-    /// Work on a copy; when the task is over, apply what is safe, and hold back what programs of
-    /// this machine would follow on their own
+    /// Work on a copy; when the task ends, apply its changes, except for files that host tools
+    /// execute implicitly, which are withheld
     Auto,
     /// Work on a copy, and keep the changes for `sandbox diff`, `apply` and `discard`
     Copy,
-    /// Mount the work tree itself: what is new at a protected path is moved away only when the task
-    /// is over, not while it runs, and not when the sandbox is killed
+    /// Mount the work tree itself: new files at protected paths are moved away only when the task
+    /// ends, not while it runs, and not when the sandbox is killed
     Direct,
 }
 
@@ -191,8 +192,8 @@ impl WorkspaceMode {
 }
 
 impl ConfigFile {
-    /// What was read, with absolute paths, and with what only all of an entry tells; `folder` is
-    /// what relative paths are relative to.
+    /// Completes the document after reading: makes paths absolute and evaluates entries as a whole;
+    /// relative paths start at `folder`.
     pub(super) fn complete(mut self, folder: &Path) -> Result<Self, InvalidFile> {
         self.one_way_to_an_image()?;
         let upstream = &mut self.upstream;
@@ -228,13 +229,13 @@ impl ConfigFile {
             let later = [image.location(), other].into_iter().max_by_key(order).unwrap_or(other);
             Err(InvalidFile::new(
                 later,
-                "`image` names an image that is there, `dockerfile` and `context` one to build: keep one way",
+                "`image` names an existing image, `dockerfile` and `context` one to build: use only one of them",
             ))
         })
     }
 
-    /// A key that makes no sense for all projects alike, or would weaken each of them out of its
-    /// own sight.
+    /// A key that makes no sense for all projects, or that would weaken each of them without being
+    /// visible in it.
     pub(super) fn project_key(&self) -> Option<&'static str> {
         let keys = [
             ("image", self.image.is_some()),
@@ -250,8 +251,8 @@ impl ConfigFile {
         keys.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
     }
 
-    /// The same, and what `user` says where this says nothing. Maps are merged by name, lists of
-    /// protected paths are both.
+    /// The same, with `user` as the fallback. Maps are merged by name, lists of protected paths are
+    /// concatenated.
     pub(super) fn merged(self, user: Self) -> Self {
         let named: BTreeSet<String> = self.env.keys().chain(self.pass_env.keys()).cloned().collect();
         let is_free = |name: &String| !named.contains(name);
@@ -295,10 +296,9 @@ impl TryFrom<String> for PrivateNetwork {
 
     fn try_from(text: String) -> Result<Self, String> {
         let network = text.parse().ok();
-        network
-            .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
-            .map(Self)
-            .ok_or_else(|| format!("a network is written as in 10.20.0.0/16, not `{}`", text.escape_debug()))
+        network.or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from)).map(Self).ok_or_else(|| {
+            format!("`{}` is not a valid network; write it as in 10.20.0.0/16", text.escape_debug())
+        })
     }
 }
 
@@ -310,7 +310,7 @@ impl TryFrom<String> for ProtectedPath {
         if !text.is_empty() && text.split('/').all(is_plain) && !text.starts_with('/') {
             Ok(Self(text))
         } else {
-            Err("a path is relative to the work tree, without `.` and `..`")
+            Err("a path must be relative to the work tree, without `.` and `..`")
         }
     }
 }
@@ -375,7 +375,7 @@ struct LimitsDocument {
     #[serde(deserialize_with = "memory")]
     #[schemars(with = "Size")]
     memory: Option<ByteSize>,
-    /// Processors, as in 1.5.
+    /// CPUs, as in 1.5.
     #[serde(deserialize_with = "cpus")]
     #[schemars(with = "f64", range(min = 0.01, max = 1024))]
     cpus: Option<Cpus>,
@@ -383,7 +383,7 @@ struct LimitsDocument {
     #[serde(deserialize_with = "pids")]
     #[schemars(with = "u32", range(min = 1))]
     pids_limit: Option<u32>,
-    /// What the container may write, as in 10g. Needs storage with quotas.
+    /// How much the container may write, as in 10g. Needs storage with quotas.
     #[serde(deserialize_with = "disk")]
     #[schemars(with = "Size")]
     disk: Option<ByteSize>,
@@ -432,7 +432,7 @@ fn valid<T, E: Error>(value: T, validated: Result<(), InvalidSpec>) -> Result<Op
     validated.map(|()| Some(value)).map_err(|error| in_words(&error))
 }
 
-/// The reader puts the name of the key before it.
+/// The reader prefixes the name of the key.
 fn in_words<E: Error>(error: &InvalidSpec) -> E {
     E::custom(format!(" {}", error.problem()))
 }

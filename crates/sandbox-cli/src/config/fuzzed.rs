@@ -1,21 +1,21 @@
-//! Any `sandbox.yaml`, for the fuzzer: see `fuzzing`.
+//! Reads any `sandbox.yaml`, for the fuzzer: see `fuzzing`.
 
 use std::path::Path;
 
 use super::file::ConfigFile;
 use located_yaml::InvalidFile;
 
-/// What no version knows: it is refused, whatever precedes it.
+/// A key that no version knows: it is refused after any document.
 const UNKNOWN: &str = "\nno-such-setting: 1\n";
-/// An error may quote a part of the document, and names what could stand there instead.
+/// An error may quote a part of the document, and lists valid alternatives.
 const LONGEST_ERROR: usize = 4096;
 
 /// `data` is the document.
 ///
 /// # Panics
 ///
-/// When it is read in two ways, when what is unknown is not refused, or when an error could do
-/// something to a terminal or names a place that the document does not have.
+/// If reading is not deterministic, if an unknown key is accepted, or if an error contains control
+/// characters or a place outside of the document.
 pub fn settings_document(data: &[u8]) {
     let Ok(text) = located_yaml::text(data) else {
         return;
@@ -42,7 +42,7 @@ fn check(error: &InvalidFile, text: &str) {
     );
     assert!(!message.chars().any(char::is_control), "an error says {message:?}");
     let position = error.location().position();
-    // What ends a line in YAML.
+    // The line ends of YAML.
     let ends = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
     let lines = text.split(ends).count();
     assert!(

@@ -1,4 +1,4 @@
-//! Where settings come from: the environment, `.sandbox/sandbox.yaml`, and what the machine offers.
+//! The sources of settings: the environment, `.sandbox/sandbox.yaml`, and the host.
 
 mod above;
 mod conflict;

@@ -1,4 +1,4 @@
-//! Where a project's settings are, and where what outlives a run is kept.
+//! The folders of a project's settings, and of state that outlives a run.
 
 use std::path::{Path, PathBuf};
 
@@ -17,13 +17,13 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub(crate) const NAME: &str = ".sandbox";
-    /// Read where the other is absent.
+    /// Read if the other one does not exist.
     pub(crate) const FORMER_NAME: &str = ".airut";
 
-    /// The folder of the project in `root`; it need not be there.
+    /// The folder of the project in `root`; it need not exist.
     pub(crate) fn of(root: &Path) -> Self {
         let (own, former) = (root.join(Self::NAME), root.join(Self::FORMER_NAME));
-        // A link that leads nowhere is there too: reading through it is an error.
+        // A dangling link counts as existing: reading through it is an error.
         let is_there = own.symlink_metadata().is_ok();
         let path = if !is_there && former.is_dir() { former } else { own };
         Self { path }
@@ -37,12 +37,12 @@ impl Folder {
         self.path.join("network-allowlist.yaml")
     }
 
-    /// The files of settings, there or not.
+    /// The settings files, whether they exist or not.
     pub(crate) fn files(&self) -> [PathBuf; 4] {
         [self.config(), self.allowlist(), self.build_allowlist(), self.dockerfile()]
     }
 
-    /// That of image builds.
+    /// The allowlist of image builds.
     pub(crate) fn build_allowlist(&self) -> PathBuf {
         self.path.join("build-allowlist.yaml")
     }
@@ -60,7 +60,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// `$XDG_STATE_HOME/sandbox`, else `~/.local/state/sandbox`.
+    /// `$XDG_STATE_HOME/sandbox`, otherwise `~/.local/state/sandbox`.
     pub(crate) fn find(environment: &Environment) -> Result<Self, Failure> {
         let absolute = |path: &PathBuf| path.is_absolute();
         let base = environment.path("XDG_STATE_HOME").filter(absolute);
@@ -74,12 +74,12 @@ impl Places {
         }
     }
 
-    /// The logs of all projects, a folder for each.
+    /// The logs of all projects, one folder per project.
     pub(crate) fn all_logs(&self) -> PathBuf {
         self.state.join("logs")
     }
 
-    /// The logs of a project, one folder a run.
+    /// The logs of a project, one folder per run.
     pub(crate) fn logs(&self, key: &str) -> PathBuf {
         self.all_logs().join(key)
     }
@@ -94,18 +94,18 @@ impl Places {
         self.copies().join(key)
     }
 
-    /// What is known of logins, and their locks.
+    /// The state of logins, and their locks.
     pub(crate) fn logins(&self) -> PathBuf {
         self.state.join("logins")
     }
 
-    /// The records of what is trusted, a folder for each project.
+    /// The trust records, a folder for each project.
     pub(crate) fn trust(&self) -> PathBuf {
         self.state.join("trust")
     }
 
-    /// Opens what paths of this machine name. Tasks can write the work tree `root`, and what
-    /// earlier tasks could write.
+    /// Opens paths of the host. Tasks can write to the work tree `root`, and to the folders that
+    /// earlier tasks could write to.
     pub(crate) fn resolver(&self, root: &Path) -> Result<Resolver, Failure> {
         let known = writable_folders(&self.state);
         let known = known.map_err(Failure::doing(format!("read `{}`", self.state.display())))?;
@@ -118,7 +118,7 @@ impl Places {
     }
 }
 
-/// A name for the project in `root` that no other has, and that says which one it is.
+/// A unique and recognizable name for the project in `root`.
 pub(crate) fn project_key(root: &Path) -> String {
     let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
     let name = root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_is_where_the_environment_says() {
+    fn state_folder_follows_the_environment() {
         let state =
             |environment| Places::find(&environment).map(|places| places.state.display().to_string()).ok();
         assert_eq!(
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_former_folder_counts_only_without_the_other() {
+    fn former_folder_is_used_only_without_the_current_one() {
         let root = tempfile::tempdir().unwrap();
         assert!(Folder::of(root.path()).path.ends_with(".sandbox"));
         std::fs::create_dir(root.path().join(".airut")).unwrap();

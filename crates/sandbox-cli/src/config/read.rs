@@ -1,4 +1,4 @@
-//! Reading files that people write.
+//! Reads files that people write.
 
 use std::fmt;
 use std::path::Path;
@@ -11,27 +11,27 @@ use super::conflict;
 use super::file::ConfigFile;
 use crate::failure::Failure;
 
-/// Faults that are looked for in one file.
-const MOST_FAULTS: usize = 20;
+/// The maximum number of errors reported for one file.
+const MOST_ERRORS: usize = 20;
 
-/// What is longer is none of ours: 16 MiB.
+/// The maximum size of a file: 16 MiB.
 const LONGEST: u64 = 16 << 20;
 
-/// All that is wrong with a configuration: one fault at least.
+/// All errors of a configuration; at least one.
 #[derive(Debug)]
 pub(crate) struct InvalidConfiguration(Vec<InvalidFile>);
 
 impl InvalidConfiguration {
-    pub(crate) fn faults(&self) -> &[InvalidFile] {
+    pub(crate) fn problems(&self) -> &[InvalidFile] {
         &self.0
     }
 }
 
 impl fmt::Display for InvalidConfiguration {
-    /// One in each line.
+    /// One error per line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, fault) in self.0.iter().enumerate() {
-            write!(f, "{}{fault}", if number == 0 { "" } else { "\n  " })?;
+        for (number, problem) in self.0.iter().enumerate() {
+            write!(f, "{}{problem}", if number == 0 { "" } else { "\n  " })?;
         }
         Ok(())
     }
@@ -39,13 +39,13 @@ impl fmt::Display for InvalidConfiguration {
 
 impl std::error::Error for InvalidConfiguration {}
 
-/// The `first` fault of `text`, and those that show when the top-level entries with faults are left
-/// out one after the other.
-fn faults(text: &str, label: &str, folder: &Path, first: InvalidFile) -> Vec<InvalidFile> {
+/// The `first` error of `text`, and those that appear when top-level entries with errors are
+/// removed one after the other.
+fn problems(text: &str, label: &str, folder: &Path, first: InvalidFile) -> Vec<InvalidFile> {
     let mut lines: Vec<&str> = text.lines().collect();
-    let mut faults = vec![first];
-    while let Some(last) = faults.last()
-        && faults.len() < MOST_FAULTS
+    let mut problems = vec![first];
+    while let Some(last) = problems.last()
+        && problems.len() < MOST_ERRORS
     {
         let at = last.location().position().line;
         let begins_entry = |line: &str| line.starts_with(|c: char| !c.is_whitespace() && c != '#');
@@ -57,21 +57,21 @@ fn faults(text: &str, label: &str, folder: &Path, first: InvalidFile) -> Vec<Inv
         let end = rest.iter().position(|line| begins_entry(line)).unwrap_or(rest.len());
         rest.iter_mut().take(end).for_each(|line| *line = "");
         let rest = lines.join("\n");
-        // What was left out may have had an anchor that the rest needs.
+        // A removed entry may have had an anchor that the rest needs.
         if located_yaml::read::<IgnoredAny>(label, &rest).is_err() {
             break;
         }
         match ConfigFile::parse(&rest, label, folder) {
             Ok(_) => break,
-            Err(fault) => faults.push(fault),
+            Err(problem) => problems.push(problem),
         }
     }
-    faults
+    problems
 }
 
 impl ConfigFile {
-    /// Reads the file at `path`, which errors call `label`; `None` when it is not there. Gives its
-    /// text and what it was found to be as well.
+    /// Reads the file at `path`, which errors call `label`; `None` if it does not exist. Also
+    /// returns the opened path and the text.
     pub(crate) fn read(
         resolver: &Resolver,
         path: &Path,
@@ -83,7 +83,7 @@ impl ConfigFile {
         let folder = path.parent().unwrap_or(Path::new("/"));
         match Self::parse(&text, label, folder) {
             Ok(file) => Ok(Some((file, found, text))),
-            Err(first) => Err(InvalidConfiguration(faults(&text, label, folder, first)).into()),
+            Err(first) => Err(InvalidConfiguration(problems(&text, label, folder, first)).into()),
         }
     }
 
@@ -93,7 +93,7 @@ impl ConfigFile {
         Self::parse(yaml, "sandbox.yaml", Path::new("/project/.sandbox")).unwrap()
     }
 
-    /// Reads a document; `folder` is what relative paths are relative to.
+    /// Reads a document; relative paths start at `folder`.
     pub(super) fn parse(text: &str, file: &str, folder: &Path) -> Result<Self, InvalidFile> {
         let read: Self = located_yaml::read_without_nul(file, text)?;
         let complete = read.complete(folder)?;
@@ -101,11 +101,11 @@ impl ConfigFile {
         Ok(complete)
     }
 
-    /// The same, and what `user` says where this says nothing.
+    /// The same, with `user` as the fallback.
     ///
     /// # Errors
     ///
-    /// When the two contradict each other.
+    /// If the two contradict each other.
     pub(crate) fn over(self, user: Self) -> Result<Self, InvalidFile> {
         let merged = self.merged(user);
         conflict::refuse(&merged)?;
@@ -113,7 +113,7 @@ impl ConfigFile {
     }
 }
 
-/// The text of the file at `path`, which errors call `label`; `None` when it is not there.
+/// The text of the file at `path`, which errors call `label`; `None` if it does not exist.
 pub(crate) fn read_text(
     resolver: &Resolver,
     path: &Path,
@@ -123,7 +123,7 @@ pub(crate) fn read_text(
         return Ok(None);
     };
     let text = located_yaml::text(&bytes)
-        .map_err(|fault| InvalidFile::new(&Location::new(label, fault.position), fault.message))?;
+        .map_err(|problem| InvalidFile::new(&Location::new(label, problem.position), problem.message))?;
     Ok(Some((found, text.to_owned())))
 }
 
@@ -132,21 +132,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_entry_with_a_fault_is_reported() {
-        let faults = |text: &str| {
+    fn every_invalid_entry_is_reported() {
+        let problems = |text: &str| {
             let folder = Path::new("/project/.sandbox");
             let first = ConfigFile::parse(text, "s.yaml", folder).unwrap_err();
-            let found = faults(text, "s.yaml", folder, first);
-            found.iter().map(|fault| fault.location().position().line).collect::<Vec<_>>()
+            let found = problems(text, "s.yaml", folder, first);
+            found.iter().map(|problem| problem.location().position().line).collect::<Vec<_>>()
         };
         let text = "workspace: foo\n# a comment\nresource_limits:\n  memory: 4g\n  cpus: -1\nimage: a\nmounts:\n  - nope\nimge: x\n";
-        let mut lines = faults(text);
+        let mut lines = problems(text);
         lines.sort_unstable();
         assert_eq!(lines, [1, 5, 8, 9]);
-        // What is in one line has one fault.
-        assert_eq!(faults("{workspace: foo, mounts: [nope]}").len(), 1);
-        // The rest is not read without what it refers to.
-        assert_eq!(faults("mounts: &m [nope]\nprotected_paths: *m\n").len(), 1);
-        assert_eq!(faults("a: [\nworkspace: foo").len(), 1);
+        // Entries on one line give one error.
+        assert_eq!(problems("{workspace: foo, mounts: [nope]}").len(), 1);
+        // The rest is not read without the anchor it refers to.
+        assert_eq!(problems("mounts: &m [nope]\nprotected_paths: *m\n").len(), 1);
+        assert_eq!(problems("a: [\nworkspace: foo").len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The JSON Schema of `sandbox.yaml`, for editors: made of the types that read it.
+//! The JSON Schema of `sandbox.yaml`, for editors, generated from the types that read it.
 
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::file::ConfigFile;
 
-/// The schema, draft 2020-12. A value with the tag `!env` is a text for it.
+/// The schema, draft 2020-12. It treats a value with the tag `!env` as a text.
 pub(crate) fn schema() -> Value {
     let clean = RecursiveTransform(|schema: &mut Schema| {
-        // What is left out is not null.
+        // An omitted key is not null.
         if schema.get("default") == Some(&Value::Null) {
             schema.remove("default");
         }
-        // Where a comment of ours is wrapped is not a line end for an editor.
+        // Line ends from wrapped doc comments must not appear in editors.
         if let Some(Value::String(text)) = schema.get_mut("description") {
             *text = text.replace('\n', " ");
         }
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_in_the_documents_are_configurations() {
+    fn examples_in_the_documentation_are_valid() {
         assert!(yaml_blocks(CREDENTIALS).any(|example| example.contains("masked_secrets:")));
         let (settings, policies) = REFERENCE.split_once("## network-allowlist.yaml").unwrap();
         for example in yaml_blocks(CREDENTIALS).chain(yaml_blocks(NETWORK)).chain(yaml_blocks(settings)) {
@@ -51,7 +51,7 @@ mod tests {
         }
     }
 
-    /// The keys of `node`, each with those around it; `NAME` is a key that the user chooses.
+    /// The keys of `node`, each with its parents; `NAME` is a key that the user chooses.
     fn keys(root: &Value, node: &Value, path: &str, found: &mut Vec<String>) {
         let node = match node.get("$ref").and_then(Value::as_str) {
             Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_has_each_key() {
+    fn reference_documents_every_key() {
         let (schema, mut found) = (schema(), Vec::new());
         keys(&schema, &schema, "", &mut found);
         assert!(found.contains(&"resource_limits.memory".to_owned()), "{found:?}");
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_says_what_editors_need() {
+    fn schema_for_editors() {
         insta::assert_json_snapshot!(schema());
     }
 }

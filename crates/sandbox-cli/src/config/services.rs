@@ -8,10 +8,10 @@ use located_yaml::{Entries, InvalidFile, Location, Spanned};
 use sandbox::{HostService, InvalidSpec, NetworkSandboxConfig};
 use schemars::JsonSchema;
 
-/// Far more than any task needs, and few enough to compare each with all others.
+/// More than any task needs, and few enough to compare each with all others.
 const MOST: usize = 256;
 
-/// A service of this machine, at an address or a socket.
+/// A service of the host, at an address or a socket.
 #[derive(Debug, Clone, Default, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("oneOf" = [{"required": ["tcp"]}, {"required": ["unix"], "allOf": [{"required": ["port"]}]}]))]
@@ -22,10 +22,10 @@ pub(super) struct ServiceDocument {
     /// Its Unix socket.
     #[schemars(with = "String")]
     unix: Option<Spanned<PathBuf>>,
-    /// Where tasks find it; default the port of `tcp`.
+    /// The port under which tasks reach it; default the port of `tcp`.
     #[schemars(with = "u16", range(min = 1))]
     port: Option<Spanned<u16>>,
-    /// Whether it speaks HTTP, and network-allowlist.yaml decides about its requests.
+    /// Whether it speaks HTTP, so that network-allowlist.yaml applies to its requests.
     #[schemars(with = "bool", extend("default" = false))]
     http: bool,
 }
@@ -39,12 +39,12 @@ pub(super) fn services(
     for (name, document) in entries {
         let location = name.location().clone();
         if services.len() == MOST {
-            return Err(InvalidFile::new(&location, format!("there are more than {MOST} services")));
+            return Err(InvalidFile::new(&location, format!("at most {MOST} services are allowed")));
         }
         services.push(document.service(name.as_str(), &location, folder)?);
-        // A fault in how they fit together is that of the last one.
+        // A conflict between services is reported at the last one.
         let together = NetworkSandboxConfig::new(Allowlist::default()).services(services.iter().cloned());
-        together.map_err(|error| fault(&location, &error))?;
+        together.map_err(|error| problem(&location, &error))?;
     }
     Ok(services)
 }
@@ -66,31 +66,31 @@ impl ServiceDocument {
             (None, Some(path), None) => {
                 return Err(InvalidFile::new(
                     path.location(),
-                    "a Unix socket has no port: say under which `port` tasks find it",
+                    "a Unix socket has no port: set the `port` under which tasks reach it",
                 ));
             }
             (Some(_), Some(path), _) => {
                 return Err(InvalidFile::new(
                     path.location(),
-                    "a service is at `tcp` or at `unix`: keep one",
+                    "a service has either `tcp` or `unix`: remove one",
                 ));
             }
             (None, None, _) => {
                 return Err(InvalidFile::new(
                     at,
-                    "a service is somewhere: write `tcp: 127.0.0.1:5432`, or `unix` and `port`",
+                    "a service needs an address: write `tcp: 127.0.0.1:5432`, or `unix` and `port`",
                 ));
             }
         };
-        let service = service.map_err(|error| fault(at, &error))?;
+        let service = service.map_err(|error| problem(at, &error))?;
         let service = match self.port {
-            Some(port) => service.port(*port).map_err(|error| fault(port.location(), &error))?,
+            Some(port) => service.port(*port).map_err(|error| problem(port.location(), &error))?,
             None => service,
         };
         Ok(if self.http { service.http() } else { service })
     }
 }
 
-fn fault(at: &Location, error: &InvalidSpec) -> InvalidFile {
+fn problem(at: &Location, error: &InvalidSpec) -> InvalidFile {
     InvalidFile::new(at, error.problem().to_string())
 }

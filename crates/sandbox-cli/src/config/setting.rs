@@ -1,5 +1,4 @@
-//! A text that is written in the configuration, or that the environment has under a name that is
-//! written there.
+//! A text in the configuration, or a variable of the environment that the configuration names.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,15 +12,15 @@ use sha2::{Digest as _, Sha256};
 
 use super::Environment;
 
-/// The one tag that means something.
+/// The only known tag.
 pub(super) const ENV_TAG: &str = "env";
 
-/// A text of the configuration, or `!env NAME`. What it comes to is looked up when a task needs it,
-/// not before; `Debug` never shows it.
+/// A text of the configuration, or `!env NAME`. The value is looked up when a task needs it, not
+/// before; `Debug` never shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting(Spanned<Content>);
 
-/// What a [`Setting`] is without its place.
+/// A [`Setting`] without its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Content {
     Literal(SecretValue),
@@ -53,7 +52,7 @@ impl<'de> Deserialize<'de> for Content {
                 let (tag, content) = tagged.variant::<String>()?;
                 if tag != ENV_TAG {
                     let tag = tag.escape_debug();
-                    return Err(A::Error::custom(format!("`!{tag}` means nothing here: use `!env NAME`")));
+                    return Err(A::Error::custom(format!("unknown tag `!{tag}`; expected `!env NAME`")));
                 }
                 Content::of_variable(content)
             }
@@ -69,7 +68,7 @@ impl Content {
         Self::Literal(SecretValue::new(text))
     }
 
-    /// What follows `!env`.
+    /// Reads the name after `!env`.
     pub(super) fn of_variable<'de, A: VariantAccess<'de>>(content: A) -> Result<Self, A::Error> {
         match content.newtype_variant::<VariableName>() {
             Ok(name) => Ok(Self::Variable(name.into())),
@@ -113,7 +112,7 @@ impl TryFrom<String> for VariableName {
 
     fn try_from(name: String) -> Result<Self, &'static str> {
         if name.is_empty() || name.contains(['=', '\0']) {
-            return Err("this is not a valid name of a variable: it must not be empty or hold `=`");
+            return Err("the name of a variable must not be empty or contain `=`");
         }
         Ok(Self(name))
     }
@@ -132,7 +131,7 @@ impl Setting {
         Self(Spanned::new(Content::Variable(name.to_owned()), location))
     }
 
-    /// The name behind `!env`; `None` where the text itself is in the file.
+    /// The name after `!env`; `None` if the text itself is in the file.
     pub(crate) fn variable_name(&self) -> Option<&str> {
         match &*self.0 {
             Content::Literal(_) => None,
@@ -140,14 +139,13 @@ impl Setting {
         }
     }
 
-    /// What tells the text of the file from any other one without showing it, or the name of the
-    /// variable.
+    /// The name of the variable, or a digest that identifies the text without revealing it.
     pub(crate) fn digest(&self) -> String {
         let text = match &*self.0 {
             Content::Literal(text) => text.expose(),
             Content::Variable(name) => name,
         };
-        // As long as no other text can be found with it.
+        // Long enough that no other text with the same prefix can be found.
         hex(Sha256::digest(text.as_bytes()).get(..20).unwrap_or_default())
     }
 
@@ -156,11 +154,11 @@ impl Setting {
         self.0.location()
     }
 
-    /// The text itself, at last.
+    /// The text itself.
     ///
     /// # Errors
     ///
-    /// When the variable is not set, or is not text.
+    /// If the variable is not set, or is not text.
     pub(crate) fn resolve(&self, environment: &Environment) -> Result<SecretValue, InvalidFile> {
         let name = match &*self.0 {
             Content::Literal(text) => return Ok(text.clone()),
@@ -176,7 +174,8 @@ impl Setting {
             None => Err(InvalidFile::new(
                 self.location(),
                 format!(
-                    "the variable `{shown}` is not set where `sandbox` runs: set it (empty, if the task can do without it), or remove this entry"
+                    "the variable `{shown}` is not set where `sandbox` runs: set it (to an empty \
+                     value if the task does not need it), or remove this entry"
                 ),
             )),
         }
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_not_set_is_reported_with_its_place() {
+    fn unset_variable_is_reported_with_its_place() {
         let environment = Environment::from([("SET", "hunter2"), ("EMPTY", "")]);
         let resolve = |name: &str| Setting::variable(name, here()).resolve(&environment);
         assert_eq!(resolve("SET").unwrap().expose(), "hunter2");
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_shows_the_text() {
+    fn debug_output_hides_the_text() {
         let literal = Setting::literal(SecretValue::new("hunter2"), here());
         assert!(!format!("{literal:?}").contains("hunter2"));
         assert!(!format!("{:?}", Environment::from([("A", "hunter2")])).contains("hunter2"));

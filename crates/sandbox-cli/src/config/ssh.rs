@@ -1,4 +1,4 @@
-//! What `sandbox.yaml` says about SSH keys.
+//! The part of `sandbox.yaml` for SSH keys.
 
 use located_yaml::{InvalidFile, Spanned};
 use sandbox::host_path::Resolver;
@@ -17,24 +17,24 @@ use crate::printer::quoted;
 #[serde(deny_unknown_fields, expecting = "a mapping, as in {scope: my-project, unlock: keyring}")]
 #[schemars(rename = "SshDocument")]
 pub(crate) struct SshFile {
-    /// Whose keys sign git's commits.
+    /// The scope whose keys sign git's commits.
     #[serde(deserialize_with = "scope")]
     #[schemars(with = "String", regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
     pub(crate) scope: Spanned<Scope>,
-    /// Where the passphrase of the keys comes from.
+    /// The source of the keys' passphrase.
     unlock: UnlockDocument,
     /// Whether git signs each commit and tag; default only those with -S or -s.
     #[serde(default)]
     pub(crate) sign_all: bool,
 }
 
-/// Where a passphrase comes from.
+/// The source of a passphrase.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum UnlockDocument {
     /// The key `sandbox-ssh` in the kernel's keyring of the user.
     Keyring,
-    /// The first line that this command prints, program first, run without a shell.
+    /// The first line of this command's output, program first, run without a shell.
     Command(Vec<String>),
     /// A variable, as in `!env NAME`.
     Passphrase(Setting),
@@ -56,19 +56,19 @@ impl SshFile {
             UnlockDocument::Passphrase(setting) if setting.variable_name().is_none() => {
                 Err(InvalidFile::new(
                     setting.location(),
-                    "a passphrase in this file is one that tasks can read: write `!env NAME`",
+                    "tasks can read a passphrase in this file: write `!env NAME`",
                 ))
             }
             _ => Ok(()),
         }
     }
 
-    /// Where the passphrase comes from.
+    /// The source of the passphrase.
     ///
     /// # Errors
     ///
-    /// When it is a variable that is not set, not text or empty, or a program that a task could
-    /// have written.
+    /// If it is a variable that is not set, not text or empty, or a program that a task could have
+    /// written.
     pub(crate) fn unlock(
         &self,
         environment: &Environment,
@@ -78,7 +78,9 @@ impl SshFile {
             UnlockDocument::Keyring => Ok(Unlock::Keyring),
             UnlockDocument::Command(command) => {
                 let command = trusted_command(command, environment, resolver);
-                Ok(Unlock::Command(command.map_err(|fault| InvalidFile::new(self.scope.location(), fault))?))
+                Ok(Unlock::Command(
+                    command.map_err(|problem| InvalidFile::new(self.scope.location(), problem))?,
+                ))
             }
             UnlockDocument::Passphrase(setting) => {
                 let passphrase = Passphrase::new(setting.resolve(environment)?.expose());
@@ -88,14 +90,14 @@ impl SshFile {
         }
     }
 
-    /// What is signed and how the keys are unlocked, for the person who is to trust it.
+    /// Describes what is signed and how the keys are unlocked, for the trust review.
     pub(crate) fn rights(&self) -> [String; 2] {
-        let what = if self.sign_all { "every commit and tag" } else { "commits that ask for it" };
+        let what = if self.sign_all { "every commit and tag" } else { "commits on request" };
         let keys = format!("your SSH keys of {}", quoted(self.scope.as_str()));
         let how = match &self.unlock {
             UnlockDocument::Keyring => "read the key `sandbox-ssh` of your keyring".to_owned(),
             UnlockDocument::Command(command) => Kept::Command(command.clone()).to_string(),
-            // It is never a text of the file.
+            // `check` refused a literal text.
             UnlockDocument::Passphrase(setting) => {
                 format!("read your variable {}", quoted(setting.variable_name().unwrap_or_default()))
             }
@@ -116,25 +118,21 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_unlock_is_read_and_asked_for() {
+    fn each_unlock_method_is_parsed_and_needs_trust() {
         let environment =
             Environment::from([("SECRET", "hunter2"), ("EMPTY", ""), ("PATH", "/usr/bin:/bin")]);
         let written = tempfile::tempdir().unwrap();
         let resolver = Resolver::new([written.path()]);
         for (unlock, shown, read) in [
             ("keyring", "Keyring", "read the key `sandbox-ssh` of your keyring"),
-            (
-                "{command: [/usr/bin/env, show, ssh]}",
-                "Command(",
-                "run `/usr/bin/env show ssh` on this machine",
-            ),
+            ("{command: [/usr/bin/env, show, ssh]}", "Command(", "run `/usr/bin/env show ssh` on the host"),
             ("{passphrase: !env SECRET}", "Passphrase(Passphrase(..))", "read your variable `SECRET`"),
         ] {
             let file = parse(&format!("ssh: {{scope: s, unlock: {unlock}}}")).unwrap();
             let unlock = format!("{:?}", file.unlock(&environment, &resolver).unwrap());
             assert!(unlock.starts_with(shown), "{unlock}");
             assert!(!file.sign_all);
-            let sign = "sign commits that ask for it with your SSH keys of `s`".to_owned();
+            let sign = "sign commits on request with your SSH keys of `s`".to_owned();
             assert_eq!(file.rights(), [sign, format!("{read}, to unlock your SSH keys of `s`")]);
         }
         for (name, expected) in [("EMPTY", "empty"), ("MISSING", "not set")] {

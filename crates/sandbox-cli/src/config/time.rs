@@ -1,17 +1,17 @@
-//! How long something may take, as it is written in flags and in the configuration.
+//! Durations, as they are written in flags and in the configuration.
 
 use std::time::Duration;
 
 /// The longest time.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// `90s`, `10m`, `2h` or a number of seconds, of at most a day and not nothing.
+/// `90s`, `10m`, `2h` or a number of seconds, above 0 and at most a day.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let time = duration(text).ok().filter(|time| !time.is_zero() && *time <= LONGEST);
-    time.ok_or_else(|| "write a time such as 90s, 10m or 2h, of at most 24h".to_owned())
+    time.ok_or_else(|| "must be a time such as 90s, 10m or 2h, of at most 24h".to_owned())
 }
 
-/// `90s`, `10m`, `2h`, `7d` or a number of seconds, 0 too.
+/// `90s`, `10m`, `2h`, `7d` or a number of seconds, including 0.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400)];
     let unit = units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)));
@@ -22,13 +22,13 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     total
         .map(u64::from)
         .map(Duration::from_secs)
-        .ok_or_else(|| "write a time such as 90s, 10m, 2h or 7d, or a number of seconds".to_owned())
+        .ok_or_else(|| "must be a time such as 90s, 10m, 2h or 7d, or a number of seconds".to_owned())
 }
 
-/// The same, but not nothing.
+/// The same, but above 0.
 pub(crate) fn limit(text: &str) -> Result<Duration, String> {
     let limit = duration(text)?;
-    if limit.is_zero() { Err("a limit of no time lets nothing run".to_owned()) } else { Ok(limit) }
+    if limit.is_zero() { Err("a time limit must be above 0".to_owned()) } else { Ok(limit) }
 }
 
 #[cfg(test)]
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_a_unit_and_a_bound() {
+    fn times_have_units_and_a_maximum() {
         for (text, seconds) in [
             ("90s", Some(90)),
             ("10m", Some(600)),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_may_be_numbers_of_seconds_or_nothing() {
+    fn durations_can_be_zero_or_numbers_of_seconds() {
         for (text, seconds) in [("0", 0), ("600", 600), ("10m", 600), ("7d", 604_800)] {
             assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }

@@ -1,4 +1,4 @@
-//! The user's own file, which lies below that of every project.
+//! The user's own file, the fallback of every project's.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use super::Environment;
 use super::file::ConfigFile;
 use crate::failure::Failure;
 
-/// `$XDG_CONFIG_HOME/sandbox/sandbox.yaml`, else `~/.config/sandbox/sandbox.yaml`; `None` where the
-/// environment names no folder.
+/// `$XDG_CONFIG_HOME/sandbox/sandbox.yaml`, otherwise `~/.config/sandbox/sandbox.yaml`; `None` if
+/// the environment names no folder.
 pub(crate) fn user_file(environment: &Environment) -> Option<PathBuf> {
     let absolute = |path: &PathBuf| path.is_absolute();
     let base = environment.path("XDG_CONFIG_HOME").filter(absolute);
@@ -19,8 +19,8 @@ pub(crate) fn user_file(environment: &Environment) -> Option<PathBuf> {
 }
 
 impl ConfigFile {
-    /// Reads the user's own file; `None` where there is none. One that another user can write is
-    /// not obeyed.
+    /// Reads the user's own file; `None` if there is none. A file that another user can write to is
+    /// refused.
     pub(crate) fn read_user(
         resolver: &Resolver,
         path: &Path,
@@ -32,19 +32,19 @@ impl ConfigFile {
         let facts = found.file()?.metadata().map_err(Failure::doing(format!("read `{label}`")))?;
         let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         if others_write((facts.uid(), facts.gid(), facts.mode()), ids) {
-            return Err(Failure::new(format!("`{label}` could have been written by another user"))
+            return Err(Failure::new(format!("`{label}` may have been written by another user"))
                 .with_hint(format!("if it is yours: `chown $(id -u) {label}; chmod go-w {label}`")));
         }
         if let Some(key) = file.project_key() {
-            return Err(Failure::new(format!("`{label}` has `{key}`, which only a project can say"))
-                .with_hint("write it to .sandbox/sandbox.yaml of the project"));
+            return Err(Failure::new(format!("`{label}` has `{key}`, which only a project's file can set"))
+                .with_hint("move it to the project's .sandbox/sandbox.yaml"));
         }
         Ok(Some((file, found, text)))
     }
 }
 
-/// Whether another than root and the user of the ids `own` can write a file with this owner, group
-/// and mode.
+/// Whether users other than root and the one with the ids `own` can write to a file with this
+/// owner, group and mode.
 fn others_write((owner, group, mode): (u32, u32, u32), own: (u32, u32)) -> bool {
     let by_group = mode & 0o020 != 0 && ![own.1, 0].contains(&group);
     ![own.0, 0].contains(&owner) || by_group || mode & 0o002 != 0
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_projects_keys_win_and_maps_are_merged_by_name() {
+    fn project_overrides_user_and_maps_are_merged_by_name() {
         let project = "agent: codex\nenv: {A: p}\nresource_limits: {memory: 1g}\nprotected_paths: [ci]\nmasked_secrets: {T: {scopes: [p.example], headers: [x]}}";
         let user = "agent: gemini\nengine: unix:///u.sock\nenv: {A: u, B: u}\npass_env: [C]\nresource_limits: {memory: 2g, pids_limit: 9}\nprotected_paths: [x]\nupstream: {extra_roots: r.pem}\nmasked_secrets: {T: {scopes: [u.example], headers: [x]}, U: {scopes: [u.example], headers: [x]}}";
         let merged = read(project, "/p").over(read(user, "/u")).unwrap();
@@ -80,12 +80,12 @@ mod tests {
         let scopes: Vec<_> =
             merged.credentials.scopes().map(|(name, _, scopes)| (name, scopes[0].as_str())).collect();
         assert_eq!(scopes, [("T", "p.example"), ("U", "u.example")]);
-        // What the user masks is not passed on as it is because a project says so.
+        // A project cannot pass on a variable that the user masks.
         assert!(read("pass_env: [U]", "/p").over(read(user, "/u")).is_err());
     }
 
     #[test]
-    fn what_others_could_have_written_and_what_is_a_projects_is_refused() {
+    fn file_of_others_and_project_keys_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sandbox.yaml");
         let write = |text: &str, mode: u32| {
@@ -98,14 +98,14 @@ mod tests {
         assert!(write("agent: codex", 0o660).unwrap(), "the user's own group");
         for key in ["image: x", "network_sandbox: false", "mounts: ['/x:/x']", "protect_workspace: false"] {
             let error = write(key, 0o600).unwrap_err().to_string();
-            assert!(error.contains("only a project can say"), "{key}: {error}");
+            assert!(error.contains("only a project's file can set"), "{key}: {error}");
         }
         let none = ConfigFile::read_user(&Resolver::default(), &folder.path().join("none/none.yaml"));
         assert!(none.unwrap().is_none());
     }
 
     #[test]
-    fn only_the_user_and_root_may_write_it() {
+    fn file_writable_by_others_is_refused() {
         for (facts, is_others) in [
             ((1000, 100, 0o664), false),
             ((0, 0, 0o664), false),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_where_the_environment_says() {
+    fn user_file_follows_the_environment() {
         let file = |environment| user_file(&environment).map(|path| path.display().to_string());
         let both = Environment::from([("XDG_CONFIG_HOME", "/c"), ("HOME", "/h")]);
         assert_eq!(file(both).as_deref(), Some("/c/sandbox/sandbox.yaml"));

@@ -1,4 +1,4 @@
-//! The side of the client.
+//! The client side.
 
 use std::io;
 use std::path::Path;
@@ -17,12 +17,11 @@ use super::message::{Answer, ExecTerminal, LINE_BYTES, Report, Request};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// How long a run may take to say how it is.
+/// The timeout for a run's report.
 const SHOW: Duration = Duration::from_secs(10);
-/// How long it may take to connect us to its streams, or to those of a command that it starts.
+/// The timeout for connecting to its streams, or to those of a command that it starts.
 const START: Duration = Duration::from_secs(30);
-/// How long it may take to do something. Longer than a change takes to be confirmed, or a process
-/// to be stopped.
+/// The timeout for other requests. Longer than confirming a change or stopping a process takes.
 const WORK: Duration = Duration::from_mins(2);
 
 /// The runs of this user that can be controlled.
@@ -33,7 +32,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Asks all of them how they are. Sockets that dead runs left are removed.
+    /// Requests the reports of all runs. Sockets of dead runs are removed.
     pub(crate) async fn find(state: &Path, printer: Printer) -> Result<Self, Failure> {
         let (runs, problems) = Self::look(state).await?;
         for problem in problems {
@@ -42,16 +41,16 @@ impl Runs {
         Ok(runs)
     }
 
-    /// The same, with what is wrong with those that did not say how they are.
+    /// The same, with the problems of the runs that did not report.
     pub(crate) async fn look(state: &Path) -> Result<(Self, Vec<String>), Failure> {
-        let reading = || Failure::doing::<io::Error>("look for the control sockets of runs");
+        let reading = || Failure::doing::<io::Error>("search the control sockets of runs");
         let Some(folder) = ControlFolder::open(state).map_err(reading())? else {
             return Ok((Self::default(), Vec::new()));
         };
         let mut runs = folder.runs().map_err(reading())?;
         runs.sort_unstable();
         let (mut found, mut problems) = (Vec::new(), Vec::new());
-        // All at once, so that one that hangs does not delay the others.
+        // Concurrently, so that a run that hangs does not delay the others.
         let asking = runs.iter().map(|run| timeout(SHOW, exchange(&folder, run, &Request::Show {})));
         for (run, answer) in runs.iter().zip(join_all(asking).await) {
             match answer {
@@ -72,7 +71,7 @@ impl Runs {
         &self.found
     }
 
-    /// The one whose id begins with `named`; where none is named, the only one.
+    /// The run whose id begins with `named`; without a name, the only one.
     pub(crate) fn one(&self, named: Option<&str>) -> Result<&Report, Failure> {
         let is_named = |run: &&Report| named.is_none_or(|named| run.run.starts_with(named));
         let matching: Vec<&Report> = self.found.iter().filter(is_named).collect();
@@ -84,13 +83,13 @@ impl Runs {
                 let lines = several.iter().map(|run| {
                     format!("\n  {}  {}, pid {}, in {}", run.run, run.program, run.pid, run.project)
                 });
-                Err(Failure::usage(format!("more than one run is meant:{}", lines.collect::<String>()))
-                    .with_hint("name one by its id, or by the beginning of it"))
+                Err(Failure::usage(format!("more than one run matches:{}", lines.collect::<String>()))
+                    .with_hint("name one by its id or a prefix of it"))
             }
         }
     }
 
-    /// Those that others can attach to.
+    /// The runs that can be attached to.
     pub(crate) fn with_screen(self) -> Self {
         let found = self.found.into_iter().filter(|run| run.screen.is_some()).collect();
         Self { found, ..self }
@@ -127,7 +126,7 @@ impl Runs {
         }
     }
 
-    /// Asks `run` for something, and returns how it is then.
+    /// Sends `run` a request, and returns its new state.
     pub(crate) async fn ask(&self, run: &Report, request: &Request) -> Result<Report, Failure> {
         let asking = || format!("control run {}", run.run);
         let folder = self.folder.as_ref().ok_or_else(|| Failure::new("no run is in progress"))?;
@@ -141,11 +140,11 @@ impl Runs {
 }
 
 fn no_run(named: &str) -> Failure {
-    Failure::new(format!("there is no run `{named}` that can be controlled"))
-        .with_hint("`sandbox status` lists instances; those of `run`, `agent` and `exec` can be controlled while they run")
+    Failure::new(format!("unknown run `{named}`"))
+        .with_hint("`sandbox status` lists instances; those of `run`, `agent` and `exec` can be controlled while they are active")
 }
 
-/// Why `run`, which was found, does not answer.
+/// The error if `run`, which was found, does not answer.
 fn failed(error: io::Error, run: &str, doing: String) -> Failure {
     match error.kind() {
         // It ended just now.
@@ -154,7 +153,7 @@ fn failed(error: io::Error, run: &str, doing: String) -> Failure {
     }
 }
 
-/// A run that we are attached to.
+/// A connection to an attached run.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) report: Report,
@@ -165,7 +164,7 @@ async fn exchange(folder: &ControlFolder, run: &str, request: &Request) -> io::R
     let mut stream = BufReader::new(folder.connect(run).await?);
     talk(&mut stream, request).await.map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => {
-            io::Error::new(error.kind(), "it closed the connection: it ended, or refuses this user")
+            io::Error::new(error.kind(), "the connection was closed: the run ended, or refuses this user")
         }
         _ => error,
     })
@@ -183,7 +182,7 @@ async fn talk(stream: &mut BufReader<UnixStream>, request: &Request) -> io::Resu
     Ok(serde_json::from_slice(&line)?)
 }
 
-/// The state of a run's shield, for people.
+/// The state of a run's shield, as text.
 pub(crate) fn shield_of(run: &Report) -> String {
     match (run.shield, run.until_ms) {
         (None, _) => "-".to_owned(),
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_named_by_the_beginning_of_its_id_and_only_where_that_is_needed() {
+    fn run_is_found_by_a_prefix_of_its_id() {
         let of = |ids: &[&str]| Runs { folder: None, found: ids.iter().map(|id| report(id)).collect() };
         let runs = of(&["aa01", "aa02", "bb01"]);
         assert_eq!(runs.one(Some("b")).unwrap().run, "bb01");
@@ -238,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_in_the_words_of_the_log() {
+    fn shield_state_uses_the_terms_of_the_log() {
         assert_eq!(shield_of(&report("a")), "down until 2026-02-03T12:44:56Z");
         assert_eq!(shield_of(&Report { shield: Some(PolicyState::Up), ..report("a") }), "up");
         assert_eq!(shield_of(&Report { shield: None, ..report("a") }), "-");
     }
 
     #[tokio::test]
-    async fn the_way_to_a_socket_may_be_long_and_what_a_dead_run_left_is_removed() {
+    async fn long_socket_paths_work_and_stale_sockets_are_removed() {
         let state = tempfile::tempdir().unwrap();
         let state = state.path().join("x".repeat(200));
         assert!(Runs::find(&state, Printer::new(0, true)).await.unwrap().all().is_empty());
@@ -264,11 +263,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_user_who_is_refused_gets_the_reason() {
+    async fn refused_user_gets_the_reason() {
         let state = tempfile::tempdir().unwrap();
         let folder = ControlFolder::create(state.path()).unwrap();
         let listener = folder.listen("aa").unwrap();
-        // At once, or once something came that is not read.
+        // At once, or after input that is not read.
         for waits in [false, true] {
             let server = listener.try_clone().unwrap();
             let refusing = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A further program in a run, for a client that asked for it: its streams as frames.
+//! Another program in a run, on behalf of a client: passes its streams as frames.
 
 use std::io;
 use std::pin::pin;
@@ -14,18 +14,17 @@ use tokio::sync::mpsc;
 use crate::exit_status::ExitStatus;
 use crate::owner::Frame;
 
-/// How long its output may go on when it has been ended: processes that it began may have it.
+/// How long output may continue after its end: child processes may still hold the streams.
 const REST: Duration = Duration::from_secs(1);
 
-/// Passes its streams on until it has ended, and ends it when the client asks for that, or goes
-/// away.
+/// Passes its streams on until it ends, and ends it when the client requests it or is gone.
 pub(super) async fn serve(
     program: LaunchedProgram,
     mut reader: BufReader<OwnedReadHalf>,
     mut write: OwnedWriteHalf,
 ) -> io::Result<()> {
     let LaunchedProgram { stdin, output, control } = program;
-    // The client waits for each piece to be taken before it sends another.
+    // The client sends a piece only after the last one was taken.
     let (typed, waiting) = mpsc::unbounded_channel();
     let (taken, took) = mpsc::unbounded_channel();
     let exit = {
@@ -52,7 +51,7 @@ pub(super) async fn serve(
     write.write_all(&Frame::Exit(code.code()).bytes()).await
 }
 
-/// Writes its output, and that its input was taken, until its output ends.
+/// Sends its output, and acknowledgements of input, until its output ends.
 async fn pass(
     mut output: Output,
     mut took: mpsc::UnboundedReceiver<()>,
@@ -63,7 +62,7 @@ async fn pass(
             chunk = output.next() => match chunk {
                 Some(Ok(OutputChunk::Stdout(bytes))) => Frame::Output(bytes.to_vec()),
                 Some(Ok(OutputChunk::Stderr(bytes))) => Frame::Message(bytes.to_vec()),
-                // How it ended, the engine is asked.
+                // The engine knows how it ended.
                 Some(Err(_)) | None => return Ok(()),
             },
             Some(()) = took.recv() => Frame::Taken,
@@ -72,7 +71,7 @@ async fn pass(
     }
 }
 
-/// Returns when the client wants the end of it.
+/// Returns when the client wants to end it.
 async fn listen(
     reader: &mut BufReader<OwnedReadHalf>,
     control: &dyn ProgramControl,
@@ -81,14 +80,14 @@ async fn listen(
     loop {
         match Frame::read(reader).await {
             Ok(Some(Frame::Typed(bytes))) => drop(typed.send(bytes)),
-            // One that has just ended needs none.
+            // A program that just ended needs no size.
             Ok(Some(Frame::Size(size))) => drop(control.resize(size).await),
             _ => return,
         }
     }
 }
 
-/// Gives it what was typed; never returns.
+/// Writes typed input to it; never returns.
 async fn feed(stdin: Stdin, mut waiting: mpsc::UnboundedReceiver<Vec<u8>>, taken: mpsc::UnboundedSender<()>) {
     let mut stdin = Some(stdin);
     while let Some(bytes) = waiting.recv().await {
@@ -97,7 +96,7 @@ async fn feed(stdin: Stdin, mut waiting: mpsc::UnboundedReceiver<Vec<u8>>, taken
             Some(stdin) => stdin.write_all(&bytes).await,
             None => Ok(()),
         };
-        // A program that does not read any more is given nothing.
+        // A program that no longer reads gets nothing.
         stdin = stdin.filter(|_| written.is_ok() && !bytes.is_empty());
         let _ = taken.send(());
     }

@@ -1,5 +1,5 @@
-//! The folder of the sockets, and the way to each, which is short however long the path of the
-//! folder is.
+//! The folder of the sockets, and short paths to them, regardless of the length of the folder's
+//! path.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -12,9 +12,9 @@ use sandbox_files::create_folder;
 use tokio::net::UnixStream;
 
 const FOLDER: &str = "control";
-/// What the name of a socket ends with, after the id of its instance.
+/// The suffix of a socket's name, after the id of its instance.
 const SOCKET: &str = ".sock";
-/// The same, while nothing listens yet: what no one listens on counts as left behind.
+/// The same, before it listens: a socket without a listener counts as stale.
 const FRESH: &str = ".new";
 
 /// The folder `control` of a state folder, open.
@@ -22,7 +22,7 @@ const FRESH: &str = ".new";
 pub(super) struct ControlFolder(OwnedFd);
 
 impl ControlFolder {
-    /// Opens it, and makes it where it is missing. Only its owner can enter it.
+    /// Opens it, or creates it. Only its owner can enter it.
     pub(super) fn create(state: &Path) -> io::Result<Self> {
         create_folder(&state.join(FOLDER), 0o700)?;
         let folder = Self::open(state)?.ok_or(io::ErrorKind::NotFound)?;
@@ -33,7 +33,7 @@ impl ControlFolder {
         Ok(folder)
     }
 
-    /// Opens it; `None` where no run made it yet.
+    /// Opens it; `None` if no run created it yet.
     pub(super) fn open(state: &Path) -> io::Result<Option<Self>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::open(state.join(FOLDER), flags, Mode::empty()) {
@@ -43,7 +43,8 @@ impl ControlFolder {
         }
     }
 
-    /// Listens on the socket of `run`, which only its owner can open. It is found once it listens.
+    /// Listens on the socket of `run`, which only its owner can open. The socket gets its name once
+    /// it listens.
     pub(super) fn listen(&self, run: &str) -> io::Result<UnixListener> {
         let (fresh, name) = (format!("{run}{FRESH}"), format!("{run}{SOCKET}"));
         let listener = UnixListener::bind(self.path(&fresh))?;
@@ -59,11 +60,11 @@ impl ControlFolder {
 
     /// Removes the socket of `run`.
     pub(super) fn remove(&self, run: &str) {
-        // One that is gone is as good as removed, and any other is found to be left behind later.
+        // A socket that is already gone is fine, and a remaining one is found to be stale later.
         let _ = rustix::fs::unlinkat(&self.0, format!("{run}{SOCKET}"), AtFlags::empty());
     }
 
-    /// The runs that have a socket, in no order.
+    /// The runs that have a socket, unordered.
     pub(super) fn runs(&self) -> io::Result<Vec<String>> {
         let mut runs = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -74,7 +75,7 @@ impl ControlFolder {
         Ok(runs)
     }
 
-    /// A path of a few bytes, for a name of a socket has no room for more than 107.
+    /// A short path: the name of a socket is limited to 107 bytes.
     fn path(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.0.as_raw_fd()))
     }

@@ -1,4 +1,4 @@
-//! What is said over the socket.
+//! The messages on the socket.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,39 +7,37 @@ use sandbox::network;
 use sandbox::network_event::{PolicyState, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// The longest line, its end included.
+/// The longest line, including its end.
 pub(super) const LINE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What is asked of a run.
+/// A request to a run.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Request {
-    /// How it is.
+    /// Report its state.
     Show {},
-    /// A new policy.
+    /// Replace the policy.
     SetPolicy { policy: Allowlist },
-    /// The own rules of one policy are to be added to the one in force, those of the other removed
-    /// from it.
+    /// Add the rules of `added` itself to the policy in force, and remove those of `removed`.
     ChangeRules { added: Allowlist, removed: Allowlist },
-    /// The shield is to be down for so long.
+    /// Lower the shield for this time.
     Down { for_ms: u64 },
-    /// The shield is to be up.
+    /// Raise the shield.
     Up {},
-    /// Nothing may be asked any more.
+    /// Refuse all requests from now on.
     Quarantine {},
-    /// A request that waits is answered. Fails where it no longer waits, so that an answer is never
-    /// taken for another question.
+    /// Answer a pending request. Fails if it is no longer pending, so that an answer never applies
+    /// to another question.
     Decide {
         /// [`Question::id`].
         question: u64,
         verdict: Verdict,
     },
-    /// It is to end. The answer comes when it has.
+    /// Stop the run. The answer follows its end.
     Stop {},
-    /// What it writes is wanted, and it is to get what is typed: after the answer, both sides send
-    /// frames.
+    /// Attach to its output and input: after the answer, both sides send frames.
     Attach {},
-    /// A command is to run beside its program: after the answer, both sides send frames.
+    /// Run a command next to its program: after the answer, both sides send frames.
     Exec { program: Vec<String>, terminal: Option<ExecTerminal> },
 }
 
@@ -53,17 +51,17 @@ pub(crate) struct ExecTerminal {
     pub(crate) rows: u16,
 }
 
-/// What became of it.
+/// The answer to a request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
-    /// It was done, and this is how the run is now.
+    /// Done; the run's new state.
     Done(Report),
-    /// It was not done.
+    /// Failed, and why.
     Failed(String),
 }
 
-/// How a run is.
+/// The state of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     /// The id of its instance, as `sandbox status` shows it.
@@ -72,40 +70,40 @@ pub(crate) struct Report {
     pub(crate) pid: u32,
     /// The folder of its project.
     pub(crate) project: String,
-    /// What runs.
+    /// The program that runs.
     pub(crate) program: String,
-    /// What decides about its requests; `None` where it has no network sandbox, or does not run yet
-    /// or any more.
+    /// The state of its shield; `None` without a network sandbox, and while its program does not
+    /// run.
     pub(crate) shield: Option<PolicyState>,
-    /// When a shield that is down goes up by itself, in milliseconds since the Unix epoch.
+    /// When a lowered shield rises by itself, in milliseconds since the Unix epoch.
     pub(crate) until_ms: Option<u64>,
-    /// Its policy; `None` where it has no network sandbox.
+    /// Its policy; `None` without a network sandbox.
     pub(crate) policy: Option<Allowlist>,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// When it started, in milliseconds since the Unix epoch.
     #[serde(default)]
     pub(crate) started_ms: u64,
-    /// How others attach to it; `None` where it has the streams of the process that started it.
+    /// How others attach to it; `None` if it uses the streams of the process that started it.
     #[serde(default)]
     pub(crate) screen: Option<ScreenReport>,
-    /// What waits for an answer, oldest first; at most 16.
+    /// The pending questions, oldest first; at most 16.
     #[serde(default)]
     pub(crate) questions: Vec<Question>,
 }
 
-/// A request of the task that no rule permits, and that waits for an answer. What is asked for is
-/// the task's text: show it sanitised.
+/// A pending request of the task that no rule permits. Its text comes from the task: show it
+/// sanitised.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Question {
-    /// Of this run only.
+    /// Unique in this run.
     pub(crate) id: u64,
     pub(crate) method: String,
-    /// In full, with its query; names in ASCII, as they are resolved.
+    /// The full URL with its query; host names in ASCII, as they are resolved.
     pub(crate) url: String,
     /// The rule that [`Verdict::Always`] adds, in YAML: an entry of `url_prefixes`.
     pub(crate) rule: String,
-    /// When it came, in milliseconds since the Unix epoch.
+    /// When it arrived, in milliseconds since the Unix epoch.
     pub(crate) asked_ms: u64,
-    /// When it counts as answered with no, likewise.
+    /// When it counts as answered with no, in milliseconds since the Unix epoch.
     pub(crate) until_ms: u64,
 }
 
@@ -126,11 +124,11 @@ impl Question {
     }
 }
 
-/// What a run has for those who attach.
+/// What clients can attach to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ScreenReport {
     /// Whether its program has a terminal.
     pub(crate) terminal: bool,
-    /// Whether someone is attached.
+    /// Whether a client is attached.
     pub(crate) attached: bool,
 }

@@ -1,8 +1,8 @@
 //! The control of a run from other processes of its user: a Unix socket in the state folder, one
 //! line of JSON each way.
 //!
-//! Invariant: no task can reach it. The state folder is never mounted, and whoever connects has to
-//! be the same user, or root.
+//! Invariant: no task can reach it. The state folder is never mounted, and a client must be the
+//! same user, or root.
 
 mod client;
 mod exec;

@@ -1,4 +1,4 @@
-//! The side of the run.
+//! The run's side.
 
 use std::io;
 use std::path::Path;
@@ -31,19 +31,19 @@ use crate::owner::{Frame, Owner, Screen, Viewer};
 use crate::printer::Printer;
 use crate::questions::Board;
 
-/// Connections that are answered at once; more wait.
+/// The number of connections served concurrently; more wait.
 const CONNECTIONS: usize = 16;
-/// Commands that run beside the run's own program at once, for clients.
+/// The number of concurrent commands of clients, next to the run's own program.
 const COMMANDS: usize = 32;
-/// How long a client may take to say what it wants, and to read what came of it.
+/// The timeout for a client to send its request and to read the answer.
 const CLIENT: Duration = Duration::from_secs(10);
-/// How long those wait for their answers at most that asked for something when the run ended.
+/// The maximum time for the last answers to clients after the run's end.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// Who answers questions, in the network log.
 const BY: &str = "control socket";
 
-/// What is controlled: an execution that runs.
+/// The execution that is controlled.
 #[derive(Debug, Clone)]
 pub(crate) enum Controlled {
     Task(Task),
@@ -73,7 +73,7 @@ impl Controlled {
         }
     }
 
-    /// Puts other real values in the place of surrogates.
+    /// Changes the real values that replace surrogates.
     pub(crate) async fn set_replacements(
         &self,
         replacements: SecretReplacements,
@@ -120,7 +120,7 @@ impl Controlled {
         }
     }
 
-    /// Gives its terminal another size.
+    /// Resizes its terminal.
     pub(crate) async fn resize(&self, size: TerminalSize) -> Result<(), SandboxError> {
         match self {
             Self::Task(task) => task.resize(size).await,
@@ -128,7 +128,7 @@ impl Controlled {
         }
     }
 
-    /// Starts a further program beside its own.
+    /// Starts another program next to its own.
     async fn exec(&self, spec: &ExecSpec) -> Result<LaunchedProgram, SandboxError> {
         match self {
             Self::Task(task) => task.exec(spec).await,
@@ -154,17 +154,17 @@ pub(crate) struct ControlSocket {
     serving: tokio::task::JoinHandle<()>,
 }
 
-/// What connections work with.
+/// The state that connections share.
 #[derive(Debug)]
 struct Served {
     controlled: Controlled,
-    /// As it was when nothing was asked yet.
+    /// The initial report.
     report: Report,
-    /// What waits for an answer.
+    /// The pending questions.
     questions: Option<Board>,
-    /// A place for each command that may still be started.
+    /// A permit for each command that may still be started.
     commands: Semaphore,
-    /// Whether someone asked the run to end.
+    /// Whether a client stopped the run.
     stopped: AtomicBool,
     printer: Printer,
 }
@@ -199,14 +199,14 @@ impl ControlSocket {
         Ok(Self { folder, served, end, serving })
     }
 
-    /// Removes a socket, once those have their answers that asked for something. Returns how the
-    /// program ends where one of them stopped the run.
+    /// Removes a socket, after the last clients have their answers. Returns the exit status if one
+    /// of them stopped the run.
     pub(crate) async fn end(socket: Option<Self>) -> Option<ExitStatus> {
         let mut socket = socket?;
         if let (Some(owner), Some(())) =
             (Owner::of_this_process(), socket.served.controlled.started().now_or_never())
         {
-            // The program may have been faster than the process that started us.
+            // The program may have ended before the process that started us attached.
             owner.is_ready(&socket.served.report.run);
             let _ = timeout(CLIENT, owner.screen.was_viewed()).await;
         }
@@ -249,7 +249,7 @@ async fn serve(listener: UnixListener, served: Arc<Served>, mut ended: watch::Re
             }
             Err(error) => {
                 served.printer.warning(format_args!(
-                    "the control socket of this run takes no connections any more: {error}"
+                    "the control socket of this run accepts no more connections: {error}"
                 ));
                 break;
             }
@@ -258,7 +258,7 @@ async fn serve(listener: UnixListener, served: Arc<Served>, mut ended: watch::Re
     while connections.join_next().await.is_some() {}
 }
 
-/// Whether the user `peer` may control what the user `own` runs.
+/// Whether the user `peer` may control runs of the user `own`.
 fn admits(peer: u32, own: u32) -> bool {
     peer == own || peer == 0
 }
@@ -280,21 +280,21 @@ async fn answer(
     let mut reader = BufReader::new(read).take(LINE_BYTES);
     tokio::select! {
         read = timeout(CLIENT, reader.read_until(b'\n', &mut line)) => drop(read??),
-        // The end of the run waits for no one who has not asked for anything.
+        // The end of the run does not wait for clients without a request.
         _ = ended.wait_for(|ended| *ended) => return Ok(()),
     }
     let mut viewer = None;
     let mut executed = None;
     let answer = match serde_json::from_slice(&line) {
-        // A line that was cut off is none.
+        // A line without an end was cut off and is ignored.
         Ok(Request::Attach {}) if line.ends_with(b"\n") => {
             let screen = Owner::of_this_process().map(|owner| &owner.screen);
             viewer = screen.and_then(Screen::view);
             match (screen, &viewer) {
                 (_, Some(_)) => Answer::Done(served.report()),
-                (Some(_), None) => Answer::Failed("too many are attached to it already".to_owned()),
+                (Some(_), None) => Answer::Failed("too many clients are attached to it".to_owned()),
                 (None, None) => Answer::Failed(
-                    "it has the terminal or the streams of the command that started it".to_owned(),
+                    "it uses the terminal or the streams of the command that started it".to_owned(),
                 ),
             }
         }
@@ -308,9 +308,7 @@ async fn answer(
             }
         }
         Ok(request) if line.ends_with(b"\n") => served.answer(request).await,
-        _ => Answer::Failed(
-            "this run does not understand what it was asked; is it of another version?".to_owned(),
-        ),
+        _ => Answer::Failed("this run does not understand the request; is it of another version?".to_owned()),
     };
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
@@ -321,13 +319,13 @@ async fn answer(
     }
     answered?;
     if let Some(viewer) = viewer {
-        // It is there longer than the socket: until the run has ended altogether.
+        // It outlives the socket: it lasts until the run has ended completely.
         tokio::spawn(attached(viewer, reader.into_inner(), write));
     }
     Ok(())
 }
 
-/// Sends a viewer what the run writes, and the run what is typed.
+/// Sends the run's output to a viewer, and typed input to the run.
 async fn attached(
     mut viewer: Viewer,
     mut reader: BufReader<OwnedReadHalf>,
@@ -355,7 +353,7 @@ async fn attached(
 impl Served {
     async fn answer(&self, request: Request) -> Answer {
         let done = match request {
-            // The last two are answered where their frames follow.
+            // The last two are answered before their frames.
             Request::Show {} | Request::Attach {} | Request::Exec { .. } => Ok(()),
             Request::SetPolicy { policy } => self.controlled.set_policy(policy).await,
             Request::ChangeRules { added, removed } => self.controlled.change_rules(&added, &removed).await,
@@ -365,7 +363,7 @@ impl Served {
             Request::Decide { question, verdict } => {
                 let decided = match &self.questions {
                     Some(questions) => questions.answer(question, verdict, BY),
-                    None => Err(Failure::new("this run asks nothing: it was started without --ask")),
+                    None => Err(Failure::new("this run asks no questions: it was started without --ask")),
                 };
                 match decided {
                     Ok(()) => Ok(()),
@@ -388,14 +386,14 @@ impl Served {
         }
     }
 
-    /// Starts a command beside the run's program, once that has been started.
+    /// Starts a command next to the run's program, once that has started.
     async fn exec(
         &self,
         command: Vec<String>,
         terminal: Option<ExecTerminal>,
     ) -> Result<(LaunchedProgram, SemaphorePermit<'_>), String> {
         let place = self.commands.try_acquire();
-        let place = place.map_err(|_| format!("{COMMANDS} commands run in it already"))?;
+        let place = place.map_err(|_| format!("{COMMANDS} commands already run in it"))?;
         let mut spec = ExecSpec::new(command);
         if let Some(ExecTerminal { kind, columns, rows }) = terminal {
             spec = spec.terminal(TerminalSize { columns, rows }).variable("TERM", kind);
@@ -410,7 +408,7 @@ impl Served {
     }
 
     fn report(&self) -> Report {
-        // Before the start and after the end, that of the beginning.
+        // Before the start and after the end, the initial policy.
         let policy = self.controlled.policy().ok().or_else(|| self.report.policy.clone());
         let questions = self.questions.as_ref().map(Board::questions).unwrap_or_default();
         let questions = questions.into_iter().map(Question::of).collect();
@@ -436,7 +434,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_user_and_root_are_let_in() {
+    fn only_the_same_user_and_root_are_admitted() {
         for (peer, own, is_admitted) in
             [(1000, 1000, true), (0, 1000, true), (0, 0, true), (1001, 1000, false), (1000, 0, false)]
         {

@@ -1,4 +1,4 @@
-//! The login of the agent that is run.
+//! The login of the agent in a run.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use sandbox_logins::{HttpsEndpoint, Login, LoginError, LoginKind, Tokens};
 use crate::config::{CredentialsFile, Environment};
 use crate::failure::{Failure, with_causes};
 
-/// A login, and where its access token goes.
+/// A login, and the hosts that get its access token.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentLogin {
     name: String,
@@ -21,12 +21,11 @@ pub(crate) struct AgentLogin {
     injection: Injection,
 }
 
-/// A file of the agent's state: its name and what is in it.
+/// A file of the agent's state: its name and content.
 pub(crate) type StateFile = (String, Vec<u8>);
 
 impl AgentLogin {
-    /// The login of this kind in a configuration. `state` is the folder for what is known of
-    /// logins.
+    /// The login of this kind in a configuration. `state` is the folder for the state of logins.
     pub(crate) fn of(
         credentials: &CredentialsFile,
         kind: LoginKind,
@@ -50,8 +49,8 @@ impl AgentLogin {
         &self.injection
     }
 
-    /// Tokens to begin with. Where they cannot be refreshed for now, those that are there have to
-    /// be good for a while yet.
+    /// The initial tokens. If they cannot be refreshed now, the existing ones must be valid for a
+    /// while.
     pub(super) async fn tokens(&self) -> Result<Tokens, Failure> {
         let now = SystemTime::now();
         let tokens = match self.fresh(None).await {
@@ -67,12 +66,12 @@ impl AgentLogin {
         tokens.map_err(|error| InvalidFile::new(&self.location, with_causes(&error)).into())
     }
 
-    /// Tokens that are good; an access token that was `refused` is not.
+    /// Valid tokens; an access token that was `refused` is not valid.
     pub(super) async fn fresh(&self, refused: Option<&SecretValue>) -> Result<Tokens, LoginError> {
         self.login.fresh(&self.endpoint, SystemTime::now(), refused).await
     }
 
-    /// What the file holds.
+    /// The tokens in the file.
     pub(super) fn read(&self) -> Result<Tokens, LoginError> {
         self.login.read()
     }
@@ -81,16 +80,16 @@ impl AgentLogin {
         tokens.masked(&self.name, self.injection.clone())
     }
 
-    /// The file that the agent finds its login in.
+    /// The file in which the agent finds its login.
     pub(super) fn state_file(
         &self,
         tokens: &Tokens,
         secrets: &PreparedSecrets,
     ) -> Result<StateFile, Failure> {
-        let fault = |text: String| Failure::from(InvalidFile::new(&self.location, text));
+        let problem = |text: String| Failure::from(InvalidFile::new(&self.location, text));
         let surrogate =
-            secrets.surrogate(&self.name).ok_or_else(|| fault("its access token is empty".to_owned()))?;
-        let content = tokens.task_file(surrogate).map_err(|error| fault(error.to_string()))?;
+            secrets.surrogate(&self.name).ok_or_else(|| problem("its access token is empty".to_owned()))?;
+        let content = tokens.task_file(surrogate).map_err(|error| problem(error.to_string()))?;
         Ok((self.login.kind().file_name().to_owned(), content))
     }
 }

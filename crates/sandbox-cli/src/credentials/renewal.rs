@@ -1,8 +1,7 @@
-//! Reads values again while a task runs, and hands them to its proxy. The task keeps its
-//! surrogates, and notices nothing.
+//! Renews values while a task runs, and sends them to its proxy. The task keeps its surrogates.
 //!
-//! A value is read when its time is nearly over, and when a service refused it: with status 401, to
-//! a request that it was put into.
+//! A value is read again shortly before it expires, and when a service refuses it: with status 401,
+//! to a request that contained it.
 
 use std::time::{Duration, SystemTime};
 
@@ -23,17 +22,17 @@ use crate::control::Controlled;
 use crate::failure::with_causes;
 use crate::printer::Printer;
 
-/// The longest that a value is read again before its time is over.
+/// The maximum time before its expiry at which a value is read again.
 const MOST_BEFORE: Duration = Duration::from_mins(5);
-/// How long it takes at least, and at most, until what failed is tried again.
+/// The minimum and maximum delay before a retry.
 const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
-/// How long a value that was refused is not read again, however often it is refused: a task can
-/// have itself refused as often as it likes.
+/// The minimum time between two reads of a refused value: a task can provoke any number of
+/// refusals.
 const AFTER_REFUSAL: Duration = Duration::from_secs(30);
-/// Refusals that wait to be looked at; older ones go.
+/// The number of pending refusals; older ones are dropped.
 const REFUSALS: usize = 16;
 
-/// The values of a run that are read again, and all of its surrogates.
+/// The renewable values of a run, and all of its surrogates.
 #[derive(Debug, Clone)]
 pub(crate) struct Renewal {
     secrets: PreparedSecrets,
@@ -44,49 +43,49 @@ pub(crate) struct Renewal {
     refusals: broadcast::Sender<String>,
 }
 
-/// A value, and when it is read next.
+/// A value, and the time of its next read.
 #[derive(Debug, Clone)]
 pub(super) struct Value {
     source: Source,
-    /// `None`: not before it is refused.
+    /// `None`: only when it is refused.
     at: Option<Instant>,
-    /// When it was refused last, and read because of that.
+    /// The time of the last read because of a refusal.
     refused: Option<Instant>,
 }
 
-/// Where a value is read.
+/// The source of a value.
 #[derive(Debug, Clone)]
 enum Source {
     Kept(Renewable),
     Login(Box<HeldLogin>),
 }
 
-/// A login, and what the proxy has of it.
+/// A login, and its tokens in the proxy.
 #[derive(Debug, Clone)]
 struct HeldLogin {
     login: AgentLogin,
     access: SecretValue,
-    /// Whether it was refreshed because it was refused. Doing that again would not help, and wears
-    /// the login out.
+    /// Whether it was refreshed because it was refused. A repetition would not help, and uses the
+    /// login up.
     forced: bool,
 }
 
-/// Why a value is read.
+/// The reason for a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
     Time,
     Refused,
 }
 
-/// What reading a value came to.
+/// The result of a read.
 enum Read {
-    /// The values for the variables, and when it is read next.
+    /// The values for the variables, and the time of the next read.
     Values(Vec<(String, SecretValue)>, Option<Instant>),
     Failed(String, Option<Instant>),
 }
 
-/// What of `credentials` can be read again, which was read from `read_at` on, and the login with
-/// its tokens.
+/// The renewable values of `credentials`, read at `read_at` or later, and the login with its
+/// tokens.
 pub(super) fn values(
     credentials: &CredentialsFile,
     login: Option<(Tokens, AgentLogin)>,
@@ -98,7 +97,7 @@ pub(super) fn values(
         refused: None,
     });
     let login = login.map(|(tokens, login)| {
-        // Less than that is what could not be refreshed yet.
+        // Tokens with less time left could not be refreshed yet.
         let pending = tokens.good_for(SystemTime::now()).is_some_and(|left| left <= MARGIN);
         let at = if pending { Some(after(Instant::now(), RETRY[0])) } else { next_refresh(&tokens) };
         let access = tokens.access().clone();
@@ -112,7 +111,7 @@ pub(super) fn values(
 }
 
 impl Renewal {
-    /// For `secrets`; `None` where nothing can be read again.
+    /// The renewal of `secrets`; `None` if nothing is renewable.
     pub(super) fn new(
         values: Vec<Value>,
         secrets: PreparedSecrets,
@@ -128,7 +127,7 @@ impl Renewal {
         })
     }
 
-    /// What is to be called with each entry of the network log.
+    /// The callback for each entry of the network log.
     pub(crate) fn observer(&self) -> impl Fn(&LogEntry, &str) + Send + Sync + 'static {
         let refusals = self.refusals.clone();
         move |entry, _| {
@@ -137,13 +136,13 @@ impl Renewal {
                 && request.status == Some(401)
                 && request.masked > 0
             {
-                // Where nothing renews any more, no one listens.
+                // There is no receiver after the renewal ended.
                 let _ = refusals.send(request.host.clone());
             }
         }
     }
 
-    /// Renews what `controlled` has, until what this returns is dropped.
+    /// Renews the values of `controlled` until the returned guard is dropped.
     pub(crate) fn begin(renewal: Option<&Self>, controlled: Controlled, printer: Printer) -> JoinSet<()> {
         let mut renewing = JoinSet::new();
         if let Some(renewal) = renewal.cloned() {
@@ -174,7 +173,7 @@ impl Renewal {
                 () = until(values.iter().filter_map(|value| value.at).min()) => None,
                 host = refusals.recv() => match host {
                     Ok(host) => Some(host),
-                    // Some were missed; the next one counts as well.
+                    // Some were missed; the next one is as good.
                     Err(_) => continue,
                 },
             };
@@ -196,7 +195,7 @@ impl Renewal {
                         handed_over = replacements;
                         continue;
                     }
-                    // It is not there yet, or not any more: then this ends with it.
+                    // The proxy is not ready yet, or has ended; then this ends too.
                     Err(SandboxError::NotRunning) => RETRY[0],
                     Err(error) => {
                         if !std::mem::replace(&mut warned, true) {
@@ -207,7 +206,7 @@ impl Renewal {
                         RETRY[1]
                     }
                 };
-                // tidy: sleep: nothing says when a proxy takes them
+                // tidy: sleep: no event reports when a proxy accepts them
                 sleep_until(after(Instant::now(), wait)).await;
             }
         }
@@ -224,9 +223,9 @@ impl Renewal {
                 value.at = next;
                 self.renewed(values)
             }
-            Read::Failed(fault, next) => {
+            Read::Failed(problem, next) => {
                 value.at = next;
-                Err(fault)
+                Err(problem)
             }
         };
         match renewed {
@@ -239,11 +238,11 @@ impl Renewal {
                         printer.note(format_args!("renewed `{name}`, which was refused"));
                     }
                     Why::Refused => {
-                        printer.note(format_args!("`{name}` was refused, and is the same where it is kept"));
+                        printer.note(format_args!("`{name}` was refused, and its source has the same value"));
                     }
                 }
             }
-            Err(fault) => {
+            Err(problem) => {
                 let next = match value.at {
                     Some(at) => {
                         format!(
@@ -251,10 +250,10 @@ impl Renewal {
                             at.saturating_duration_since(Instant::now()).as_secs()
                         )
                     }
-                    None => "it is not tried again".to_owned(),
+                    None => "no further attempt".to_owned(),
                 };
                 printer.warning(format_args!(
-                    "failed to renew `{name}`, so the previous value stays; {next}: {fault}"
+                    "failed to renew `{name}`; the previous value remains in use; {next}: {problem}"
                 ));
             }
         }
@@ -264,15 +263,15 @@ impl Renewal {
         let began = Instant::now();
         match kept.read(&self.environment, &self.resolver).await {
             Ok(values) => Read::Values(values, kept.ttl.map(|ttl| after(began, good_for(ttl)))),
-            Err(fault) => {
+            Err(problem) => {
                 let wait = kept.ttl.map(|ttl| before(ttl).div_f32(4.0).clamp(RETRY[0], RETRY[1]));
                 let retry = wait.map(|wait| after(Instant::now(), wait));
-                Read::Failed(fault.to_string(), if why == Why::Time { retry } else { at })
+                Read::Failed(problem.to_string(), if why == Why::Time { retry } else { at })
             }
         }
     }
 
-    /// The secrets with these values for their variables.
+    /// The secrets with new values for these variables.
     fn renewed(&self, values: Vec<(String, SecretValue)>) -> Result<PreparedSecrets, String> {
         let mut secrets = self.secrets.clone();
         for (variable, value) in values {
@@ -290,8 +289,7 @@ impl Value {
         }
     }
 
-    /// Whether a refusal by `host` is a reason to read it. Then it counts as read for the time
-    /// being.
+    /// Whether a refusal by `host` is a reason to read it. If so, the read is recorded.
     fn is_to_be_read(&mut self, host: &str, now: Instant) -> bool {
         let scopes: &[HostPattern] = match &self.source {
             Source::Kept(kept) => &kept.scopes,
@@ -327,7 +325,7 @@ impl HeldLogin {
                 Read::Values(values, next_refresh(&tokens))
             }
             Err(error) => {
-                // It was not tried, or not answered.
+                // The vendor was not asked, or did not answer.
                 self.forced &= !error.may_pass();
                 let next = retry(&error, why, at);
                 Read::Failed(with_causes(&error), next)
@@ -336,7 +334,7 @@ impl HeldLogin {
     }
 }
 
-/// When a login is tried again. What the vendor or the machine refuses is final.
+/// The time of a login's next attempt. A refusal by the vendor or the host is final.
 fn retry(error: &LoginError, why: Why, at: Option<Instant>) -> Option<Instant> {
     match why {
         _ if !error.may_pass() => None,
@@ -345,15 +343,15 @@ fn retry(error: &LoginError, why: Why, at: Option<Instant>) -> Option<Instant> {
     }
 }
 
-/// When tokens are to be refreshed that are good now.
+/// The time at which valid tokens are refreshed.
 fn next_refresh(tokens: &Tokens) -> Option<Instant> {
     let left = tokens.good_for(SystemTime::now())?;
-    // A vendor whose tokens are good for less is not asked all the time.
+    // A vendor with shorter-lived tokens is not asked all the time.
     let wait = if left > MARGIN { left.saturating_sub(MARGIN) } else { left / 2 };
     Some(after(Instant::now(), wait.max(RETRY[0])))
 }
 
-/// Waits until `at`; for ever without one.
+/// Waits until `at`; forever for `None`.
 async fn until(at: Option<Instant>) {
     match at {
         // tidy: sleep: the end of a time that the user or a vendor chose
@@ -362,13 +360,13 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// How long before the end of `ttl` a value is read again: what takes its time, or fails at first,
-/// is there in time.
+/// How long before the end of `ttl` a value is read again, so that slow or repeated reads finish in
+/// time.
 fn before(ttl: Duration) -> Duration {
     (ttl / 5).min(MOST_BEFORE)
 }
 
-/// How long a value is left alone.
+/// The time until a value is read again.
 fn good_for(ttl: Duration) -> Duration {
     ttl.saturating_sub(before(ttl))
 }
@@ -389,9 +387,9 @@ mod tests {
 
     use super::*;
 
-    /// Each hand-over: the second at which it came, and the value it had.
+    /// Each new value, with the second at which it arrived.
     #[tokio::test(start_paused = true)]
-    async fn a_value_is_read_again_in_time_and_what_fails_is_tried_again() {
+    async fn value_is_renewed_in_time_and_failures_are_retried() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap().join("token");
         let yaml = format!(
@@ -415,7 +413,7 @@ mod tests {
             seen.borrow_mut().push((seconds, text));
             let count = seen.borrow().len();
             std::future::ready(match count {
-                // The proxy is not there yet.
+                // The proxy is not ready yet.
                 1 => Err(SandboxError::NotRunning),
                 2 => {
                     fs::write(&path, "third-value-0123456789").unwrap();
@@ -432,9 +430,9 @@ mod tests {
         };
         let running = tokio::time::timeout(Duration::from_secs(170), running);
         let (ended, ()) = tokio::join!(running, writing);
-        assert!(ended.is_err(), "it goes on until it is dropped");
+        assert!(ended.is_err(), "it continues until it is dropped");
         let second = Some("second-value-0123456789");
-        // Missing at 80 s, there at 85 s; then again 80 s after it was read.
+        // Fails at 80 s, succeeds at 85 s; then again 80 s after that.
         assert_eq!(seen.into_inner(), [(85, second), (86, second), (165, Some("third-value-0123456789"))]);
     }
 
@@ -448,7 +446,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_value_that_is_refused_is_read_again_and_not_too_often() {
+    async fn refused_value_is_renewed_at_a_limited_rate() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap().join("token");
         let yaml = format!(
@@ -487,11 +485,12 @@ mod tests {
         };
         let running = tokio::time::timeout(Duration::from_mins(1), running);
         let (ended, ()) = tokio::join!(running, task);
-        assert!(ended.is_err(), "it goes on until it is dropped");
+        assert!(ended.is_err(), "it continues until it is dropped");
         assert_eq!(seen.into_inner(), [(10, Some(10)), (41, Some(41))]);
     }
 
-    /// An endpoint that gives a new pair to whoever asks: its address, and how often it was asked.
+    /// An endpoint that issues a new pair of tokens on every request: its address, and the number
+    /// of requests.
     fn endpoint() -> (String, Arc<AtomicUsize>) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -513,7 +512,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_login_that_stays_refused_is_refreshed_once() {
+    async fn login_that_remains_refused_is_refreshed_once() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         let (url, asked) = endpoint();
@@ -541,21 +540,21 @@ mod tests {
             assert!(matches!(held.read(why, None).await, Read::Values(_, Some(_))));
             assert_eq!((held.access.expose(), asked.load(Ordering::SeqCst)), (expected, times), "{why:?}");
         }
-        // What the user or another program put there is used.
+        // A login written by the user or another program is used.
         write("access-9-0123456789");
         held.read(Why::Refused, None).await;
         assert_eq!((held.access.expose(), asked.load(Ordering::SeqCst)), ("access-9-0123456789", 1));
-        // A new time, a new chance.
+        // It is tried again at the next regular time.
         held.read(Why::Time, None).await;
         held.read(Why::Refused, None).await;
         assert_eq!((held.access.expose(), asked.load(Ordering::SeqCst)), ("access-2-0123456789", 2));
-        // One that is gone is not tried again by itself.
+        // A missing login is not retried.
         fs::remove_file(folder.join("login")).unwrap();
         assert!(matches!(held.read(Why::Time, None).await, Read::Failed(_, None)));
     }
 
     #[test]
-    fn a_value_is_read_before_its_time_is_over() {
+    fn value_is_renewed_before_its_expiry() {
         for (ttl, left_alone) in [(5, 4), (100, 80), (3600, 3300), (86_400, 86_100)] {
             assert_eq!(good_for(Duration::from_secs(ttl)).as_secs(), left_alone, "{ttl}");
         }

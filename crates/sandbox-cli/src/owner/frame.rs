@@ -1,5 +1,5 @@
-//! What follows a request to attach, in both directions: one byte of kind, four of length, and so
-//! many bytes.
+//! The protocol after a request to attach, in both directions: one byte of kind, four of length,
+//! and so many bytes.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 /// The longest content of a frame.
 pub(crate) const LONGEST: usize = 64 * 1024;
 
-/// One of them.
+/// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// To the run: what was typed.
@@ -18,19 +18,19 @@ pub(crate) enum Frame {
     Size(TerminalSize),
     /// Of the run: what its program wrote to stdout, or to its terminal.
     Output(Vec<u8>),
-    /// Of the run: the same to stderr, and what the sandbox has to say.
+    /// Of the run: the same to stderr, and messages of the sandbox.
     Message(Vec<u8>),
     /// Of the run: it has ended, with this exit code.
     Exit(u8),
-    /// Of a command in a run: what was typed last was taken, and more may come. At most one piece
+    /// Of a command in a run: the last input was taken, and more may be sent. At most one piece
     /// waits.
     Taken,
-    /// To a command in a run: it is to end.
+    /// To a command in a run: end it.
     Stop,
 }
 
 impl Frame {
-    /// Its bytes. Content that is too long is for the caller to cut.
+    /// Its bytes. The caller must split content that is too long.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let (kind, content) = match self {
             Self::Typed(bytes) => (0, bytes.clone()),
@@ -47,7 +47,7 @@ impl Frame {
         [&[kind][..], &length, &content].concat()
     }
 
-    /// The next one; none at the end of the stream.
+    /// The next frame; `None` at the end of the stream.
     pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Self>> {
         let kind = match stream.read_u8().await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
@@ -70,7 +70,7 @@ impl Frame {
             (4, &[code]) => Ok(Some(Self::Exit(code))),
             (5, &[]) => Ok(Some(Self::Taken)),
             (6, &[]) => Ok(Some(Self::Stop)),
-            _ => Err(io::Error::other("a frame is not understood")),
+            _ => Err(io::Error::other("a frame is invalid")),
         }
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn frames_come_as_they_went_and_others_are_errors() {
+    async fn frames_round_trip_and_invalid_ones_are_errors() {
         let frames = [
             Frame::Typed(b"x\x03".to_vec()),
             Frame::Size(TerminalSize { columns: 300, rows: 2 }),

@@ -1,8 +1,8 @@
 //! The process that owns a run which others attach to.
 //!
-//! `sandbox run -t` or `-d` starts itself again: that process, in a session of its own, does all
-//! that `sandbox run` does, and holds the proxy's stdin. What it writes goes through a [`Screen`],
-//! to those who are attached.
+//! `sandbox run -t` or `-d` starts itself again: that process, in its own session, does everything
+//! that `sandbox run` does, and holds the proxy's stdin. Its output goes through a [`Screen`] to
+//! the attached clients.
 
 mod frame;
 mod process;

@@ -1,4 +1,4 @@
-//! The start of such a process, and what it does with its streams.
+//! The start of an owner process, and its streams.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -24,36 +24,34 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::printer::Printer;
 
-/// Makes the process that is started one that owns a run.
+/// The flag that starts a process as the owner of a run.
 const FLAG: &str = "--owner";
-/// How long those who are attached may take to read the rest, and our own streams to be read.
+/// The maximum time for attached clients to read the rest, and for our own streams to be read.
 const REST: Duration = Duration::from_secs(10);
 
-/// This process, where it owns a run that others attach to. A process has one set of streams, which
-/// it replaces.
+/// This process as an owner. Static, because it replaces the streams of the process.
 static OWNER: OnceLock<Owner> = OnceLock::new();
 
 /// The streams of this process.
 #[derive(Debug)]
 pub(crate) struct Owner {
     pub(crate) screen: Arc<Screen>,
-    /// Where the process that started us waits for a line with the id of the run; and what becomes
-    /// stderr then.
+    /// The pipe on which the process that started us waits for the id of the run; and the stream
+    /// that then becomes stderr.
     starting: Mutex<Option<(File, OwnedFd)>>,
-    /// Whether what the program writes has its place.
+    /// Whether stderr already goes to attached clients.
     takes_output: watch::Sender<bool>,
-    /// Each thread that reads one of our streams sends when it has ended.
+    /// Each thread that reads one of our streams sends a message at its end.
     readers: Mutex<mpsc::Receiver<()>>,
-    /// What was written is kept in it when the run has ended. Locked until then: see [`read_kept`].
+    /// The output is stored in it at the end of the run. Locked until then: see [`read_kept`].
     file: Mutex<Option<File>>,
 }
 
 impl Owner {
-    /// Makes this process an owner: its session is its own, and what it writes to stdout is for
-    /// those who attach.
+    /// Makes this process an owner, with its own session; its stdout goes to attached clients.
     pub(crate) fn begin() -> io::Result<()> {
         setsid()?;
-        // Nothing that is started here holds it open: its end is the end of this process.
+        // Child processes do not inherit it, so it closes when this process ends.
         let ready = File::from(fcntl_dupfd_cloexec(io::stdout(), 3)?);
         let screen = Arc::new(Screen::default());
         let (ended, readers) = mpsc::channel();
@@ -72,7 +70,7 @@ impl Owner {
         let takes_output = watch::Sender::new(false);
         let owner =
             Self { screen, starting, takes_output, readers: Mutex::new(readers), file: Mutex::default() };
-        OWNER.set(owner).map_err(|_| io::Error::other("it owns a run already"))
+        OWNER.set(owner).map_err(|_| io::Error::other("it already owns a run"))
     }
 
     /// This process as an owner.
@@ -80,8 +78,8 @@ impl Owner {
         OWNER.get()
     }
 
-    /// From now on stdin is what those type who attach; nothing, where the program has no terminal.
-    /// `is_watched` says that the process that started us attaches.
+    /// From now on stdin is the input of attached clients; empty if the program has no terminal.
+    /// `is_watched`: the process that started us attaches.
     pub(crate) async fn take_input(&self, has_terminal: bool, is_watched: bool) -> io::Result<()> {
         if !has_terminal {
             return Ok(dup2_stdin(File::open("/dev/null")?)?);
@@ -95,10 +93,10 @@ impl Owner {
         Ok(())
     }
 
-    /// What is written is to be kept in the file `path` when the run has ended.
+    /// Stores the output in the file `path` at the end of the run.
     pub(crate) fn keep_in(&self, path: &Path) -> io::Result<()> {
         let mut kept = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        // An agent whose session is taken begins again, in the same run.
+        // An agent whose session is in use starts again, in the same run.
         if kept.is_none() {
             let file = File::create(path)?;
             file.lock()?;
@@ -107,32 +105,31 @@ impl Owner {
         Ok(())
     }
 
-    /// The program of `run` was started: the process that waits for that may attach, and the
-    /// terminal is left alone from now on.
+    /// Reports that the program of `run` was started: the waiting process may attach, and we no
+    /// longer use the terminal.
     pub(crate) fn is_ready(&self, run: &str) {
         let starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((mut ready, stderr)) = starting {
             let _ = dup2_stderr(stderr);
-            // One that has gone meanwhile finds the run with `ps`.
+            // If the process is gone, its user finds the run with `ps`.
             let _ = writeln!(ready, "{run}");
         }
         self.takes_output.send_replace(true);
     }
 
-    /// The run cannot be attached to and is stopped: what it still writes goes to the process that
-    /// started us.
+    /// Reports that the run cannot be attached to and is stopped: its remaining output goes to the
+    /// process that started us.
     pub(crate) fn is_refused(&self) {
         self.takes_output.send_replace(true);
     }
 
-    /// Waits until what the program writes to stderr is for those who attach. It may write as soon
-    /// as it is started.
+    /// Waits until stderr goes to attached clients. The program may write as soon as it is started.
     pub(crate) async fn takes_output(&self) {
-        // Not forever: a program that could not be started is never ready.
+        // With a timeout: a program that failed to start is never ready.
         let _ = timeout(REST, self.takes_output.subscribe().wait_for(|takes| *takes)).await;
     }
 
-    /// Says how the run ended to all that are attached, and waits until they know.
+    /// Reports the end of the run to all attached clients, and waits until they have read it.
     pub(crate) async fn end(
         &self,
         result: Result<ExitStatus, Failure>,
@@ -140,7 +137,7 @@ impl Owner {
     ) -> Result<ExitStatus, Failure> {
         let was_ready = self.starting.lock().unwrap_or_else(PoisonError::into_inner).is_none();
         if !was_ready {
-            // The process that started us has our stderr and our exit code.
+            // The process that started us gets our stderr and our exit code.
             return result;
         }
         let status = result.unwrap_or_else(|failure| {
@@ -150,7 +147,7 @@ impl Owner {
         if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
             let _ = dup2_stdout(&nowhere).and(dup2_stderr(&nowhere));
             let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-            // A program of the host that outlives us may still have one.
+            // A host program that outlives us may still hold a stream.
             let _ = readers.recv_timeout(REST).and_then(|()| readers.recv_timeout(REST));
         }
         self.screen.end(status.code());
@@ -162,8 +159,8 @@ impl Owner {
     }
 }
 
-/// Reads what is kept of a run in the file `path`; waits for a run that is about to end, which
-/// takes no connections any more. Blocks.
+/// Reads the stored output of a run from the file `path`; waits for a run that is about to end and
+/// accepts no more connections. Blocks.
 pub(crate) fn read_kept(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.lock_shared()?;
@@ -172,14 +169,14 @@ pub(crate) fn read_kept(path: &Path) -> io::Result<Vec<u8>> {
     Ok(kept)
 }
 
-/// A process that owns a run, of which not all is known yet.
+/// An owner process that is starting.
 #[derive(Debug)]
 pub(crate) struct Starting {
     child: Child,
     stdout: BufReader<ChildStdout>,
 }
 
-/// Starts such a process with the arguments of this one. It has our terminal until its program
+/// Starts an owner process with the arguments of this one. It has our terminal until its program
 /// runs.
 #[expect(clippy::disallowed_methods, reason = "what is started is this program itself")]
 pub(crate) fn start() -> Result<Starting, Failure> {
@@ -207,7 +204,7 @@ impl Starting {
         self.child.id()
     }
 
-    /// Waits for the start of the program, and gives the id of its run; none where nothing was
+    /// Waits for the start of the program, and returns the id of its run; `None` if it was not
     /// started. Blocks.
     pub(crate) fn run(&mut self) -> io::Result<Option<String>> {
         let mut line = String::new();
@@ -215,7 +212,7 @@ impl Starting {
         Ok(line.strip_suffix('\n').map(str::to_owned))
     }
 
-    /// Waits for the end of the process, and gives its exit code. Blocks.
+    /// Waits for the end of the process, and returns its exit code. Blocks.
     pub(crate) fn end(mut self) -> ExitStatus {
         let code = self.child.wait().ok().and_then(|status| status.code());
         code.map_or(ExitStatus::Infrastructure, |code| ExitStatus::of_command(code.into()))

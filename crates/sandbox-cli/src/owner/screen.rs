@@ -1,8 +1,7 @@
-//! What a run wrote last, those who watch it, and the one who types.
+//! The latest output of a run, its viewers, and the viewer who types.
 //!
-//! Nothing here waits for a watcher: who does not keep up misses output. For the one who types the
-//! program waits, as it does for a terminal, but no longer than a minute, and not once the run is
-//! being stopped.
+//! Nothing waits for viewers: slow ones miss output. Only for the one who types, the program waits
+//! as for a terminal, but at most a minute, and not while the run is being stopped.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -17,33 +16,33 @@ use tokio::sync::watch;
 use super::frame::{Frame, LONGEST as LONGEST_FRAME};
 use crate::terminal::Modes;
 
-/// What is kept of a program without a terminal, in bytes; of one with a terminal enough for its
-/// last screens.
+/// The amount of output kept of a program without a terminal, in bytes; of one with a terminal,
+/// enough for its last screens.
 const KEPT: usize = 1024 * 1024;
 const KEPT_OF_TERMINAL: usize = 64 * 1024;
-/// How long the program waits for the one who types to read.
+/// The maximum time that the program waits for the viewer who types.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Of a stream of ours at once.
+/// The size of one read from our streams.
 const PIECE: usize = 16 * 1024;
-/// How many may be attached at once.
+/// The maximum number of viewers.
 const VIEWERS: usize = 64;
-/// The number of the first of them.
+/// The number of the first viewer.
 const FIRST: u64 = 1;
 
 /// The output of a run, and its input.
 #[derive(Debug, Default)]
 pub(crate) struct Screen {
     state: Mutex<State>,
-    /// Counts what was added.
+    /// Changes with each addition.
     changes: watch::Sender<u64>,
-    /// Someone who types has read something, or has left.
+    /// Notified when the viewer who types has read something, or has left.
     read: Condvar,
-    /// `None` where the program has no terminal.
+    /// `None` if the program has no terminal.
     input: tokio::sync::Mutex<Option<pipe::Sender>>,
     size: watch::Sender<Option<RequestedSize>>,
 }
 
-/// A size, and who asked for it: in another terminal, all has to be drawn again.
+/// A size, and the viewer that requested it: in another terminal, everything must be redrawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestedSize {
     pub(crate) by: u64,
@@ -55,28 +54,28 @@ struct State {
     /// Whether the program has a terminal.
     terminal: bool,
     kept: VecDeque<Frame>,
-    /// The number of the first that is kept, and the bytes in them.
+    /// The number of the first kept piece, and the bytes of all.
     first: u64,
     bytes: usize,
-    /// What was switched on in the terminal by what is not kept any more.
+    /// The terminal modes set by output that is no longer kept.
     modes: Modes,
-    /// Who types, and the number of what comes next for it.
+    /// The viewer who types, and the number of its next piece.
     keyboard: Option<(u64, u64)>,
     viewers: usize,
     last_viewer: u64,
-    /// The program waits for no reader any more.
+    /// The program no longer waits for readers.
     stopping: bool,
     ended: bool,
 }
 
-/// Someone who is attached.
+/// An attached client.
 #[derive(Debug)]
 pub(crate) struct Viewer {
     screen: Arc<Screen>,
     id: u64,
-    /// The number of what comes next.
+    /// The number of its next piece.
     next: u64,
-    /// What a terminal has to be sent before anything else.
+    /// Sequences that a terminal must get first.
     first: Option<Vec<u8>>,
 }
 
@@ -89,18 +88,18 @@ pub(crate) struct Keys {
 }
 
 impl Screen {
-    /// What is typed goes into `input` from now on: the program has a terminal.
+    /// From now on typed input goes to `input`: the program has a terminal.
     pub(crate) async fn take_input(&self, input: pipe::Sender) {
         self.state().terminal = true;
         *self.input.lock().await = Some(input);
     }
 
-    /// The first who attaches is sure to come, and is waited for as if it were there.
+    /// The first viewer is certain to attach, and is waited for as if it were attached.
     pub(crate) fn expect_viewer(&self) {
         self.state().keyboard = Some((FIRST, 0));
     }
 
-    /// Returns when the first has attached who is expected; at once where none is.
+    /// Returns when the expected first viewer has attached; immediately if none is expected.
     pub(crate) async fn was_viewed(&self) {
         let mut changes = self.changes.subscribe();
         let is_expected = || {
@@ -110,7 +109,7 @@ impl Screen {
         while is_expected() && changes.changed().await.is_ok() {}
     }
 
-    /// Whether someone is attached.
+    /// Whether a viewer is attached.
     pub(crate) fn is_watched(&self) -> bool {
         self.state().viewers > 0
     }
@@ -119,12 +118,12 @@ impl Screen {
         self.state().terminal
     }
 
-    /// The sizes that the terminal is to have.
+    /// The requested sizes of the terminal.
     pub(crate) fn sizes(&self) -> watch::Receiver<Option<RequestedSize>> {
         self.size.subscribe()
     }
 
-    /// Attaches someone, unless too many are.
+    /// Attaches a viewer, unless there are too many.
     pub(crate) fn view(self: &Arc<Self>) -> Option<Viewer> {
         let mut state = self.state();
         if state.viewers >= VIEWERS {
@@ -144,7 +143,7 @@ impl Screen {
         Some(viewer)
     }
 
-    /// Adds what comes from `source` until its end. Blocks.
+    /// Adds the output of `source` until its end. Blocks.
     pub(crate) fn add_all(&self, mut source: impl Read, frame: fn(Vec<u8>) -> Frame) {
         let mut bytes = vec![0; PIECE];
         loop {
@@ -174,13 +173,13 @@ impl Screen {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// The run is being stopped: what it still writes waits for no reader.
+    /// Marks the run as being stopped: its remaining output waits for no reader.
     pub(crate) fn stop_waiting(&self) {
         self.state().stopping = true;
         self.read.notify_all();
     }
 
-    /// The run has ended: everyone gets the rest, and `code`.
+    /// Marks the run as ended: all viewers get the rest, and `code`.
     pub(crate) fn end(&self, code: u8) {
         let mut state = self.state();
         state.ended = true;
@@ -189,7 +188,7 @@ impl Screen {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Returns when no one is attached any more.
+    /// Returns when no viewer is attached.
     pub(crate) async fn left(&self) {
         let mut changes = self.changes.subscribe();
         while self.state().viewers > 0 && changes.changed().await.is_ok() {}
@@ -202,7 +201,7 @@ impl Screen {
         std::iter::once(&modes).chain(&state.kept).flat_map(Frame::bytes).collect()
     }
 
-    /// Held for single operations, and by a thread that waits for room.
+    /// Locked for single operations, and by a thread that waits for room.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -213,7 +212,7 @@ impl State {
         if self.terminal { KEPT_OF_TERMINAL } else { KEPT }
     }
 
-    /// Whether so many bytes more would drop what the one who types has not read.
+    /// Whether so many more bytes would drop output that the viewer who types has not read.
     fn would_overtake(&self, length: usize) -> bool {
         let Some((_, next)) = self.keyboard.filter(|_| !self.stopping) else { return false };
         let mut excess = (self.bytes + length).saturating_sub(self.limit());
@@ -239,7 +238,8 @@ impl State {
         self.kept.push_back(frame);
     }
 
-    /// What comes at `next` or after it, in one frame where it is of one kind; and what comes then.
+    /// The output from `next` on, as one frame as far as it is of one kind; and the number after
+    /// it.
     fn at(&self, next: u64) -> (Option<Frame>, u64) {
         let next = next.max(self.first);
         let skipped = usize::try_from(next - self.first).unwrap_or(usize::MAX);
@@ -262,7 +262,7 @@ impl State {
 }
 
 impl Viewer {
-    /// The next frame; none after the end of the run.
+    /// The next frame; `None` after the end of the run.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         if let Some(first) = self.first.take() {
             return Some(Frame::Output(first));
@@ -273,7 +273,7 @@ impl Viewer {
             let (frame, after, ended) = {
                 let mut state = self.screen.state();
                 let (frame, after) = state.at(self.next);
-                // What was returned before has been sent.
+                // The piece that was returned before has been sent.
                 if let Some((holder, read)) = &mut state.keyboard
                     && *holder == self.id
                 {
@@ -296,7 +296,7 @@ impl Viewer {
 }
 
 impl Keys {
-    /// Takes what this one sends: it types if no one else does, from now on.
+    /// Handles a frame of this viewer: it becomes the one who types if there is none.
     pub(crate) async fn take(&mut self, frame: Frame) -> io::Result<()> {
         if let Frame::Size(size) = frame {
             self.size = Some(size);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_attaches_gets_what_is_kept_and_then_what_comes() {
+    async fn viewer_gets_kept_output_then_new_output() {
         let screen = Arc::new(Screen::default());
         screen.add(output("a"));
         screen.add(output("b"));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_kept_is_bounded_and_a_terminal_keeps_its_modes() {
+    async fn kept_output_is_bounded_and_preserves_terminal_modes() {
         let screen = Arc::new(Screen::default());
         screen.state().terminal = true;
         screen.add(output("\u{1b}[?2004h"));
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_types_and_for_that_one_the_program_waits() {
+    async fn program_waits_only_for_the_viewer_who_types() {
         let screen = Arc::new(Screen::default());
         screen.state().terminal = true;
         let size = |columns| Frame::Size(TerminalSize { columns, rows: 24 });
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_that_is_being_stopped_waits_for_no_one() {
+    async fn stopping_run_does_not_wait_for_readers() {
         let screen = Arc::new(Screen::default());
         let viewer = screen.view().unwrap();
         viewer.keys().take(Frame::Size(TerminalSize { columns: 80, rows: 24 })).await.unwrap();
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_may_be_attached() {
+    fn number_of_viewers_is_limited() {
         let screen = Arc::new(Screen::default());
         let viewers: Vec<_> = (0..VIEWERS).map(|_| screen.view().unwrap()).collect();
         assert!(screen.view().is_none());

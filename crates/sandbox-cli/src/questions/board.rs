@@ -1,4 +1,4 @@
-//! The questions of a run that wait.
+//! The pending questions of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,17 +10,17 @@ use tokio::sync::{oneshot, watch};
 
 use crate::failure::Failure;
 
-/// The questions of a run that wait, oldest first.
+/// The pending questions of a run, oldest first.
 #[derive(Debug, Clone)]
 pub(crate) struct Board(Arc<Inner>);
 
 struct Inner {
-    /// Held while a file is changed, never over an await.
+    /// Locked while a file is changed, but never across an await.
     open: Mutex<BTreeMap<u64, Open>>,
-    /// How often a question came or went.
+    /// Changes when a question arrives or ends.
     changes: watch::Sender<u64>,
-    /// Held by who writes to the terminal: from before output of the task until it is there, from
-    /// before a question until it is over.
+    /// Locked while something writes to the terminal: during output of the task, and during a
+    /// question.
     screen: tokio::sync::Mutex<()>,
     keep: Box<Keep>,
 }
@@ -37,20 +37,21 @@ pub(crate) type ScreenGuard<'a> = tokio::sync::MutexGuard<'a, ()>;
 /// Keeps a rule for later runs.
 type Keep = dyn Fn(&Rule) + Send + Sync;
 
-/// Takes a question off the board when it is over.
+/// Removes a question from the board when dropped.
 struct OnBoard<'a> {
     board: &'a Board,
     id: u64,
 }
 
 impl Board {
-    /// An empty one. `keep` is called with the rule of each question that is answered with always.
+    /// An empty board. `keep` is called with the rule of each question that is answered with
+    /// always.
     pub(crate) fn new(keep: impl Fn(&Rule) + Send + Sync + 'static) -> Self {
         let (changes, screen) = (watch::Sender::new(0), tokio::sync::Mutex::default());
         Self(Arc::new(Inner { open: Mutex::default(), changes, screen, keep: Box::new(keep) }))
     }
 
-    /// Waits for the answer. To stop waiting withdraws the question.
+    /// Waits for the answer. Dropping the future withdraws the question.
     pub(crate) async fn ask(self, question: Question) -> Answer {
         let id = question.id;
         let (answer, answered) = oneshot::channel();
@@ -60,7 +61,7 @@ impl Board {
         answered.await.unwrap_or(Answer::new(Verdict::No, "sandbox"))
     }
 
-    /// What waits, oldest first.
+    /// The pending questions, oldest first.
     pub(crate) fn questions(&self) -> Vec<Question> {
         self.open().values().map(|open| open.question.clone()).collect()
     }
@@ -69,32 +70,32 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// When it does not wait any more.
+    /// If it is no longer pending.
     pub(crate) fn answer(&self, id: u64, verdict: Verdict, by: &str) -> Result<(), Failure> {
         let mut open = self.open();
         let Some(Open { question, answer }) = open.remove(&id) else {
-            return Err(Failure::new(format!("question {id} does not wait for an answer any more")));
+            return Err(Failure::new(format!("question {id} is no longer pending")));
         };
         if verdict == Verdict::Always {
             (self.0.keep)(&question.rule);
         }
         drop(open);
-        // One that was withdrawn a moment ago needs none.
+        // A question that was just withdrawn needs no answer.
         let _ = answer.send(Answer::new(verdict, by));
         Ok(())
     }
 
-    /// The right to write to the terminal, once no one else has it.
+    /// Waits for the right to write to the terminal.
     pub(crate) async fn screen(&self) -> ScreenGuard<'_> {
         self.0.screen.lock().await
     }
 
-    /// The same; `None` where someone has it.
+    /// The same; `None` if it is taken.
     pub(crate) fn try_screen(&self) -> Option<ScreenGuard<'_>> {
         self.0.screen.try_lock().ok()
     }
 
-    /// Returns once a question waits.
+    /// Returns once a question is pending.
     pub(super) async fn is_asked(&self) {
         let mut changes = self.0.changes.subscribe();
         while self.open().is_empty() {
@@ -102,7 +103,7 @@ impl Board {
         }
     }
 
-    /// Returns when question `id` does not wait any more.
+    /// Returns when question `id` is no longer pending.
     pub(super) async fn over(&self, id: u64) {
         let mut changes = self.0.changes.subscribe();
         while self.open().contains_key(&id) {

@@ -1,8 +1,8 @@
-//! `--ask`: what waits for an answer of the operator's, and who gives it: the terminal of the run,
-//! or another process over its control socket.
+//! `--ask`: questions to the operator, answered on the terminal of the run, or by another process
+//! over its control socket.
 //!
-//! Invariant: the task's words are shown sanitised, and nothing that the task writes reaches the
-//! terminal while a question is on it.
+//! Invariant: text of the task is shown sanitised, and no output of the task reaches the terminal
+//! while a question is on it.
 
 mod board;
 mod prompt;

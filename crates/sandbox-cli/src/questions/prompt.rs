@@ -1,4 +1,4 @@
-//! Asks at the terminal that the run was started from.
+//! Asks on the terminal from which the run was started.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -18,24 +18,24 @@ use super::Board;
 use super::text;
 use crate::printer::{Printer, sanitize};
 
-/// Who answers, in the network log.
+/// The name of this side in the network log.
 const BY: &str = "terminal";
-/// Between two looks whether it can be asked.
+/// The interval between attempts to use the terminal.
 const PAUSE: Duration = Duration::from_secs(1);
-/// From a question until it takes an answer: what is typed meanwhile may be meant for what was on
-/// the screen before, which the task may have written.
+/// The time from showing a question until it accepts an answer: earlier keys may be meant for the
+/// previous screen, which the task may have written.
 const READING: Duration = Duration::from_secs(1);
-/// Ends what a program may have begun or left switched on that changes how text looks: an
-/// unfinished sequence, output that is held back, margins, colours, modes, character sets. Then
-/// goes below all that it wrote: what looks like a question further down is gone.
+/// Ends everything that a program may have left on that changes how text looks: an unfinished
+/// sequence, buffered output, margins, colours, modes, character sets. Then goes below all of its
+/// output, so that no fake question is further down.
 const PLAIN: &str = "\x18\x1b\\\x1b[?2026l\x1b[?69l\x1b]104\x07\x1b]110\x07\x1b]111\x07\x1b[!p\x0f\x1b(B\x1b[0m\
     \x1b[?7h\x1b[4l\x1b[?6l\x1b[r\x1b[999;1H\r\n\x1b[J";
 /// The terminal of a session, whichever it is.
 const TTY: &CStr = c"/dev/tty";
-/// Bytes of an answer at most.
+/// The maximum size of an answer, in bytes.
 const LINE: usize = 4096;
 
-/// Whether there is a terminal that questions can be asked at.
+/// Whether there is a terminal for questions.
 pub(crate) fn has_terminal() -> bool {
     Terminal::open().is_ok()
 }
@@ -45,13 +45,13 @@ pub(crate) fn has_terminal() -> bool {
 pub(crate) struct Asking(JoinHandle<()>);
 
 impl Asking {
-    /// Asks what is on `board`.
+    /// Starts asking the questions on `board`.
     pub(crate) fn begin(board: &Board, printer: Printer) -> Self {
         let board = board.clone();
         Self(tokio::spawn(async move {
             if let Err(error) = ask_all(&board, printer).await {
                 printer.warning(format_args!(
-                    "questions are not asked here any more: {error}; `sandbox watch` shows them"
+                    "questions are no longer asked here: {error}; use `sandbox watch`"
                 ));
             }
         }))
@@ -64,13 +64,13 @@ impl Drop for Asking {
     }
 }
 
-/// The terminal of the session, open twice: to read from without waiting, and to write to.
+/// The terminal of the session, opened twice: for non-blocking reads, and for writes.
 #[derive(Debug)]
 struct Terminal {
-    /// No pipe, but read like one, which is all that this type does with it.
+    /// Not a pipe, but this type only polls and reads it.
     keys: pipe::Receiver,
     screen: File,
-    /// Its own name, where a stream of ours has it.
+    /// Its own name, if one of our streams is the terminal.
     name: CString,
 }
 
@@ -83,11 +83,11 @@ impl Terminal {
         Ok(Self { keys, screen: open(TTY, OFlags::WRONLY)?, name: named.unwrap_or_else(|_| TTY.to_owned()) })
     }
 
-    /// For the one run that asks here; `None` while another does. Those of one pipeline are all in
-    /// the foreground.
+    /// The lock of the only run that asks here; `None` while another one does. All runs of a
+    /// pipeline are in the foreground.
     fn alone(&self) -> io::Result<Option<FileLock>> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        // One that another user owns is opened by the name that all terminals share.
+        // A terminal of another user is opened by the name that all terminals share.
         FileLock::try_exclusive_on(open(&self.name, flags).or_else(|_| open(TTY, flags))?)
     }
 
@@ -95,7 +95,7 @@ impl Terminal {
         self.screen.write_all(text.as_bytes())
     }
 
-    /// The next line that is typed; `None` at the end of input.
+    /// The next typed line; `None` at the end of input.
     async fn line(&self) -> io::Result<Option<String>> {
         let mut buffer = [0; LINE];
         loop {
@@ -112,7 +112,7 @@ impl Terminal {
     }
 }
 
-/// Descriptions of our own: those of our streams stay as they are.
+/// Separate open file descriptions, so that those of our streams are not changed.
 fn open(path: &CStr, flags: OFlags) -> io::Result<File> {
     Ok(rustix::fs::open(path, flags | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?.into())
 }
@@ -122,7 +122,7 @@ async fn ask_all(board: &Board, printer: Printer) -> io::Result<()> {
     loop {
         board.is_asked().await;
         let _alone = loop {
-            // Who reads in the background is stopped, and the sandbox with it.
+            // Reading in the background would stop the process, and the sandbox with it.
             if tcgetpgrp(&terminal.screen)? == getpgrp()
                 && let Some(alone) = terminal.alone()?
             {
@@ -131,19 +131,19 @@ async fn ask_all(board: &Board, printer: Printer) -> io::Result<()> {
             tokio::time::sleep(PAUSE).await; // tidy: sleep: nothing reports that a job comes to the foreground
         };
         let _screen = board.screen().await;
-        // The time of others may be over by now.
+        // Other questions may have timed out meanwhile.
         let Some(question) = board.questions().into_iter().next() else { continue };
         printer.remove_status();
         if let Some(verdict) = ask(board, &mut terminal, &question).await? {
-            // Another process was faster, or the client: nothing is lost.
+            // Another process answered first, or the client is gone: nothing is lost.
             let _ = board.answer(question.id, verdict, BY);
         } else {
-            terminal.write("\r\n(it needs no answer any more)\r\n")?;
+            terminal.write("\r\n(no longer pending)\r\n")?;
         }
     }
 }
 
-/// The answer to `question`; `None` where it is over.
+/// The answer to `question`; `None` if it ended otherwise.
 async fn ask(board: &Board, terminal: &mut Terminal, question: &Question) -> io::Result<Option<Verdict>> {
     terminal.write(PLAIN)?;
     terminal.write(&sanitize(&text::question(question)))?;
@@ -152,7 +152,7 @@ async fn ask(board: &Board, terminal: &mut Terminal, question: &Question) -> io:
         () = board.over(question.id) => return Ok(None),
     }
     loop {
-        // What was typed before is no answer to what is asked now.
+        // Earlier input is not an answer to this question.
         tcflush(&terminal.screen, QueueSelector::IFlush)?;
         terminal.write(&text::answers(question, SystemTime::now()))?;
         let line = tokio::select! {
@@ -215,7 +215,7 @@ mod tests {
         tokio::spawn(board.clone().ask(question()));
         board.is_asked().await;
         let (mut master, mut terminal) = terminal();
-        // As if it was typed for something else, a moment too late.
+        // As if it were typed for something else, slightly too late.
         let typing = std::thread::spawn(move || {
             let shown = shown_until(&mut master, "GET https://a.example/x");
             assert!(shown.contains("\x1b[r\x1b[999;1H\r") && shown.contains("\n\x1b[JNo rule"), "{shown:?}");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_run_asks_at_a_terminal_at_once() {
+    async fn only_one_run_asks_on_a_terminal() {
         let (_master, first) = terminal();
         let other = || FileLock::try_exclusive_on(open(&first.name, OFlags::RDONLY).unwrap()).unwrap();
         let alone = first.alone().unwrap();

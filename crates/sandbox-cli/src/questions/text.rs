@@ -1,4 +1,4 @@
-//! A question in words, and the answer to it.
+//! The text of a question, and its answers.
 
 use std::time::SystemTime;
 
@@ -6,16 +6,16 @@ use sandbox::network::{Question, Verdict};
 
 use crate::printer::sanitize_name;
 
-/// Characters of a URL's path and query that are shown at its beginning, and at its end.
+/// The number of characters of a URL's path and query that are shown at its beginning, and at its
+/// end.
 const BEGINNING: usize = 160;
 const END: usize = 60;
 
-/// The question. What the task chose is in it once as it is asked for, shortened, and once as the
-/// rule, in full.
+/// The question. It contains the task's request, shortened, and the rule, in full.
 pub(super) fn question(question: &Question) -> String {
     let Question { method, url, rule, .. } = question;
     format!(
-        "No rule allows what the task asks for. `always` adds this to `{}`:\n  {}\nAllow  {} {}  ",
+        "No rule allows this request of the task. `always` adds this to `{}`:\n  {}\nAllow  {} {}  ",
         rule.kind().list(),
         sanitize_name(&rule.to_yaml()),
         sanitize_name(method),
@@ -23,13 +23,13 @@ pub(super) fn question(question: &Question) -> String {
     )
 }
 
-/// What can be answered, and until when.
+/// The possible answers, and the remaining time.
 pub(super) fn answers(question: &Question, now: SystemTime) -> String {
     let rest = question.until.duration_since(now).unwrap_or_default().as_secs();
     format!("[o]nce, [a]lways, [n]o? (no after {rest} s) ")
 }
 
-/// A URL without the middle of a long path; never without a part of its host.
+/// A URL without the middle of a long path; its host is never shortened.
 fn shortened(url: &str) -> String {
     let host = url.find("://").map_or(0, |at| at + 3);
     let path = url.get(host..).and_then(|rest| rest.find(['/', '?'])).map_or(url.len(), |at| host + at);
@@ -43,7 +43,7 @@ fn shortened(url: &str) -> String {
     format!("{origin}{beginning} ... {} characters ... {end}", length - BEGINNING - END)
 }
 
-/// What was typed; `None` where it is no answer.
+/// The typed verdict; `None` if it is not an answer.
 pub(super) fn verdict(line: &str) -> Option<Verdict> {
     match line.trim() {
         "o" | "once" => Some(Verdict::Once),
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_but_a_word_is_an_answer() {
+    fn only_complete_words_are_answers() {
         for (line, expected) in [
             ("o\n", Some(Verdict::Once)),
             (" always \n", Some(Verdict::Always)),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_url_is_shortened_in_its_path_only() {
+    fn long_url_is_shortened_only_in_its_path() {
         let host = format!("{}.example", "a".repeat(240));
         let short = format!("https://{host}/x?y");
         assert_eq!(shortened(&short), short);

@@ -1,4 +1,4 @@
-//! What an image build may reach.
+//! The network access of image builds.
 
 use std::path::PathBuf;
 
@@ -10,15 +10,14 @@ use crate::failure::Failure;
 use crate::trust::{Input, build_policy_rights};
 
 impl Project {
-    /// The network of a build's steps: what the project's allowlist for builds permits; nothing
-    /// where there is none.
+    /// The network of a build's steps: the project's allowlist for builds; no access without one.
     pub(super) fn build_network(&self) -> Result<Network, Failure> {
         let (input, network) = self.build_network_input()?;
         self.obey(input.as_ref(), build_policy_rights(&network).need_trust())?;
         Ok(network)
     }
 
-    /// The same, with what the allowlist is to whoever has to trust it.
+    /// The same, with the allowlist as an input of the trust review.
     pub(super) fn build_network_input(&self) -> Result<(Option<Input>, Network), Failure> {
         let Some(path) = self.build_allowlist_path() else {
             return Ok((None, Network::Unrestricted));
@@ -26,14 +25,15 @@ impl Project {
         match self.policy(&path)? {
             Some((input, policy)) => Ok((input, Network::Sandboxed(NetworkSandboxConfig::new(policy)))),
             None if self.file.build.is_some() => Err(Failure::new(format!(
-                "there is no allowlist at `{}`, which `build.allowlist` names",
+                "the allowlist `{}`, named by `build.allowlist`, does not exist",
                 self.shown(&path)
             ))),
             None => Ok((None, Network::Disabled)),
         }
     }
 
-    /// Where the allowlist for builds is, or would be; `None` where they are not sandboxed.
+    /// The path of the allowlist for builds, which need not exist; `None` if builds are not
+    /// sandboxed.
     pub(super) fn build_allowlist_path(&self) -> Option<PathBuf> {
         match &self.file.build {
             Some(BuildFile::Network(_)) => None,
@@ -53,7 +53,7 @@ mod tests {
     use crate::config::BuildNetwork;
 
     #[test]
-    fn a_build_reaches_nothing_unless_a_file_says_so() {
+    fn build_without_allowlist_has_no_network_access() {
         let root = tempfile::tempdir().unwrap();
         let mut project = project(root.path(), Path::new("/state"));
         assert_eq!(project.build_network().unwrap(), Network::Disabled);

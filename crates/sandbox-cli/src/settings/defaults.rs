@@ -1,5 +1,5 @@
-//! What holds where no file says anything: the default image, and for an agent its program, its key
-//! and its policy.
+//! The defaults without files: the default image, and for an agent its program, its key and its
+//! policy.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -19,40 +19,39 @@ use crate::printer::{Printer, sanitize_name};
 
 /// The Dockerfile of the default image.
 const DOCKERFILE: &str = include_str!("default.Dockerfile");
-/// Of those that it installs.
+/// The last of the packages that it installs.
 const LAST_PACKAGE: &str = "ripgrep";
-/// How native programs begin.
+/// The magic number of native programs.
 const ELF: &[u8; 4] = b"\x7fELF";
 
-/// What an agent has where no file says anything.
+/// The defaults of an agent without files.
 #[derive(Debug, Default)]
 pub(super) struct AgentDefaults {
-    /// Its program on this machine.
+    /// Its program on the host.
     pub(super) program: Option<PathBuf>,
-    /// Is installed in the default image.
+    /// The agent that is installed in the default image.
     installed: Option<Agent>,
-    /// The API that it has a masked key or a login for; `None` without one.
+    /// The policy for the API for which it has a masked key or a login; `None` without one.
     pub(super) policy: Option<Allowlist>,
-    /// Variables of the environment that are masked.
+    /// The variables of the environment that are masked.
     keys: Vec<String>,
 }
 
 impl Project {
-    /// Whether neither a flag nor a file says where the image comes from.
+    /// Whether neither a flag nor a file names the source of the image.
     pub(crate) fn uses_default_image(&self, args: &ImageArgs) -> bool {
         !self.names_image(args) && !self.has_devcontainer()
     }
 
-    /// Whether a flag or a file of ours does.
+    /// Whether a flag or a file of the sandbox does.
     pub(super) fn names_image(&self, args: &ImageArgs) -> bool {
         let file = self.file.image.is_some() || self.file.dockerfile.is_some() || self.file.context.is_some();
         let usual = || self.resolver.find(&self.folder.dockerfile());
         args.names_image() || file || !usual().is_err_and(|error| error.is_not_found())
     }
 
-    /// The image of a Dockerfile that is part of this program: no task can have written it. Its
-    /// steps reach what is public, through a proxy, unless the project says what its builds may
-    /// reach.
+    /// The image of a Dockerfile that is part of this program, so no task can have written it. Its
+    /// steps reach public hosts, through a proxy, unless the project has an allowlist for builds.
     pub(super) fn default_image(&self) -> Result<ImageSource, Failure> {
         let network = match self.build_network()? {
             Network::Disabled => {
@@ -67,7 +66,7 @@ impl Project {
             .with_network(network))
     }
 
-    /// The variables of `agent`'s keys that are masked unless a file says something of them.
+    /// The variables of `agent`'s keys that are masked unless a file configures them.
     fn default_key(&self, agent: &Agent, environment: &Environment) -> Option<CredentialsFile> {
         let credentials = &self.file.credentials;
         let is_key = |name: &str| agent.credentials().any(|(variable, _)| variable == name);
@@ -78,9 +77,8 @@ impl Project {
         (self.is_sandboxed() && !is_said).then(|| CredentialsFile::of_environment(agent, environment))
     }
 
-    /// The presets that an allowlist begins with where there is none: it takes the place of the
-    /// policy that the agent has by default. Of the credentials in files those count that were
-    /// trusted.
+    /// The presets of a new allowlist, which replaces the default policy of the agent. Of the
+    /// credentials in files, only trusted ones count.
     pub(super) fn first_presets(&self, environment: &Environment) -> Vec<Preset> {
         let agent = self.agent();
         let mut credentials = CredentialsFile::of_environment(&agent, environment);
@@ -91,11 +89,11 @@ impl Project {
         presets(&agent, &credentials)
     }
 
-    /// Reports, in two lines, what no file says.
+    /// Reports the defaults in use, in two lines.
     pub(super) fn report_defaults(&self, args: &TaskArgs, printer: Printer) -> Result<(), Failure> {
         let image = &args.image;
         let AgentDefaults { program, installed, policy, keys } = &self.defaults;
-        let change = "; `sandbox init` writes files to change it";
+        let change = "; `sandbox init` writes files to customize it";
         // Without the network sandbox, no policy was reviewed.
         let is_default = self.is_sandboxed()
             && args.policy.allowlist.is_none()
@@ -134,12 +132,12 @@ impl Project {
 }
 
 impl TrustedProject {
-    /// The same, for a run of `agent`: with its key of the environment, its program and the policy
-    /// of its API where no file says anything of them. `has_program`: a flag names its program.
+    /// The same, for a run of `agent`: with its key from the environment, its program and the
+    /// policy of its API unless files configure them. `has_program`: a flag names its program.
     ///
     /// # Errors
     ///
-    /// When it runs in the default image, which has no key, and the environment has none either.
+    /// If it runs in the default image, which has no key, and the environment has none either.
     pub(crate) fn for_agent(
         self,
         agent: &Agent,
@@ -172,7 +170,7 @@ pub(crate) fn login_of(agent: &Agent) -> Option<LoginKind> {
     agent.name().parse().ok()
 }
 
-/// The default Dockerfile, with an agent and more packages of Debian.
+/// The default Dockerfile, with an agent and additional Debian packages.
 pub(super) fn dockerfile(installed: Option<&Agent>, packages: &[&str]) -> String {
     let packages = [&[LAST_PACKAGE], packages].concat().join(" ");
     let package = installed.map(Agent::npm_package);
@@ -184,20 +182,20 @@ fn no_key(agent: &Agent) -> Failure {
     let variables: Vec<&str> = agent.credentials().map(|(variable, _)| variable).collect();
     let login = login_of(agent).map(|login| {
         format!(
-            "; or write `logins: {{{}: {{}}}}` to .sandbox/sandbox.yaml to use this machine's login",
+            "; or write `logins: {{{}: {{}}}}` to .sandbox/sandbox.yaml to use the host's login",
             login.name()
         )
     });
-    Failure::new(format!("{agent} has no key: {} is not set", variables.join(" or "))).with_hint(format!(
-        "export {}: the agent gets a surrogate of it, the real value stays here{}",
+    Failure::new(format!("{agent} has no API key: {} is not set", variables.join(" or "))).with_hint(format!(
+        "export {}: the agent gets only a surrogate of it{}",
         variables.first().unwrap_or(&"it"),
         login.unwrap_or_default()
     ))
 }
 
-/// The presets for the APIs that `agent` has credentials for: those with nothing but hosts that
-/// these go to. Elsewhere the task could send all that it reads with another party's key, so that
-/// there are none without credentials.
+/// The presets for the APIs for which `agent` has credentials: those whose hosts all get these. At
+/// other hosts, the task could send everything that it reads with another party's key, so there are
+/// none without credentials.
 pub(super) fn presets(agent: &Agent, credentials: &CredentialsFile) -> Vec<Preset> {
     let is_key = |name: &str| agent.credentials().any(|(variable, _)| variable == name);
     let masked = credentials.masked.iter().filter(|entry| is_key(&entry.variable));
@@ -207,7 +205,7 @@ pub(super) fn presets(agent: &Agent, credentials: &CredentialsFile) -> Vec<Prese
     presets_of(&masked.chain(logins).map(HostPattern::as_str).collect::<Vec<_>>())
 }
 
-/// The presets with nothing but these hosts.
+/// The presets with only these hosts.
 pub(super) fn presets_of(hosts: &[&str]) -> Vec<Preset> {
     let is_its = |preset: &Preset| preset.rules().iter().all(|rule| hosts.contains(&rule.host().as_str()));
     Preset::all().filter(is_its).collect()
@@ -219,8 +217,8 @@ fn hosts(policy: &Allowlist) -> String {
     hosts.join(", ")
 }
 
-/// The program of `agent` in `PATH`. A script has no use in a container without what it needs
-/// beside it, and what a task could have written is no program of the user's.
+/// The program of `agent` in `PATH`. A script is useless in a container without the files next to
+/// it, and a program that a task could have written is not the user's.
 fn native_program(agent: &Agent, environment: &Environment, resolver: &Resolver) -> Option<PathBuf> {
     let folders = environment.exact("PATH")?;
     let program = std::env::split_paths(folders)
@@ -255,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_reached_by_default_without_a_masked_key() {
+    fn without_a_masked_key_no_host_is_reachable_by_default() {
         let none = Environment::default();
         let key = Environment::from([("ANTHROPIC_API_KEY", KEY)]);
         for (agent, yaml, environment) in [
@@ -268,7 +266,7 @@ mod tests {
             let project = for_agent(agent, yaml, environment).unwrap();
             assert_eq!(project.defaults.policy, None, "{agent}: {yaml}");
         }
-        // The controls: what is masked by default, or by what was trusted.
+        // The controls: keys masked by default, or by trusted files.
         for yaml in [
             "image: x",
             "logins: {claude: {}}",
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_the_environment_is_masked_and_its_api_is_all_that_is_reached() {
+    fn key_from_the_environment_is_masked_and_allows_only_its_api() {
         let both =
             Environment::from([("ANTHROPIC_API_KEY", KEY), ("OPENAI_API_KEY", "sk-0123456789abcdef0123")]);
         for (agent, variables, expected) in [
@@ -295,25 +293,25 @@ mod tests {
             assert_eq!((masked.as_slice(), allowed(&project).as_str()), (variables, expected));
             assert!(project.file.credentials.prepare(&both).is_ok());
         }
-        // Another account's key must not reach a vendor that the user has none for.
+        // Another account's key must not reach a vendor for which the user has no key.
         let one = Environment::from([("ANTHROPIC_API_KEY", KEY)]);
         assert_eq!(allowed(&for_agent("opencode", "", &one).unwrap()), "api.anthropic.com");
     }
 
     #[test]
-    fn without_a_key_the_fix_is_named() {
+    fn missing_key_is_reported_with_its_fix() {
         let none = for_agent("claude", "", &Environment::default()).unwrap_err();
         assert_eq!(
             none.to_string(),
-            "Claude Code has no key: ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN is not set"
+            "Claude Code has no API key: ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN is not set"
         );
         assert!(none.hint().unwrap().starts_with("export ANTHROPIC_API_KEY"), "{none:?}");
-        // An image of the project's may have one.
+        // An image of the project may have one.
         assert!(for_agent("claude", "image: x", &Environment::default()).is_ok());
     }
 
     #[test]
-    fn what_a_file_says_of_the_key_holds() {
+    fn file_overrides_the_default_key() {
         let environment = Environment::from([("ANTHROPIC_API_KEY", KEY)]);
         for yaml in [
             "env: {ANTHROPIC_API_KEY: other}",
@@ -329,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agent_is_this_machines_native_program_or_comes_from_npm() {
+    fn agent_is_the_native_host_program_or_from_npm() {
         let folder = tempfile::tempdir().unwrap();
         let path = format!("relative:{}", folder.path().display());
         let environment = Environment::from([("ANTHROPIC_API_KEY", KEY), ("PATH", path.as_str())]);

@@ -1,4 +1,4 @@
-//! `devcontainer.json` as the source of an image: what it says of one, and what of it is ignored.
+//! `devcontainer.json` as the source of an image, and its ignored keys.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use super::Project;
 use crate::failure::Failure;
 use crate::image_context;
 
-/// Where it may be, in the order in which it is looked for.
+/// Its possible paths, in the order of the search.
 const PLACES: [&str; 2] = [".devcontainer/devcontainer.json", ".devcontainer.json"];
-/// What is longer is none: 1 MiB.
+/// The maximum size: 1 MiB.
 const LONGEST: u64 = 1 << 20;
-/// What has no meaning for an image.
+/// Keys without a meaning for an image.
 const HARMLESS: [&str; 2] = ["name", "$schema"];
 
 /// An image that a `devcontainer.json` describes.
@@ -24,11 +24,11 @@ pub(super) struct Devcontainer {
     /// The file.
     pub(super) found: Found,
     pub(super) image: ImageSource,
-    /// Its keys that are not obeyed.
+    /// Its keys that are ignored.
     pub(super) ignored: Vec<String>,
 }
 
-/// What is known of the image from the file alone.
+/// The description of the image in the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Description {
     image: Option<String>,
@@ -39,8 +39,8 @@ struct Description {
 }
 
 impl Project {
-    /// The image that the project's `devcontainer.json` describes; `None` where there is none, or
-    /// it names none, as with a compose file.
+    /// The image that the project's `devcontainer.json` describes; `None` if there is no file, or
+    /// it describes no image, as with a compose file.
     pub(super) fn devcontainer(&self) -> Result<Option<Devcontainer>, Failure> {
         let Some((path, found, description)) = self.described_image()? else {
             return Ok(None);
@@ -62,7 +62,7 @@ impl Project {
         Ok(Some(Devcontainer { found, image, ignored: description.ignored }))
     }
 
-    /// Whether there is such an image; a file that cannot be read counts too.
+    /// Whether there is such an image; an unreadable file counts too.
     pub(super) fn has_devcontainer(&self) -> bool {
         !matches!(self.described_image(), Ok(None))
     }
@@ -73,8 +73,9 @@ impl Project {
         };
         let shown = self.shown(&path);
         let text = located_yaml::text(&found.read(LONGEST)?).map(str::to_owned);
-        let text = text
-            .map_err(|fault| Failure::new(format!("{shown}:{}: {}", fault.position.line, fault.message)))?;
+        let text = text.map_err(|problem| {
+            Failure::new(format!("{shown}:{}: {}", problem.position.line, problem.message))
+        })?;
         let description =
             Description::read(&text).map_err(|problem| Failure::new(format!("{shown}:{problem}")))?;
         let is_one = description.image.is_some() || description.dockerfile.is_some();
@@ -92,19 +93,22 @@ impl Project {
         Ok(None)
     }
 
-    /// What is at `path`, which the file must not name outside of the project.
+    /// The file at `path`, which must be in the project.
     fn inside(&self, path: &Path) -> Result<Found, Failure> {
         let found = self.resolver.find(path)?;
         if found.path().starts_with(&self.root) {
             return Ok(found);
         }
-        Err(Failure::new(format!("`{}`, named by devcontainer.json, is not in the project", path.display()))
-            .with_hint("name the Dockerfile with `dockerfile` and `context` in .sandbox/sandbox.yaml"))
+        Err(Failure::new(format!(
+            "`{}`, named by devcontainer.json, is outside of the project",
+            path.display()
+        ))
+        .with_hint("name the Dockerfile with `dockerfile` and `context` in .sandbox/sandbox.yaml"))
     }
 }
 
 impl Description {
-    /// Reads the file; a fault begins with its line.
+    /// Reads the file; an error begins with its line.
     fn read(text: &str) -> Result<Self, String> {
         let document: Map<String, Value> = serde_json::from_str(&plain_json(text)).map_err(|error| {
             format!("{}:{}: not valid JSON with comments: {error}", error.line(), error.column())
@@ -134,7 +138,7 @@ impl Description {
         }
     }
 
-    /// A value that refers to something of the host stays out.
+    /// A value that refers to the host is left out.
     fn read_env(&mut self, env: Map<String, Value>) {
         let is_name = |name: &str| {
             let mut bytes = name.bytes();
@@ -172,12 +176,12 @@ fn with_variables(mut dockerfile: String, env: &BTreeMap<String, String>) -> Str
     dockerfile
 }
 
-/// The text with blanks in the place of comments and of commas before a closing bracket: places in
-/// it stay the same.
+/// The text with blanks instead of comments and of commas before a closing bracket, so that
+/// positions remain the same.
 fn plain_json(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
-    // Of the last comma, while nothing but blanks and comments follows it.
+    // The position of the last comma, while only blanks and comments follow it.
     let mut comma = None;
     while let Some(c) = rest.next() {
         match (c, rest.peek()) {
@@ -232,7 +236,7 @@ fn plain_json(text: &str) -> String {
     plain
 }
 
-/// As many blanks as `c` has bytes, and the ends of lines.
+/// Appends as many blanks as `c` has bytes; line ends are kept.
 fn blank(c: char, plain: &mut String) {
     if c == '\n' {
         plain.push('\n');
@@ -250,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_last_commas_are_blanks() {
+    fn comments_and_trailing_commas_become_blanks() {
         for (text, expected) in [
             ("{} // x\n", "{}     \n"),
             ("{/* , \n */\"a\": 1,}", "{     \n   \"a\": 1 }"),
@@ -265,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_obeyed_is_named() {
+    fn ignored_keys_are_listed() {
         let text = r#"{
             // A comment
             "name": "x",
@@ -282,13 +286,13 @@ mod tests {
         found.sort();
         assert_eq!(found, ignored);
         assert_eq!(with_variables("FROM x".to_owned(), &read.env), "FROM x\nENV A=\"a \\\"b\\\" \\$c\"\n");
-        let fault = Description::read("{\n  // x\n  image\n}").unwrap_err();
-        assert!(fault.starts_with("3:3: not valid JSON"), "{fault}");
+        let problem = Description::read("{\n  // x\n  image\n}").unwrap_err();
+        assert!(problem.starts_with("3:3: not valid JSON"), "{problem}");
         assert!(Description::read(r#"{"image": "x\nRUN y"}"#).is_err());
     }
 
     #[test]
-    fn it_is_an_image_only_where_the_project_names_none() {
+    fn devcontainer_is_used_only_without_a_configured_image() {
         let root = tempfile::tempdir().unwrap();
         let real = root.path().canonicalize().unwrap();
         let project = project(&real, Path::new("/state"));
@@ -312,7 +316,7 @@ mod tests {
         );
 
         fs::write(&file, r#"{"build": {"dockerfile": "/etc/passwd"}}"#).unwrap();
-        assert!(project.image(&image_args()).unwrap_err().to_string().contains("is not in the project"));
+        assert!(project.image(&image_args()).unwrap_err().to_string().contains("is outside of the project"));
         fs::create_dir_all(real.join(".sandbox/container")).unwrap();
         fs::write(real.join(".sandbox/container/Dockerfile"), "FROM project\n").unwrap();
         assert_eq!(text(), "FROM project\n");

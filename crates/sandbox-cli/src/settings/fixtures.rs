@@ -1,4 +1,4 @@
-//! What the tests of settings begin with.
+//! Fixtures of the tests of settings.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Which image.
+//! The image of a run.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use crate::failure::Failure;
 use crate::image_context;
 use crate::trust::Input;
 
-/// What is longer is no Dockerfile: 1 MiB.
+/// The maximum size of a Dockerfile: 1 MiB.
 const LONGEST_DOCKERFILE: u64 = 1 << 20;
 
 impl Project {
-    /// Where images come from.
+    /// The source of the image.
     pub(crate) fn image(&self, args: &ImageArgs) -> Result<ImageSource, Failure> {
         let (input, image) = self.image_input(args)?;
         self.obey(input.as_ref(), true)?;
@@ -27,7 +27,7 @@ impl Project {
         }
     }
 
-    /// The same, with what it is to whoever has to trust it.
+    /// The same, with the input of the trust review.
     pub(super) fn image_input(&self, args: &ImageArgs) -> Result<(Option<Input>, ImageSource), Failure> {
         if !self.names_image(args) {
             return match self.devcontainer()? {
@@ -45,7 +45,7 @@ impl Project {
             && args.context.is_none()
             && let Some(name) = &self.file.image
         {
-            // Such an image may hold anything of the user's.
+            // Such an image may contain any data of the user.
             let named = self.config_inputs.iter().find(|(_, file)| file.image.is_some());
             return Ok((named.map(|(input, _)| input.clone()), ImageSource::existing(name.as_str())));
         }
@@ -57,7 +57,7 @@ impl Project {
                     "no image: neither --image nor `image` in the configuration names one",
                 )
                 .with_hint(format!(
-                    "write {}, or name an image that the engine has with --image",
+                    "create {}, or name an existing image with --image",
                     dockerfile.display()
                 )));
             }
@@ -78,9 +78,9 @@ impl Project {
 }
 
 impl Project {
-    /// Why no image comes of what is in the configuration or beside it; `None` too where nothing is
-    /// there, since a flag may name one.
-    pub(super) fn image_fault(&self) -> Option<Failure> {
+    /// The error of the image in the configuration or next to it; also `None` if there is none,
+    /// since a flag may name one.
+    pub(super) fn image_problem(&self) -> Option<Failure> {
         let is_asked_for = self.file.dockerfile.is_some() || self.file.context.is_some();
         if !is_asked_for && self.folder.dockerfile().symlink_metadata().is_err() {
             return None;
@@ -105,20 +105,20 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_cannot_be_made_is_a_fault_and_none_at_all_is_not() {
+    fn unbuildable_image_is_an_error_but_a_missing_one_is_not() {
         let root = tempfile::tempdir().unwrap();
         let mut project = project(root.path(), Path::new("/state"));
-        assert!(project.image_fault().is_none());
+        assert!(project.image_problem().is_none());
         fs::create_dir_all(root.path().join(".sandbox/container")).unwrap();
         fs::write(root.path().join(".sandbox/container/Dockerfile"), "FROM a").unwrap();
-        assert!(project.image_fault().is_none());
+        assert!(project.image_problem().is_none());
         project.file.context = Some(Spanned::new(root.path().join("missing"), place()));
-        let fault = project.image_fault().unwrap().to_string();
-        assert!(fault.starts_with("failed to read the build context"), "{fault}");
+        let problem = project.image_problem().unwrap().to_string();
+        assert!(problem.starts_with("failed to read the build context"), "{problem}");
     }
 
     #[test]
-    fn an_image_comes_from_a_flag_the_file_or_the_folder() {
+    fn image_source_is_the_flag_the_file_or_the_folder() {
         let root = tempfile::tempdir().unwrap();
         let mut project = project(root.path(), Path::new("/state"));
         let ImageSource::Build { dockerfile, network, .. } = project.image(&image_args()).unwrap() else {

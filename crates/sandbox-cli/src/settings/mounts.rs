@@ -1,4 +1,4 @@
-//! What of this machine a task sees.
+//! The mounts of a task.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,7 @@ use crate::failure::Failure;
 use located_yaml::InvalidFile;
 
 impl Project {
-    /// The work tree first, unless another mount takes its place; those of the command line win
-    /// over those of the file.
+    /// The work tree first, unless another mount replaces it; flags override the file.
     pub(super) fn mounts(&self, flags: &[Mount], mode: WorkspaceMode, unprotected: bool) -> Vec<Mount> {
         let mut mounts = vec![Mount::read_write(&self.root, WORKSPACE)];
         let named = self
@@ -28,7 +27,7 @@ impl Project {
         }
         let copy_dir = self.copy_dir();
         let of_workspace = |mount: Mount| match mount.container_path() {
-            // Of what is read-only, sockets are covered.
+            // In read-only mounts, sockets are covered.
             WORKSPACE if mode == WorkspaceMode::Direct || mount.read_only() => {
                 mount.protected(self.protection(unprotected))
             }
@@ -38,8 +37,8 @@ impl Project {
         mounts.into_iter().map(of_workspace).collect()
     }
 
-    /// `mounts` with the repository of the work tree, where that is kept outside of it, as of a
-    /// linked work tree, and the caller has not mounted it.
+    /// `mounts` with the repository of the work tree, if that is outside of it, as for a linked
+    /// work tree, and not mounted yet.
     pub(super) fn with_repository(&self, mut mounts: Vec<Mount>) -> Result<Vec<Mount>, Failure> {
         let tree = mounts.iter().find(|mount| mount.container_path() == WORKSPACE);
         let Some(tree) = tree.cloned() else { return Ok(mounts) };
@@ -60,11 +59,11 @@ impl Project {
         Ok(mounts)
     }
 
-    /// What is wrong with the mounts of a task that gets none but those of the configuration.
-    pub(super) fn mount_faults(&self) -> Vec<Failure> {
+    /// The errors of the mounts in the configuration.
+    pub(super) fn mount_problems(&self) -> Vec<Failure> {
         let of_file = self.file.mounts.iter().filter_map(|mount| {
-            let fault = mount.validate().err()?;
-            Some(InvalidFile::new(mount.location(), fault.problem()).into())
+            let problem = mount.validate().err()?;
+            Some(InvalidFile::new(mount.location(), problem.problem()).into())
         });
         let mode = self.file.workspace.unwrap_or(WorkspaceMode::Auto);
         let mounts = self.mounts(&[], mode, false);
@@ -76,8 +75,8 @@ impl Project {
         of_file.chain(work_tree.map(Failure::from)).chain(in_reach).collect()
     }
 
-    /// Where a task begins: at `named` in the container, which may be relative to the current
-    /// folder's place, else in that.
+    /// The working directory of a task: `named`, which may be relative to the mount of the current
+    /// folder, otherwise that mount.
     pub(super) fn working_dir(&self, named: Option<&str>) -> Result<String, Failure> {
         if let Some(named) = named.filter(|named| named.starts_with('/')) {
             return Ok(named.to_owned());
@@ -85,19 +84,19 @@ impl Project {
         let below = self.current.strip_prefix(&self.root).unwrap_or(Path::new(""));
         let below = below.to_str().ok_or_else(|| {
             Failure::new(format!("the name of `{}` is not UTF-8", self.current.display()))
-                .with_hint("run in a folder above it, or name one in the container with --workdir")
+                .with_hint("run in a parent folder, or name a folder of the container with --workdir")
         })?;
         let parts = [WORKSPACE, below, named.unwrap_or_default()];
         Ok(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/"))
     }
 
-    /// Where the copy of the work tree is, where there is one.
+    /// The folder of the copy of the work tree, which need not exist.
     pub(crate) fn copy_dir(&self) -> PathBuf {
         self.places.copy(&self.key)
     }
 
-    /// What is protected in folders that the task can write. The settings always are: they are the
-    /// rules of the next run.
+    /// The protection in folders that the task can write to. Settings are always protected: they
+    /// are the rules of the next run.
     fn protection_elsewhere(&self, unprotected: bool) -> Protection {
         if unprotected || self.file.protect_workspace == Some(false) {
             Protection::none().with([Folder::NAME, Folder::FORMER_NAME])
@@ -106,16 +105,16 @@ impl Project {
         }
     }
 
-    /// What is protected in the work tree: also the files that were trusted.
+    /// The protection in the work tree, which includes the trusted files.
     pub(crate) fn protection(&self, unprotected: bool) -> Protection {
         self.protection_elsewhere(unprotected)
             .with(self.file.protected_paths.iter().map(|path| path.0.clone()))
             .with_paths(self.trusted_paths.iter().cloned())
-            // It says which folder the next run mounts.
+            // It determines the folder that the next run mounts.
             .with_paths(OutsideRepository::place(&self.root, WORKSPACE).map(|_| ".git".into()))
     }
 
-    /// Opens what paths name, where a task with `mounts` can write, too.
+    /// A resolver for paths that knows where a task with `mounts` can write.
     pub(super) fn resolver_with(&self, mounts: &[Mount]) -> Resolver {
         let mut resolver = self.resolver.clone();
         let writable = mounts.iter().filter(|mount| !mount.read_only());
@@ -123,9 +122,9 @@ impl Project {
         resolver
     }
 
-    /// Refuses mounts that give a task this machine: the sandbox's own keys, an engine's socket,
-    /// and, unless `allow_system` says so, the root, home folders and system folders. What counts
-    /// is what a path leads to, not its name.
+    /// Refuses mounts that give a task control of the host: the sandbox's own keys, an engine's
+    /// socket, and, unless `allow_system`, the root, home folders and system folders. The target of
+    /// a path counts, not its name.
     pub(super) fn check_mounts(
         &self,
         mounts: &[Mount],
@@ -155,27 +154,28 @@ impl Project {
                 let state = self.places.state.display();
                 return Err(refused(&format!("would show the task the sandbox's own keys in `{state}`"))
                     .with_hint(
-                        "run in the project's own folder, or point XDG_STATE_HOME outside of what is mounted",
+                        "run in the project's own folder, or set XDG_STATE_HOME to a folder outside of the mounts",
                     ));
             }
             for socket in &sockets {
                 if found.contains(socket)? {
                     let socket = socket.path().display();
                     return Err(refused(&format!(
-                        "would give the task the engine's socket `{socket}`, and with it this machine"
+                        "would give the task the engine's socket `{socket}`, and thereby control of the host"
                     )));
                 }
             }
             if !allow_system && is_system(found.path(), mount.read_only(), &self.homes) {
-                return Err(refused("is a folder of the system or a home folder")
-                    .with_hint("mount the folder in it that the task needs, or pass --allow-system-mounts"));
+                return Err(refused("is a system folder or a home folder").with_hint(
+                    "mount only the subfolder that the task needs, or pass --allow-system-mounts",
+                ));
             }
         }
         Ok(())
     }
 }
 
-/// Where engines usually listen.
+/// The usual sockets of engines.
 const ENGINE_SOCKETS: [&str; 6] = [
     "/run/podman/podman.sock",
     "/run/sandbox/podman.sock",
@@ -184,12 +184,12 @@ const ENGINE_SOCKETS: [&str; 6] = [
     "/run/containerd/containerd.sock",
     "/run/crio/crio.sock",
 ];
-/// Folders that are the machine's. No part of the last group is mounted writable.
+/// System folders. No part of the last group can be mounted writable.
 const SYSTEM: [&str; 6] = ["/", "/home", "/root", "/var", "/run", "/mnt"];
 const SYSTEM_WHOLE: [&str; 11] =
     ["/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr"];
 
-/// Whether the real path `path` belongs to the machine rather than to a user.
+/// Whether the real path `path` belongs to the system rather than to a user.
 fn is_system(path: &Path, read_only: bool, homes: &[PathBuf]) -> bool {
     let is_home = path.parent() == Some(Path::new("/home")) || homes.iter().any(|home| home == path);
     let whole = SYSTEM_WHOLE.iter().map(Path::new);
@@ -209,7 +209,7 @@ mod tests {
     use located_yaml::{Location, Spanned};
 
     #[test]
-    fn the_work_tree_is_mounted_unless_something_else_takes_its_place() {
+    fn work_tree_is_mounted_unless_another_mount_replaces_it() {
         let mut project = project(Path::new("/srv/app"), Path::new("/state"));
         let location = Location::new("sandbox.yaml", Position { line: 1, column: 1 });
         project.file.mounts = vec![Spanned::new("/data:/data".parse().unwrap(), location)];
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_never_sees_the_state_directory() {
+    fn mount_of_the_state_directory_is_refused() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().canonicalize().unwrap();
         let state = home.join(".local/state/sandbox");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engines_socket_is_out_of_reach_under_any_name() {
+    fn mount_of_an_engine_socket_is_refused_under_any_name() {
         let home = tempfile::tempdir().unwrap();
         let at = |path: &str| home.path().join(path);
         fs::create_dir_all(at("run/engine")).unwrap();

@@ -25,18 +25,18 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// What has to be trusted of it, by what was written and not by what is there meanwhile; `None`
-    /// where it asks for nothing. An image is that of the Dockerfile alone: with any other file
-    /// beside it, it is another.
+    /// The input to trust, from the content that was written and not from the file's current
+    /// content; `None` if it requests nothing. An image is that of the Dockerfile alone: with any
+    /// other file next to it, it is a different one.
     pub(crate) fn input(&self) -> Option<Input> {
         (self.role != Role::Configuration).then(|| Input::new(self.role, &self.path, self.content.as_bytes()))
     }
 }
 
 impl NewFiles {
-    /// For `agent`, with these packages of Debian in the image. The allowlist has the APIs that the
-    /// environment has keys for, or the agent's first one where it has none: at any other the task
-    /// could use another party's key.
+    /// For `agent`, with these Debian packages in the image. The allowlist has the APIs for which
+    /// the environment has keys, otherwise the agent's first one: at any other API, the task could
+    /// use another party's key.
     pub(crate) fn new(
         project: &Project,
         agent: &Agent,
@@ -61,7 +61,7 @@ impl NewFiles {
 }
 
 const BUILD_POLICY: &str = "\
-# What the steps of container/Dockerfile may reach: anything public. Name hosts to allow less.
+# The hosts that the steps of container/Dockerfile may reach: any public one. Name hosts to allow fewer.
 domains: [\"*\"]
 ";
 
@@ -70,9 +70,9 @@ fn configuration(agent: &Agent) -> String {
         agent.credentials().map(|(variable, preset)| format!("#   {variable}: {{preset: {preset}}}\n"));
     format!(
         "\
-# Settings of `sandbox` for this project. `sandbox config check` checks them, `sandbox config schema` has every key.
+# Settings of `sandbox` for this project. `sandbox config check` checks them, `sandbox config schema` prints every key.
 agent: {}
-# The agent's key is masked without being named here. What else tasks get surrogates of:
+# The agent's key is masked without an entry here. More secrets of which tasks get surrogates:
 # masked_secrets:
 {}#   GH_TOKEN: {{preset: github}}
 # resource_limits: {{memory: 4g, cpus: 2, timeout: 1h}}
@@ -85,7 +85,7 @@ agent: {}
 fn policy(presets: &[&str]) -> String {
     format!(
         "\
-# What tasks may reach; all else is refused. `sandbox logs --blocked` shows what was, `sandbox allowlist presets` what there is by name.
+# The hosts that tasks may reach; other requests are refused. `sandbox logs --blocked` shows them, `sandbox allowlist presets` lists the presets.
 presets: [{}]
 # domains: [packages.example]
 # url_prefixes:

@@ -1,4 +1,4 @@
-//! What may be reached.
+//! The network policy of a run.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -24,15 +24,15 @@ use crate::trust::{Input, Rights, Role, build_policy_rights, policy_rights};
 pub(crate) struct PolicyFile {
     path: PathBuf,
     label: String,
-    /// `None` where nothing is there.
+    /// `None` if it does not exist.
     found: Option<Found>,
     text: PolicyText,
     is_trusted: bool,
-    /// What a new one begins with.
+    /// The first line of a new file.
     first_line: Option<String>,
 }
 
-/// What there is to say of a policy's file that was written.
+/// Remarks about a policy file that was written.
 #[derive(Debug, Default)]
 #[must_use]
 pub(crate) struct Remarks {
@@ -51,19 +51,19 @@ impl Remarks {
         }
     }
 
-    /// The same for where nothing can be printed.
+    /// The same as texts, if nothing can be printed.
     pub(crate) fn texts(self) -> impl Iterator<Item = String> {
         [self.is_new, self.untrusted].into_iter().flatten()
     }
 }
 
 impl PolicyFile {
-    /// Its path as a reader in the project knows it.
+    /// Its path, relative to the project if it is inside.
     pub(crate) fn label(&self) -> &str {
         &self.label
     }
 
-    /// Whether it begins with the presets of the agent, and is not there yet.
+    /// Whether it does not exist yet, and will begin with the presets of the agent.
     pub(crate) fn is_new(&self) -> bool {
         self.first_line.is_some()
     }
@@ -77,18 +77,18 @@ impl PolicyFile {
     }
 }
 
-/// What became of a rule that was to be added.
+/// The result of adding a rule.
 #[derive(Debug)]
 pub(crate) enum AddedRule {
-    /// Nothing: this one allows all of it.
+    /// Nothing was added: this rule already covers it.
     Covered(Match),
-    /// It is in this file now.
+    /// It was added to this file.
     Added { label: String, remarks: Remarks },
 }
 
 impl Project {
-    /// What may be reached: the file named by a flag, else the project's, nothing where there is
-    /// none; and what other flags allow.
+    /// The policy: the file named by a flag, otherwise the project's, otherwise an empty one;
+    /// extended by other flags.
     pub(crate) fn allowlist(&self, args: &PolicyArgs, printer: Printer) -> Result<Allowlist, Failure> {
         let policy = self.allowlist_if_any(args, printer)?;
         if policy.is_none() && !args.allow_something() {
@@ -97,8 +97,7 @@ impl Project {
         Ok(with_flags(policy, args))
     }
 
-    /// What the file allows, else what is the default for an agent; `None` where there is none of
-    /// both.
+    /// The policy of the file, otherwise the default of an agent; `None` if there is neither.
     fn allowlist_if_any(&self, args: &PolicyArgs, printer: Printer) -> Result<Option<Allowlist>, Failure> {
         let path = args.allowlist.clone().unwrap_or_else(|| self.allowlist_path());
         let policy = self.read_allowlist(&path)?;
@@ -110,27 +109,27 @@ impl Project {
         Ok(policy)
     }
 
-    /// There is nothing at the path that a flag names.
+    /// The error if the path named by a flag does not exist.
     pub(crate) fn missing_allowlist(&self, path: &Path) -> Failure {
         let usual = self.shown(&self.allowlist_path());
-        Failure::new(format!("there is no allowlist at `{}`", path.display()))
-            .with_hint(format!("leave --allowlist out to use {usual}"))
+        Failure::new(format!("the allowlist `{}` does not exist", path.display()))
+            .with_hint(format!("omit --allowlist to use {usual}"))
     }
 
-    /// What it means that the project has no policy.
+    /// The warning that the project has no policy.
     pub(crate) fn no_allowlist(&self, path: &Path) -> String {
         format!(
-            "there is no {}, so nothing can be reached; write `domains: [api.example.com]` there to allow a host",
+            "{} does not exist, so no host can be reached; write `domains: [api.example.com]` there to allow a host",
             self.shown(path)
         )
     }
 
-    /// Where the project's policy is, or would be.
+    /// The path of the project's policy, which need not exist.
     pub(crate) fn allowlist_path(&self) -> PathBuf {
         self.folder.allowlist()
     }
 
-    /// The policy at `path`; `None` when it is not there.
+    /// The policy at `path`; `None` if it does not exist.
     pub(crate) fn read_allowlist(&self, path: &Path) -> Result<Option<Allowlist>, Failure> {
         let Some((input, policy)) = self.policy(path)? else {
             return Ok(None);
@@ -139,14 +138,14 @@ impl Project {
         Ok(Some(policy))
     }
 
-    /// The file of a policy, to change it: the one that a flag names, else the project's. It need
-    /// not be there.
+    /// The file of a policy, to change it: the one named by a flag, otherwise the project's. It
+    /// need not exist.
     pub(crate) fn policy_file(&self, flag: Option<&Path>) -> Result<PolicyFile, Failure> {
         let path = flag.map_or_else(|| self.allowlist_path(), Path::to_owned);
         let label = self.shown(&path);
         let read = read_text(&self.resolver, &path, &label)?;
         let text = PolicyText::read(read.as_ref().map_or("", |(_, text)| text.as_str()), &label)?;
-        // A file that says nothing holds nothing that another party wrote.
+        // An empty policy contains nothing that another party wrote.
         let is_ours = *text.policy() == Allowlist::default();
         let input =
             read.as_ref().and_then(|(found, text)| Self::input(found, Role::Allowlist, text.as_bytes()));
@@ -159,8 +158,8 @@ impl Project {
         Ok(PolicyFile { path, label, found, text, is_trusted, first_line: None })
     }
 
-    /// The same, to add to it: where the project has none, a new one begins with the APIs that its
-    /// agent reaches without it.
+    /// The same, to add to it: a new file begins with the APIs that the project's agent reaches
+    /// without one.
     pub(crate) fn extended_policy_file(
         &self,
         flag: Option<&Path>,
@@ -177,7 +176,7 @@ impl Project {
         Ok(PolicyFile { text, first_line: Some(first_line), ..file })
     }
 
-    /// Adds `rule` to the file of a policy, unless one allows all of it already.
+    /// Adds `rule` to the file of a policy, unless another one already covers it.
     pub(crate) fn add_rule(
         &self,
         flag: Option<&Path>,
@@ -185,7 +184,7 @@ impl Project {
         rule: &Rule,
     ) -> Result<AddedRule, Failure> {
         let file = self.extended_policy_file(flag, environment)?;
-        // What a new file begins with is allowed by nothing yet.
+        // A new file's first rules are not in force yet.
         if !file.is_new()
             && let Some((place, _)) = file.policy().places().find(|(_, known)| known.covers(rule))
         {
@@ -197,8 +196,7 @@ impl Project {
         Ok(AddedRule::Added { label: file.label, remarks })
     }
 
-    /// Writes `text` in the place of `file`, which stays as trusted as it was: all else is in it
-    /// that was before.
+    /// Replaces `file` by `text`. Its trust is unchanged, because the rest of its content is.
     pub(crate) fn replace_policy(&self, file: &PolicyFile, text: &PolicyText) -> Result<Remarks, Failure> {
         let path = file.found.as_ref().map_or(file.path.as_path(), Found::path);
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
@@ -227,16 +225,18 @@ impl Project {
             Some(input) if file.is_trusted => {
                 let rights = self.rights_of(&input.path, text.policy());
                 let recorded = self.trust_store().trust([(&input, &rights)], &[]);
-                recorded.map_err(Failure::doing("record what is trusted"))?;
+                recorded.map_err(Failure::doing("record the trust"))?;
                 None
             }
-            Some(_) => Some(format!("{} was not trusted before this change, and is not now", file.label)),
+            Some(_) => {
+                Some(format!("{} was not trusted before this change and is still not trusted", file.label))
+            }
             None => None,
         };
         Ok(Remarks { is_new, untrusted })
     }
 
-    /// What the policy at `path` gives: to tasks, to image builds, or to both.
+    /// The rights that the policy at `path` gives to tasks, to image builds, or to both.
     fn rights_of(&self, path: &Path, policy: &Allowlist) -> Rights {
         let is_at = |named: &Path| self.resolver.find(named).is_ok_and(|found| found.path() == path);
         let mut rights = Rights::default();
@@ -251,8 +251,7 @@ impl Project {
         rights
     }
 
-    /// The policy at `path`, and what it is to whoever has to trust it; `None` when it is not
-    /// there.
+    /// The policy at `path`, with the input of the trust review; `None` if it does not exist.
     pub(super) fn policy(&self, path: &Path) -> Result<Option<(Option<Input>, Allowlist)>, Failure> {
         let label = self.shown(path);
         let Some((found, text)) = read_text(&self.resolver, path, &label)? else {
@@ -286,24 +285,24 @@ impl Project {
         if !self.is_sandboxed() {
             if args.audit {
                 return Err(Failure::usage(
-                    "--audit records what passes the network sandbox, which `network_sandbox: false` turns off",
+                    "--audit needs the network sandbox, which `network_sandbox: false` turns off",
                 ));
             }
             if args.ask {
                 return Err(Failure::usage(
-                    "--ask asks about what the network sandbox refuses, which `network_sandbox: false` turns off",
+                    "--ask needs the network sandbox, which `network_sandbox: false` turns off",
                 ));
             }
-            printer.warning("`network_sandbox: false`: the task reaches whatever this machine reaches, and nothing is logged");
+            printer.warning(
+                "`network_sandbox: false`: the task has the host's network access, and nothing is logged",
+            );
             if let Some(consequence) = credentials::without_proxy(credentials) {
                 printer.warning(consequence);
             }
             return Ok(Network::Unrestricted);
         }
         let policy = if args.audit {
-            printer.warning(
-                "--audit: the task reaches any public host, and `sandbox logs` shows what it reached",
-            );
+            printer.warning("--audit: the task reaches any public host; `sandbox logs` shows its requests");
             with_flags(self.allowlist_if_any(&args.policy, printer)?, &args.policy)
         } else {
             self.allowlist(&args.policy, printer)?
@@ -328,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_file_allows_what_its_agent_reached_without_it() {
+    fn new_allowlist_keeps_the_default_policy_of_the_agent() {
         let key = Environment::from([("ANTHROPIC_API_KEY", "sk-ant-api03-0123456789")]);
         let begin = |environment: &Environment| {
             let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -342,7 +341,7 @@ mod tests {
             let text = fs::read_to_string(&path).unwrap();
             let input = Project::input(&found, Role::Allowlist, text.as_bytes()).unwrap();
             assert!(project.trust_store().record().trusts(&input, &policy_rights(file.policy())));
-            // What is there begins with nothing.
+            // An existing file gets no first line.
             let again = project.extended_policy_file(None, environment).unwrap();
             assert_eq!((again.text().as_str(), again.first_line.as_ref()), (text.as_str(), None));
             text
@@ -352,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_keeps_the_files_trust_and_gives_none() {
+    fn changed_policy_keeps_its_trust_and_gains_none() {
         let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let root = root.path().canonicalize().unwrap();
         let project = super::super::fixtures::project(&root, state.path());

@@ -1,4 +1,4 @@
-//! The current folder and what its configuration says of engine and world.
+//! The project: the current folder and its configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::trust::{Input, Role};
 
 /// Far more than all authorities of a system: 16 MiB.
 const LONGEST_ROOTS: u64 = 16 << 20;
-/// That of the library.
+/// The library's default.
 const DEFAULT_PREFIX: &str = "sandbox";
 
 /// The current folder and its settings.
@@ -29,33 +29,32 @@ const DEFAULT_PREFIX: &str = "sandbox";
 pub(crate) struct Project {
     /// The work tree.
     pub(crate) root: PathBuf,
-    /// Names the project in the state directory.
+    /// The project's name in the state directory.
     pub(crate) key: String,
     pub(crate) places: Places,
     pub(crate) folder: Folder,
     pub(super) file: ConfigFile,
     pub(super) config_path: Option<PathBuf>,
-    /// The configurations that a task could have written, each with what it says itself.
+    /// The configurations that a task could have written, each with its own content.
     pub(super) config_inputs: Vec<(Input, ConfigFile)>,
-    /// What the user's own file says.
+    /// The user's own file.
     pub(super) user_file: ConfigFile,
-    /// The folder that the command was started in: the work tree, or one in it.
+    /// The folder in which the command was started: the work tree, or one in it.
     pub(crate) current: PathBuf,
-    /// What an agent has where no file says anything.
+    /// The defaults of an agent without files.
     pub(super) defaults: AgentDefaults,
-    /// Opens what paths of this machine name.
+    /// Opens paths of the host.
     pub(crate) resolver: Resolver,
     pub(super) obeyed: Obeyed,
-    /// The files of the work tree that this command obeys because they were trusted; relative to
-    /// it.
+    /// The trusted files of the work tree that this command obeys; relative to it.
     pub(super) trusted_paths: Vec<PathBuf>,
     /// The user's home folder, as the environment names it.
     pub(super) homes: Vec<PathBuf>,
 }
 
 impl Project {
-    /// Reads the settings of the current folder, to look at them: [`trusted`](Self::trusted) is for
-    /// commands that obey them.
+    /// Reads the settings of the current folder for inspection; commands that obey them use
+    /// [`trusted`](Self::trusted).
     pub(crate) fn load(
         global: &GlobalArgs,
         environment: &Environment,
@@ -75,14 +74,13 @@ impl Project {
         Ok(Self { current, ..project })
     }
 
-    /// Reads the settings of the current folder itself, whatever lies above it.
+    /// Reads the settings of the current folder itself, ignoring parent folders.
     pub(crate) fn load_here(environment: &Environment, printer: Printer) -> Result<Self, Failure> {
         let current = fs::canonicalize(".").map_err(Failure::doing("find the current folder"))?;
         Self::load_at(&current, None, environment, printer)
     }
 
-    /// Reads the settings of the folder `root`, from the configuration at `named` where there is
-    /// one.
+    /// Reads the settings of the folder `root`, or from the configuration at `named`.
     pub(crate) fn load_at(
         root: &Path,
         named: Option<PathBuf>,
@@ -107,10 +105,10 @@ impl Project {
                 (file, Some(path))
             }
             None if is_named => {
-                let message = format!("there is no configuration at `{}`", path.display());
+                let message = format!("the configuration `{}` does not exist", path.display());
                 let usual = folder.config();
                 let usual = usual.strip_prefix(root).unwrap_or(&usual).display();
-                return Err(Failure::new(message).with_hint(format!("leave --config out to use {usual}")));
+                return Err(Failure::new(message).with_hint(format!("omit --config to use {usual}")));
             }
             None => (ConfigFile::default(), None),
         };
@@ -145,17 +143,17 @@ impl Project {
         self.places.logs(&self.key)
     }
 
-    /// What the names of all objects begin with.
+    /// The prefix of the names of all objects.
     pub(crate) fn prefix(&self) -> String {
         self.file.prefix.clone().unwrap_or_else(|| DEFAULT_PREFIX.to_owned())
     }
 
-    /// The configuration that was read; `None` where there is none.
+    /// The path of the configuration; `None` if there is none.
     pub(crate) fn config_path(&self) -> Option<&Path> {
         self.config_path.as_deref()
     }
 
-    /// The agent of the configuration, else Claude Code.
+    /// The agent of the configuration, otherwise Claude Code.
     pub(crate) fn agent(&self) -> Agent {
         self.file.agent.clone().unwrap_or_default()
     }
@@ -170,49 +168,49 @@ impl Project {
         self.file.network_sandbox != Some(false)
     }
 
-    /// What is wrong with the configuration although it can be read: a run would not start.
-    pub(crate) fn faults(&self, environment: &Environment) -> Vec<Failure> {
+    /// The errors of a valid configuration that would keep a run from starting.
+    pub(crate) fn problems(&self, environment: &Environment) -> Vec<Failure> {
         let values = self.file.env.values().map(|value| value.resolve(environment).err());
         let passed = self.file.pass_env.iter();
         let passed = passed.map(|(name, location)| passed_value(environment, name, location).err());
-        // Nothing is run or read for it: whoever only looks has not trusted it.
+        // Nothing is run or read, because the configuration may not be trusted.
         let places = self.file.credentials.places(environment, &self.resolver);
-        let credentials = match self.file.credentials.with_stand_ins().prepare(environment) {
+        let credentials = match self.file.credentials.with_placeholders().prepare(environment) {
             Ok(secrets) => self.given_away(environment, &secrets),
-            Err(faults) => faults,
+            Err(problems) => problems,
         };
-        let mut faults: Vec<Failure> =
+        let mut problems: Vec<Failure> =
             values.chain(passed).flatten().chain(places).chain(credentials).map(Failure::from).collect();
         let roots = self.file.upstream.extra_roots.as_ref();
-        faults.extend(roots.and_then(|path| self.roots(path).err()));
-        faults.extend(self.repositories().err().map(Failure::from));
-        faults.extend(self.image_fault());
-        faults.extend(self.mount_faults());
-        faults
+        problems.extend(roots.and_then(|path| self.roots(path).err()));
+        problems.extend(self.repositories().err().map(Failure::from));
+        problems.extend(self.image_problem());
+        problems.extend(self.mount_problems());
+        problems
     }
 
-    /// The certificates of authorities for upstream servers at `path`.
+    /// The certificate authorities for upstream servers at `path`.
     pub(super) fn roots(&self, path: &Spanned<PathBuf>) -> Result<(Option<Input>, String), Failure> {
-        let fault = |what: String| Failure::from(InvalidFile::new(path.location(), what));
+        let problem = |what: String| Failure::from(InvalidFile::new(path.location(), what));
         let found = self.resolver.find(path);
         let read = found.and_then(|found| Ok((found.read(LONGEST_ROOTS)?, found)));
-        let (bytes, found) = read.map_err(|error| fault(with_causes(&error)))?;
+        let (bytes, found) = read.map_err(|error| problem(with_causes(&error)))?;
         let input = Self::input(&found, Role::Roots, &bytes);
         match String::from_utf8(bytes) {
             Ok(text) if text.contains("-----BEGIN CERTIFICATE-----") => Ok((input, text)),
-            _ => Err(fault(format!("`{}` holds no certificate", path.display()))
+            _ => Err(problem(format!("`{}` does not contain a PEM certificate", path.display()))
                 .with_hint("convert it with `openssl x509 -inform der -in FILE -out FILE.pem`")),
         }
     }
 
-    /// A path as a reader in the project knows it.
+    /// A path, relative to the project if it is inside.
     pub(super) fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
 }
 
 impl TrustedProject {
-    /// How to reach the engine and the world.
+    /// The configuration of the engine and of upstream access.
     pub(crate) fn sandbox(
         &self,
         global: &GlobalArgs,
@@ -243,7 +241,7 @@ impl TrustedProject {
         Ok(config)
     }
 
-    /// The same, for a container of the image that `image` asks for.
+    /// The same, for a container of the image in `image`.
     pub(super) fn sandbox_for(
         &self,
         image: &ImageArgs,
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn roots_that_hold_no_certificate_are_refused() {
+    fn roots_without_a_certificate_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let project = super::super::fixtures::project(dir.path(), Path::new("/state"));
         let error = |path: PathBuf| {
@@ -281,7 +279,7 @@ mod tests {
         };
         let path = dir.path().join("roots.pem");
         fs::write(&path, "binary").unwrap();
-        assert!(error(path).ends_with("roots.pem` holds no certificate"));
+        assert!(error(path).ends_with("roots.pem` does not contain a PEM certificate"));
         let missing = error("/no/such/file".into());
         assert!(missing.starts_with("sandbox.yaml:2:3: ") && missing.contains("/no/such/file"), "{missing}");
     }

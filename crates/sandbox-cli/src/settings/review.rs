@@ -1,4 +1,4 @@
-//! Nothing that a task could have written is obeyed before the user trusted it.
+//! Files that a task could have written are obeyed only after the user trusted them.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -21,19 +21,19 @@ use crate::trust::{
 /// Which files of a project a command may obey.
 #[derive(Debug, Default)]
 pub(super) enum Obeyed {
-    /// All: the command looks at the project, and nothing follows from what it finds.
+    /// All: the command only inspects the project, without effects.
     #[default]
     LookedAt,
-    /// Those with these digests, and all that no task can have written.
+    /// Those with these digests, and files that no task can have written.
     Trusted(BTreeSet<Digest>),
 }
 
-/// A project of which only what was trusted is obeyed: what every command has that acts.
+/// A project of which only trusted files are obeyed, as commands with effects need it.
 #[derive(Debug)]
 pub(crate) struct TrustedProject(Project);
 
 impl TrustedProject {
-    /// The same, with `defaults` for what no file says.
+    /// The same, with `defaults` for settings that no file has.
     pub(super) fn with_defaults(self, defaults: AgentDefaults, file: ConfigFile) -> Self {
         Self(Project { file, defaults, ..self.0 })
     }
@@ -47,39 +47,39 @@ impl Deref for TrustedProject {
     }
 }
 
-/// Which files a command obeys besides the configuration.
+/// The files that a command obeys in addition to the configuration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Needs<'a> {
-    /// The image, as the flags name it; none where nothing is run.
+    /// The image flags; `None` if nothing is run.
     pub(crate) image: Option<&'a ImageArgs>,
-    /// The allowlist, where a flag names one.
+    /// The allowlist named by a flag.
     pub(crate) allowlist: Option<&'a Path>,
 }
 
 /// Files that a task could have written and that need trust, with the rights that they give.
 #[derive(Debug)]
 pub(crate) struct Review {
-    /// Of all files that were looked at, so that it does not depend on what was trusted.
+    /// The digest of all reviewed files, so that it does not depend on earlier trust.
     digest: Digest,
     files: Vec<(Input, Rights)>,
-    /// Where something is trusted, and nothing needs it any more.
+    /// Places with trusted files where nothing needs trust any more.
     gone: Vec<Place>,
-    /// What was trusted before.
+    /// The record of earlier trust.
     record: Record,
 }
 
 impl Review {
-    /// What `--trust=DIGEST` names.
+    /// The digest for `--trust=DIGEST`.
     pub(crate) fn digest(&self) -> &Digest {
         &self.digest
     }
 
-    /// Whether nothing is asked for that needs trust.
+    /// Whether nothing needs trust.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// Against what was trusted last; paths are shown as in `root`.
+    /// The changes since the last trusted version; paths are shown relative to `root`.
     pub(crate) fn changes(&self, root: &Path) -> Changes {
         let shown = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
         let mut changes = Changes::default();
@@ -95,12 +95,12 @@ impl Review {
         changes
     }
 
-    /// Whether all of it is on record as trusted.
+    /// Whether all of it is recorded as trusted.
     pub(crate) fn is_recorded(&self) -> bool {
         self.files.iter().all(|(input, rights)| self.record.trusts(input, rights))
     }
 
-    /// Whether nothing of it is left to be agreed to.
+    /// Whether nothing in it still needs the user's consent.
     fn is_agreed(&self, trust: &Trust) -> bool {
         self.is_empty()
             || match trust {
@@ -110,16 +110,16 @@ impl Review {
             }
     }
 
-    /// Notes all of it as trusted.
+    /// Records all of it as trusted.
     pub(crate) fn trust(&self, store: &Store) -> Result<(), Failure> {
         if self.files.is_empty() && self.gone.is_empty() {
             return Ok(());
         }
         let files = self.files.iter().map(|(input, rights)| (input, rights));
-        store.trust(files, &self.gone).map_err(Failure::doing("record what is trusted"))
+        store.trust(files, &self.gone).map_err(Failure::doing("record the trust"))
     }
 
-    /// The part of it that is `inputs`, byte for byte.
+    /// The part of it that equals `inputs`, byte for byte.
     pub(crate) fn only(mut self, inputs: &[Input]) -> Self {
         self.files.retain(|(input, _)| inputs.contains(input));
         self.gone.clear();
@@ -127,7 +127,7 @@ impl Review {
     }
 }
 
-/// What a review looked at: files that a task could have written, and places where one could be.
+/// The scope of a review: files that a task could have written, and places where one could be.
 #[derive(Debug, Default)]
 struct Looked {
     files: Vec<(Input, Rights)>,
@@ -144,8 +144,8 @@ impl Looked {
         }
     }
 
-    /// The files that need trust: for what they ask, or as a configuration that replaces one which
-    /// was trusted, whose limits may be gone; and those that have it.
+    /// The files that need trust: because of their rights, or as a configuration that replaces a
+    /// trusted one, whose limits may be gone; and those that are trusted.
     fn against(self, record: Record) -> Review {
         let digest = Digest::of_all(self.files.iter().map(|(input, _)| input));
         let replaces =
@@ -163,19 +163,19 @@ impl Looked {
 }
 
 impl Project {
-    /// The record of what is trusted of this project.
+    /// The trust record of this project.
     pub(crate) fn trust_store(&self) -> Store {
         Store::new(self.places.trust().join(&self.key), &self.root)
     }
 
-    /// The rights that the files give which a command needs, as far as a task could have written
-    /// them. A file that cannot be read asks for nothing: reading it again is an error.
+    /// The rights given by the files that a command needs, as far as a task could have written
+    /// them. An unreadable file requests nothing, because reading it again is an error.
     pub(crate) fn review(&self, needs: Option<Needs<'_>>) -> Review {
         let record = self.trust_store().record();
         let mut looked = Looked::default();
         self.review_configuration(&mut looked);
         if self.config_path.as_ref().is_none_or(|path| *path == self.folder.config()) {
-            // Nothing but the configuration says where they are.
+            // Only the configuration names their places.
             looked.places.extend(record.places(Role::Roots));
         }
         if let Some(needs) = needs {
@@ -199,7 +199,7 @@ impl Project {
             looked.add(input.clone(), configuration_rights(file, &self.user_file, is_inside));
         }
         if self.config_path.is_none() {
-            // Where none is, one that says nothing: it may replace one with limits.
+            // A missing configuration is reviewed as an empty one: it may replace one with limits.
             let input = Input::new(Role::Configuration, &self.folder.config(), b"");
             looked.add(input, configuration_rights(&ConfigFile::default(), &self.user_file, is_inside));
         }
@@ -236,8 +236,8 @@ impl Project {
         }
     }
 
-    /// Trusts what is the same as in `other`, where it is trusted: the same bytes at the same place
-    /// of the project, with no right more.
+    /// Trusts the files that are trusted in `other`: the same bytes at the same place of the
+    /// project, with no additional rights.
     pub(crate) fn trust_as_in(&self, other: &Self, needs: Needs<'_>) -> Result<(), Failure> {
         let known = other.review(Some(needs));
         let place = |root: &Path, input: &Input| input.path.strip_prefix(root).ok().map(Path::to_owned);
@@ -260,8 +260,8 @@ impl Project {
         review.trust(&self.trust_store())
     }
 
-    /// The same project, of which only what was trusted is obeyed from now on: by the record, by
-    /// the flag, or by an answer on the terminal.
+    /// The same project, of which from now on only trusted files are obeyed: by the record, by the
+    /// flag, or by an answer on the terminal.
     pub(crate) fn trusted(
         mut self,
         needs: Option<Needs<'_>>,
@@ -270,7 +270,7 @@ impl Project {
     ) -> Result<TrustedProject, Failure> {
         if needs.is_some_and(|needs| needs.image.is_some()) && self.current != self.root {
             let root = self.root.display().to_string();
-            printer.message(format_args!("project {}, from the folder above", sanitize_name(&root)));
+            printer.message(format_args!("project {}, from a parent folder", sanitize_name(&root)));
         }
         let review = self.review(needs);
         if !review.is_agreed(trust) {
@@ -286,8 +286,8 @@ impl Project {
         Ok(TrustedProject(self))
     }
 
-    /// The image of a run without flags, for who only looks at what was made of it: none that this
-    /// machine has, unless it was trusted.
+    /// The image of a run without flags, for commands that only inspect it: an existing image only
+    /// if it was trusted.
     pub(crate) fn known_image(&self, trust: &Trust) -> Option<ImageSource> {
         let args = ImageArgs::default();
         let image = self.image(&args).ok()?;
@@ -297,7 +297,7 @@ impl Project {
         is_known.then_some(image)
     }
 
-    /// Lets a command obey what was found, unless a task could have written it and the user did not
+    /// Allows a command to obey a file, unless a task could have written it and the user did not
     /// trust it.
     pub(super) fn obey(&self, input: Option<&Input>, needs_trust: bool) -> Result<(), Failure> {
         let (Some(input), Obeyed::Trusted(accepted)) = (input, &self.obeyed) else {
@@ -307,7 +307,7 @@ impl Project {
             return Ok(());
         }
         Err(Failure::new(format!(
-            "`{}` changed while it was reviewed, or this command does not review it",
+            "`{}` changed during the review, or is not reviewed by this command",
             self.shown(&input.path)
         ))
         .with_hint("run `sandbox trust`, then this command again"))
@@ -315,29 +315,28 @@ impl Project {
 
     fn ask(&self, review: &Review, printer: Printer) -> Result<(), Failure> {
         printer.message(format_args!("{}{}", Self::why(review), self.asked(review)));
-        if printer.agrees("Trust them as they are now?")? {
+        if printer.agrees("Trust these files?")? {
             return review.trust(&self.trust_store());
         }
-        Err(Failure::new("not trusted, so nothing was started"))
+        Err(Failure::new("not trusted; nothing was started"))
     }
 
-    /// Why nothing of the files is obeyed.
+    /// The error if the files are not trusted.
     pub(crate) fn refusal(&self, review: &Review, trust: &Trust) -> Failure {
         let why = match trust {
-            Trust::Digest(_) => format!(
-                "these files of the project do not have the digest that --trust names; theirs is {}",
-                review.digest()
-            ),
+            Trust::Digest(_) => {
+                format!("the digest of these project files is {}, not the one in --trust", review.digest())
+            }
             _ => Self::why(review).to_owned(),
         };
         Failure::new(format!("{why}{}", self.asked(review))).with_hint(format!(
-            "read them, then run `sandbox trust`; for one run, or without a terminal: --trust, or --trust={}",
+            "review them, then run `sandbox trust`; for one run, or without a terminal, pass --trust or --trust={}",
             review.digest()
         ))
     }
 
     fn asked(&self, review: &Review) -> String {
-        format!("; rights that are new (+) or go (-):\n{}", review.changes(&self.root).text(false))
+        format!("; added (+) and removed (-) rights:\n{}", review.changes(&self.root).text(false))
     }
 
     fn why(review: &Review) -> &'static str {
@@ -347,18 +346,18 @@ impl Project {
             .iter()
             .any(|(input, rights)| !review.record.trusts(input, rights) && is_known(input));
         if changed {
-            "these files of the project changed since you trusted them, or what they allow did"
+            "these project files, or the rights they give, changed since you trusted them"
         } else {
-            "these files of the project are not trusted yet"
+            "these project files are not trusted"
         }
     }
 
-    /// The input that `found` is, where a task could have written it.
+    /// The input of the trust review for `found`, if a task could have written it.
     pub(super) fn input(found: &Found, role: Role, bytes: &[u8]) -> Option<Input> {
         found.is_untrusted().then(|| Input::new(role, found.path(), bytes))
     }
 
-    /// The same of an image: the Dockerfile and the files that it copies from.
+    /// The same for an image: the Dockerfile and the files that it copies.
     pub(super) fn image_files(dockerfile: &Found, image: &ImageSource) -> Option<Input> {
         let ImageSource::Build { dockerfile: text, context_files, .. } = image else {
             return None;
@@ -381,7 +380,7 @@ mod tests {
         ImageArgs { image: None, dockerfile: None, context: None, max_image_age: None };
     const NEEDS: Needs<'static> = Needs { image: Some(&NO_FLAG), allowlist: None };
 
-    /// A project with this configuration, and a place for its record.
+    /// A project with this configuration, and a folder for its record.
     struct Folder {
         root: tempfile::TempDir,
         state: tempfile::TempDir,
@@ -417,7 +416,7 @@ mod tests {
             project.review(Some(NEEDS)).trust(&project.trust_store()).unwrap();
         }
 
-        /// What a command says that is refused.
+        /// The error of a refused command.
         fn refused(&self) -> Option<String> {
             let trusted = self.project().trusted(Some(NEEDS), &Trust::Recorded, Printer::new(0, true));
             trusted.err().map(|failure| failure.to_string())
@@ -425,10 +424,10 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_this_machine_is_not_read_before_it_is_trusted() {
+    fn local_image_is_not_used_before_it_is_trusted() {
         let folder = Folder::new("image: of-mine");
         let refused = folder.refused().unwrap();
-        assert!(refused.contains("+ use the image `of-mine` that this machine has"), "{refused}");
+        assert!(refused.contains("+ use the local image `of-mine`"), "{refused}");
         // A command that did not review it cannot obey it either.
         let printer = Printer::new(0, true);
         let flag = ImageArgs { image: Some("flag".to_owned()), ..NO_FLAG };
@@ -440,7 +439,7 @@ mod tests {
         folder.trust();
         let project = folder.project().trusted(Some(NEEDS), &Trust::Recorded, printer).unwrap();
         assert_eq!(project.image(&NO_FLAG).unwrap(), ImageSource::existing("of-mine"));
-        // Without any, the default image needs no trust.
+        // Without a configured image, the default image needs no trust.
         folder.write("sandbox.yaml", "");
         assert!(folder.project().trust_store().revoke().unwrap());
         let project = folder.project().trusted(Some(NEEDS), &Trust::Recorded, printer).unwrap();
@@ -448,18 +447,15 @@ mod tests {
     }
 
     #[test]
-    fn only_the_version_that_was_trusted_last_is_obeyed() {
+    fn only_the_last_trusted_version_is_obeyed() {
         let folder = Folder::new("pass_env: [A]");
         folder.write("network-allowlist.yaml", "domains: [a.example]");
-        assert!(folder.refused().unwrap().starts_with("these files of the project are not trusted yet"));
+        assert!(folder.refused().unwrap().starts_with("these project files are not trusted"));
         folder.trust();
         assert_eq!(folder.refused(), None);
         folder.write("network-allowlist.yaml", "domains: [b.example]");
         let refused = folder.refused().unwrap();
-        assert!(
-            refused.starts_with("these files of the project changed since you trusted them"),
-            "{refused}"
-        );
+        assert!(refused.starts_with("these project files, or the rights they give, changed"), "{refused}");
         let (new, gone) =
             (refused.find("+ reach b.example").unwrap(), refused.find("- reach a.example").unwrap());
         assert!(new < gone && refused.contains("  rights: 1 new, 1 gone, 3 as before; "), "{refused}");
@@ -467,11 +463,11 @@ mod tests {
         assert_eq!(folder.refused(), None);
         folder.write("network-allowlist.yaml", "domains: [a.example]");
         let refused = folder.refused().unwrap();
-        assert!(refused.contains(".yaml is a version that you trusted at 20"), "{refused}");
+        assert!(refused.contains(".yaml is an older version, which you trusted at 20"), "{refused}");
     }
 
     #[test]
-    fn a_file_that_goes_takes_its_trust_along_once_that_was_seen() {
+    fn removed_file_loses_its_trust_after_the_next_review() {
         let folder = Folder::new("");
         folder.write("network-allowlist.yaml", "domains: [a.example]");
         folder.trust();
@@ -486,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn other_certificate_authorities_are_a_right_that_is_new() {
+    fn changed_certificate_authorities_need_trust() {
         let folder = Folder::new("upstream: {extra_roots: roots.pem}");
         let pem = |text: &str| folder.write("roots.pem", &format!("-----BEGIN CERTIFICATE-----\n{text}\n"));
         pem("theirs");
@@ -497,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_file_stays_so_though_a_command_needs_no_trust_of_it() {
+    fn trusted_file_remains_trusted_after_commands_that_ignore_it() {
         let folder = Folder::new("image: x");
         folder.trust();
         let flag = ImageArgs { image: Some("flag".to_owned()), ..NO_FLAG };
@@ -511,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_that_of_the_files_whatever_was_trusted() {
+    fn digest_is_independent_of_earlier_trust() {
         let (one, other) = (Folder::new("pass_env: [A]"), Folder::new("pass_env: [A]"));
         let digest = |folder: &Folder| folder.project().review(Some(NEEDS)).digest().clone();
         let before = digest(&one);
@@ -525,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_that_drops_a_limit_asks_though_it_gives_nothing_else() {
+    fn configuration_without_a_former_limit_needs_trust() {
         let folder = Folder::new("resource_limits: {pids_limit: 9}\npass_env: [A]");
         folder.trust();
         folder.write("sandbox.yaml", "pass_env: []");
@@ -537,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_that_is_removed_asks_as_one_that_says_nothing() {
+    fn removed_configuration_is_reviewed_as_an_empty_one() {
         let folder = Folder::new("resource_limits: {pids_limit: 9}\npass_env: [A]");
         folder.trust();
         fs::remove_file(folder.root.path().join(".sandbox/sandbox.yaml")).unwrap();
@@ -548,14 +544,14 @@ mod tests {
         assert_eq!(folder.refused(), None);
         folder.write("sandbox.yaml", "resource_limits: {pids_limit: 9}\npass_env: [A]");
         assert!(folder.refused().unwrap().contains("+ read your variable `A`"));
-        // Where none was ever trusted, none is missed.
+        // If none was ever trusted, a missing one needs no trust.
         assert!(folder.project().trust_store().revoke().unwrap());
         fs::remove_file(folder.root.path().join(".sandbox/sandbox.yaml")).unwrap();
         assert_eq!(folder.refused(), None);
     }
 
     #[test]
-    fn what_is_recorded_is_what_was_shown_though_the_file_changes_meanwhile() {
+    fn recorded_version_is_the_shown_one_despite_changes() {
         let folder = Folder::new("");
         folder.write("network-allowlist.yaml", "domains: [a.example]");
         let project = folder.project();
@@ -568,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_this_machine_is_looked_up_only_for_a_project_that_is_trusted() {
+    fn local_image_is_looked_up_only_for_a_trusted_project() {
         let folder = Folder::new("image: of-mine");
         let known = |trust: &Trust| folder.project().known_image(trust);
         assert_eq!(known(&Trust::Recorded), None);
@@ -579,14 +575,14 @@ mod tests {
         assert_eq!(known(&Trust::Recorded), Some(ImageSource::existing("of-mine")));
         folder.write("sandbox.yaml", "image: another");
         assert_eq!(known(&Trust::Recorded), None);
-        // One that is built has a name of its own, which says nothing of this machine.
+        // A built image has its own name, which reveals nothing about the host.
         folder.write("sandbox.yaml", "dockerfile: Dockerfile");
         folder.write("Dockerfile", "FROM x");
         assert!(matches!(known(&Trust::Recorded), Some(ImageSource::Build { .. })));
     }
 
     #[test]
-    fn a_policy_that_also_counts_for_builds_has_the_rights_of_both() {
+    fn policy_for_tasks_and_builds_has_the_rights_of_both() {
         let folder = Folder::new("build: {allowlist: network-allowlist.yaml}");
         folder.write("network-allowlist.yaml", "domains: [a.example]");
         let refused = folder.refused().unwrap();
@@ -602,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_not_reviewed_is_not_obeyed() {
+    fn unreviewed_file_is_not_obeyed() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
         fs::create_dir_all(root.join(".sandbox")).unwrap();
@@ -618,7 +614,7 @@ mod tests {
         // A command that does not review it cannot obey it.
         let configured = load().trusted(None, &Trust::Now, printer).unwrap();
         assert!(configured.allowlist(&PolicyArgs::default(), printer).is_err());
-        // What permits nothing asks for nothing.
+        // A policy that permits nothing needs no trust.
         fs::write(&policy, "domains: []").unwrap();
         assert!(configured.allowlist(&PolicyArgs::default(), printer).is_ok());
         assert!(load().trusted(Some(NEEDS), &Trust::Recorded, printer).is_ok());

@@ -1,4 +1,4 @@
-//! Which SSH keys sign, and how they are unlocked.
+//! The SSH keys that sign, and how they are unlocked.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ impl SshSettings {
 }
 
 impl Project {
-    /// The keys of the scope `name`, else of the configuration's.
+    /// The keys of the scope `name`, otherwise of the configuration's scope.
     pub(crate) fn ssh_scope(&self, name: Option<&str>, unlock: Unlock) -> Result<SshScope, Failure> {
         let configured = self.file.ssh.as_ref().map(|ssh| ssh.scope.as_str());
         let name = name.or(configured).ok_or_else(|| {
@@ -37,7 +37,7 @@ impl Project {
             made.sort();
             let name =
                 if made.is_empty() { "name one".to_owned() } else { format!("name {}", made.join(" or ")) };
-            Failure::usage("no scope is named").with_hint(format!(
+            Failure::usage("no scope given").with_hint(format!(
                 "{name}, or write `ssh: {{scope: NAME, unlock: keyring}}` to .sandbox/sandbox.yaml"
             ))
         })?;
@@ -46,17 +46,18 @@ impl Project {
 }
 
 impl TrustedProject {
-    /// How the configuration unlocks keys: it may run a program.
+    /// How the configuration unlocks keys, which may run a program.
     pub(crate) fn ssh_unlock(&self, environment: &Environment) -> Result<Unlock, Failure> {
         match &self.file.ssh {
             Some(ssh) => Ok(ssh.unlock(environment, &self.resolver)?),
-            None => Err(Failure::usage("nothing says where the passphrase comes from").with_hint(
-                "give --keyring, --passphrase-env NAME or --passphrase-command COMMAND, or `ssh.unlock` in .sandbox/sandbox.yaml",
+            None => Err(Failure::usage("no source of the passphrase given").with_hint(
+                "pass --keyring, --passphrase-env NAME or --passphrase-command COMMAND, or set \
+                 `ssh.unlock` in .sandbox/sandbox.yaml",
             )),
         }
     }
 
-    /// What the configuration says of the keys of tasks.
+    /// The configuration's settings for the keys of tasks.
     pub(super) fn ssh(
         &self,
         environment: &Environment,

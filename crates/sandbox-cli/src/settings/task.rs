@@ -1,4 +1,4 @@
-//! What `run`, `agent` and `exec` come to.
+//! The settings of `run`, `agent` and `exec`.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::network_log::LogCopies;
 use crate::printer::Printer;
 use crate::questions::{Board, has_terminal};
 
-/// What `run`, `agent` and `exec` need.
+/// The settings of `run`, `agent` and `exec`.
 #[derive(Debug)]
 pub(crate) struct TaskSettings {
     pub(crate) sandbox: SandboxConfig,
@@ -35,43 +35,43 @@ pub(crate) struct TaskSettings {
     pub(crate) root: PathBuf,
     /// Whether the task works on the work tree itself.
     pub(crate) workspace: WorkspaceMode,
-    /// What is protected in it.
+    /// The protection of the work tree.
     pub(crate) protection: Protection,
     pub(crate) limits: ResourceLimits,
     pub(crate) isolation: Isolation,
     /// In the container.
     pub(crate) working_dir: String,
-    /// The agent's program on this machine, where no flag names one.
+    /// The agent's program on the host, if no flag names one.
     pub(crate) agent_program: Option<PathBuf>,
-    /// What is asked of the operator, where anything is.
+    /// The questions to the operator, with `--ask`.
     pub(crate) questions: Option<Board>,
-    /// The values that are read again while it runs.
+    /// The renewal of values while it runs.
     pub(crate) renewal: Option<Renewal>,
-    /// Who commits.
+    /// The identity for git commits.
     pub(crate) git_identity: GitIdentity,
-    /// What the agent gets of its login.
+    /// The files of the agent's login, with surrogates.
     pub(crate) state_files: Vec<StateFile>,
-    /// What git signs with.
+    /// The SSH keys that git signs with.
     pub(crate) ssh: Option<SshSettings>,
-    /// Where the folders of this project's runs are.
+    /// The folder of this project's runs.
     pub(crate) logs: PathBuf,
     pub(crate) copies: LogCopies,
-    /// Opens what flags name.
+    /// Opens paths that flags name.
     pub(crate) resolver: Resolver,
     /// The project.
     pub(crate) key: String,
 }
 
 impl TaskSettings {
-    /// Whether there is a proxy, and so a log.
+    /// Whether there is a proxy, and therefore a log.
     pub(crate) fn has_proxy(&self) -> bool {
         matches!(self.network, Network::Sandboxed(_))
     }
 }
 
 impl TrustedProject {
-    /// Everything that `run` and `agent` need. An agent that may have a login gets it where the
-    /// configuration names one.
+    /// The settings of `run` and `agent`. An agent with support for logins gets the one in the
+    /// configuration.
     pub(crate) async fn task(
         &self,
         args: &TaskArgs,
@@ -132,7 +132,7 @@ impl TrustedProject {
         })
     }
 
-    /// Where the questions of a run wait. Someone has to be able to answer them.
+    /// The board for the questions of a run. It must be possible to answer them.
     fn questions(
         &self,
         args: &TaskArgs,
@@ -141,14 +141,14 @@ impl TrustedProject {
         printer: Printer,
     ) -> Result<Board, Failure> {
         if !global.owner && !has_terminal() {
-            return Err(Failure::usage("--ask needs a terminal to ask at, and this command has none")
-                .with_hint("use -d, and answer in `sandbox watch`; or leave --ask out"));
+            return Err(Failure::usage("--ask needs a terminal")
+                .with_hint("use -d and answer in `sandbox watch`, or omit --ask"));
         }
         let named = global.config.as_ref().map(std::path::absolute).transpose()?;
         let allowlist = args.policy.allowlist.as_ref().map(std::path::absolute).transpose()?;
         let (root, environment) = (self.root.clone(), environment.clone());
         let keep = move |rule: &Rule| {
-            // As it is by now: the file may have been changed since.
+            // Reads the current file, which may have changed since.
             let added = Project::load_at(&root, named.clone(), &environment, printer)
                 .and_then(|project| project.add_rule(allowlist.as_deref(), &environment, rule));
             match added {
@@ -159,7 +159,7 @@ impl TrustedProject {
                     printer.message(format_args!("+ {}  in `{list}` of {label}", rule.to_yaml()));
                 }
                 Err(failure) => printer.warning(format_args!(
-                    "the rule counts for this run only, for it could not be written: {failure}: {}",
+                    "the rule applies to this run only, because writing it failed: {failure}: {}",
                     failure.causes().join(": ")
                 )),
             }
@@ -167,8 +167,7 @@ impl TrustedProject {
         Ok(Board::new(keep))
     }
 
-    /// Everything that `exec` needs: nothing of the project but its image, its folder and its
-    /// allowlist.
+    /// The settings of `exec`: of the project, only its image, its folder and its allowlist.
     pub(crate) fn exec(
         &self,
         args: &ExecArgs,
@@ -180,7 +179,7 @@ impl TrustedProject {
         let protection = self.protection(args.unprotected);
         let mounts = match args.workspace {
             WorkspaceAccess::None => Vec::new(),
-            // Of what is read-only, sockets are covered.
+            // In read-only mounts, sockets are covered.
             WorkspaceAccess::Ro => {
                 vec![Mount::read_only_at(&self.root, WORKSPACE).protected(protection.clone())]
             }
@@ -222,13 +221,13 @@ impl TrustedProject {
 }
 
 impl Project {
-    /// Whether only root writes the work tree's folder.
+    /// Whether the work tree's folder belongs to root and only root can write to it.
     pub(crate) fn belongs_to_root(&self) -> bool {
         std::fs::metadata(&self.root).is_ok_and(|facts| facts.uid() == 0 && facts.mode() & 0o002 == 0)
     }
 }
 
-/// The flags' limits, else those of the configuration.
+/// The limits of the flags, otherwise those of the configuration.
 fn limits(flags: &OnceArgs, mut limits: ResourceLimits) -> ResourceLimits {
     limits.timeout = flags.timeout.or(limits.timeout);
     limits.memory = flags.memory.or(limits.memory);
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_surrogate_wins_and_the_values_go_to_the_proxy() {
+    async fn task_gets_surrogates_and_proxy_gets_values() {
         let (root, environment) = (folder(), environment());
         let settings = task(&project(&root, &environment), &environment).await.unwrap();
         let variables = settings.env.variables();
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flag_wins_and_gives_no_secret_away() {
+    async fn flag_overrides_the_file_and_reveals_no_secret() {
         let (root, environment) = (folder(), environment());
         let project = project(&root, &environment);
         let settings = task_with(&["A=flag", "C"], &project, &environment).await.unwrap();
@@ -340,7 +339,7 @@ mod tests {
             ("TOKEN=other", "`TOKEN`, named by --env, is masked: the task gets a surrogate of it"),
             (
                 "X=hunter2-hunter2-hunter2",
-                "`X`, named by --env, holds a secret that the task has a surrogate of, as `TOKEN`",
+                "`X`, named by --env, contains a secret that the task has a surrogate of, as `TOKEN`",
             ),
             ("NOT_SET", "the variable `NOT_SET`, named by --env, is not set"),
         ] {
@@ -350,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_same_value_under_another_name_is_refused_whole_and_as_a_part() {
+    async fn masked_value_under_another_name_is_refused() {
         let root = folder();
         for value in [TOKEN.to_owned(), format!("https://x:{TOKEN}@a.example")] {
             let environment = environment().with("C", &value);
@@ -358,16 +357,16 @@ mod tests {
             let failure = task(&project, &environment).await.unwrap_err().to_string();
             assert_eq!(
                 failure,
-                ".sandbox/sandbox.yaml:3:15: `C` holds a secret that the task has a surrogate of, as `TOKEN`: remove it here"
+                ".sandbox/sandbox.yaml:3:15: `C` contains a secret that the task has a surrogate of, as `TOKEN`: remove it here"
             );
-            let faults = project.faults(&environment);
-            let messages: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            let problems = project.problems(&environment);
+            let messages: Vec<String> = problems.iter().map(ToString::to_string).collect();
             assert_eq!(messages, [failure]);
         }
     }
 
     #[tokio::test]
-    async fn a_secret_that_is_not_set_is_reported_with_its_place() {
+    async fn unset_secret_is_reported_with_its_place() {
         let (root, environment) = (folder(), Environment::from([("HOME", "/no/such/home")]));
         let failure = task(&project(&root, &environment), &environment).await.unwrap_err();
         assert_eq!(failure.status().code(), 125);

@@ -1,4 +1,4 @@
-//! Which variables a task gets.
+//! The variables of a task.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 
 impl Project {
-    /// Those of `env` and `pass_env`.
+    /// The variables of `env` and `pass_env`.
     pub(super) fn env(&self, environment: &Environment, printer: Printer) -> Result<ContainerEnv, Failure> {
         let mut variables = BTreeMap::new();
         for (name, setting) in &self.file.env {
@@ -29,7 +29,7 @@ impl Project {
         Ok(ContainerEnv::new(variables))
     }
 
-    /// Who commits, by the user's own configuration of git.
+    /// The identity for commits, from the user's own git configuration.
     pub(super) fn git_identity(&self, environment: &Environment) -> GitIdentity {
         let [home, config, global] =
             ["HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"].map(|name| environment.path(name));
@@ -39,7 +39,7 @@ impl Project {
 }
 
 impl Project {
-    /// Those of `--env`, none of which shows the task what it has a surrogate of.
+    /// The variables of `--env`. None may reveal a value of which the task has a surrogate.
     pub(super) fn flag_variables(
         named: &[String],
         environment: &Environment,
@@ -59,7 +59,7 @@ impl Project {
                 let masked = surrogates.iter().find(|(_, held)| *held == surrogate);
                 let masked = masked.map_or("another name", |(variable, _)| variable);
                 return refused(&format!(
-                    "holds a secret that the task has a surrogate of, as `{}`",
+                    "contains a secret that the task has a surrogate of, as `{}`",
                     masked.escape_debug()
                 ));
             }
@@ -67,8 +67,8 @@ impl Project {
         Ok(variables)
     }
 
-    /// What of `env` and `pass_env` holds a real value that the task has a surrogate of. What is
-    /// not there holds none.
+    /// The entries of `env` and `pass_env` that contain a real value of which the task has a
+    /// surrogate. Missing variables are skipped.
     pub(super) fn given_away(
         &self,
         environment: &Environment,
@@ -82,7 +82,7 @@ impl Project {
             Some(InvalidFile::new(
                 location,
                 format!(
-                    "`{}` holds a secret that the task has a surrogate of, as `{}`: remove it here",
+                    "`{}` contains a secret that the task has a surrogate of, as `{}`: remove it here",
                     name.escape_debug(),
                     masked.escape_debug()
                 ),
@@ -100,7 +100,7 @@ impl Project {
     }
 }
 
-/// The value of a variable that is passed on as it is; `None` where it is not set.
+/// The value of a variable that is passed on unchanged; `None` if it is not set.
 pub(super) fn passed_value<'a>(
     environment: &'a Environment,
     name: &str,
@@ -111,7 +111,7 @@ pub(super) fn passed_value<'a>(
     value.map(|value| value.to_str().ok_or_else(not_text)).transpose()
 }
 
-/// The variables of `--env`: with a value, or ours of that name.
+/// The variables of `--env`: with a value, or with that of our environment.
 pub(super) fn named_variables(named: &[String], environment: &Environment) -> Result<ContainerEnv, Failure> {
     let one = |named: &String| match named.split_once('=') {
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),

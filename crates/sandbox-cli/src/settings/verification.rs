@@ -1,4 +1,4 @@
-//! What `verify` comes to.
+//! The settings of `verify`.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::config::Environment;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// What `verify` is about.
+/// The settings of `verify`.
 #[derive(Debug)]
 pub(crate) struct VerifySettings {
     pub(crate) sandbox: SandboxConfig,
@@ -21,13 +21,13 @@ pub(crate) struct VerifySettings {
     pub(crate) limits: ResourceLimits,
     pub(crate) network: Network,
     pub(crate) programs: Vec<ExpectedProgram>,
-    /// The folder of the project's runs, where the network log of a build goes.
+    /// The folder of the project's runs, for the network log of a build.
     pub(crate) logs: PathBuf,
 }
 
 impl TrustedProject {
-    /// Everything that `verify` needs: the project's image, network and limits, but none of its
-    /// mounts, variables and secrets.
+    /// The settings of `verify`: the project's image, network and limits, but none of its mounts,
+    /// variables and secrets.
     pub(crate) fn verification(
         &self,
         args: &VerifyArgs,
@@ -38,7 +38,7 @@ impl TrustedProject {
         let sandbox = self.sandbox_for(&args.image, global, environment, printer)?;
         let (isolation, limits, network) = match args.isolation {
             Preset::Untrusted => (Isolation::untrusted(), ResourceLimits::untrusted(), Network::Disabled),
-            // Nothing is permitted: the checks send no request that a policy could allow.
+            // An empty policy, because the checks send no request that a policy could allow.
             Preset::Agent if self.is_sandboxed() => {
                 let network = NetworkSandboxConfig::new(Allowlist::default());
                 (Isolation::agent(), self.file.resource_limits, Network::Sandboxed(network))

@@ -1,24 +1,24 @@
-//! The keys that leave a run to itself.
+//! The keys that detach from a run.
 
 use std::str::FromStr;
 
-/// Keys that are not passed on when they come one after the other.
+/// Keys that are not passed on when typed in sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DetachKeys {
     keys: Vec<u8>,
-    /// How many of them came last, and were held back.
+    /// How many of them came last and are buffered.
     held: usize,
 }
 
 impl Default for DetachKeys {
     fn default() -> Self {
-        // Ctrl-P Ctrl-Q, as podman and docker have it.
+        // Ctrl-P Ctrl-Q, as in podman and docker.
         Self { keys: vec![0x10, 0x11], held: 0 }
     }
 }
 
 impl DetachKeys {
-    /// What of `typed` the program gets, and whether all keys have come.
+    /// The part of `typed` that the program gets, and whether the sequence is complete.
     pub(crate) fn pass(&mut self, typed: &[u8]) -> (Vec<u8>, bool) {
         let mut passed = Vec::with_capacity(typed.len());
         for key in typed {
@@ -45,7 +45,7 @@ impl DetachKeys {
 impl FromStr for DetachKeys {
     type Err = String;
 
-    /// `ctrl-p,ctrl-q`, or letters, with commas between; nothing for none.
+    /// `ctrl-p,ctrl-q`, or characters, separated by commas; empty for no keys.
     fn from_str(text: &str) -> Result<Self, String> {
         let key = |name: &str| match (name.strip_prefix("ctrl-").unwrap_or(name).as_bytes(), name.len()) {
             ([key @ b' '..=b'~'], 1) => Ok(*key),
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_sequence_detaches_and_nothing_else_is_lost() {
+    fn only_the_complete_sequence_detaches() {
         let mut keys = DetachKeys::default();
         for (typed, passed, detaches) in [
             (&b"ab"[..], &b"ab"[..], false),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_the_names_that_they_have_elsewhere() {
+    fn detach_keys_use_the_names_of_podman() {
         assert_eq!("ctrl-p,ctrl-q".parse(), Ok(DetachKeys::default()));
         assert_eq!("ctrl-x,d".parse(), Ok(DetachKeys { keys: vec![0x18, b'd'], held: 0 }));
         assert_eq!("ctrl-[".parse(), Ok(DetachKeys { keys: vec![0x1b], held: 0 }));

@@ -1,18 +1,18 @@
-//! What a program in a container may say to a terminal of the user: what draws, written anew in one
-//! form.
+//! Filters a container program's output to the user's terminal: only sequences that draw pass,
+//! rewritten in a canonical form.
 //!
-//! A terminal types its answers as if the user had: into the program, or into the shell that comes
-//! after it. It also sets the clipboard, reads files and opens links, where it is told to. So
-//! whatever is not on the lists below does not reach it.
+//! A terminal sends its answers as if the user typed them: to the program, or to the shell after
+//! it. On request it also sets the clipboard, reads files and opens links. So only sequences on the
+//! lists below reach it.
 
 use std::borrow::Cow;
 use std::fmt::{self, Debug, Formatter, Write as _};
 
 use vte::{Params, Parser, Perform};
 
-/// DEC's private modes that change how a terminal draws, and what it sends when keys are pressed,
-/// the mouse is moved or something is pasted. Not among them: reports that some terminals send as
-/// soon as they are switched on (focus, colours, sizes), 132 columns.
+/// DEC private modes that change how a terminal draws, and what it sends for keys, mouse moves and
+/// pasted text. Excluded: reports that some terminals send as soon as they are enabled (focus,
+/// colours, sizes), and 132 columns.
 const MODES: [u16; 26] = [
     1,
     4,
@@ -41,16 +41,16 @@ const MODES: [u16; 26] = [
     2004,
     SYNCHRONIZED,
 ];
-/// The mode in which a terminal draws all at once.
+/// The mode for synchronized output.
 const SYNCHRONIZED: u16 = 2026;
-/// Those that outlast a program without harm: where nothing switches modes off, no other passes.
+/// Modes that are harmless after the program's end: if nothing resets modes, no others pass.
 const LASTING_MODES: [u16; 3] = [7, 25, SYNCHRONIZED];
-/// The standard's modes that do: to insert, and the cursor of some terminals. One locks the
-/// keyboard.
+/// The standard modes that pass: insert mode, and the cursor of some terminals. Another one would
+/// lock the keyboard.
 const STANDARD_MODES: [u16; 2] = [4, 34];
-/// Bytes that are parsed at once.
+/// The number of bytes that are parsed at once.
 const PIECE: usize = 4096;
-/// Sequences by what stands before and after their numbers.
+/// Sequences, by the characters before and after their numbers.
 const SEQUENCES: [(&[u8], &str); 8] = [
     (b"", "@ABCDEFGHIJKLMPSTXZ`abdefghlmrsu"),
     (b"?", "JKhlrs"),
@@ -61,40 +61,38 @@ const SEQUENCES: [(&[u8], &str); 8] = [
     (b"!", "p"),
     (b"\"", "q"),
 ];
-/// Commands of the operating system: titles, colours and their way back.
+/// Operating system commands: titles, colours and their resets.
 const TITLES: [&[u8]; 3] = [b"0", b"1", b"2"];
 const COLOURS: [&[u8]; 12] =
     [b"4", b"10", b"11", b"12", b"17", b"19", b"104", b"110", b"111", b"112", b"117", b"119"];
 
-/// Passes on what draws, wherever the output is cut.
+/// Passes drawing sequences, even if the output is split anywhere.
 pub(crate) struct Filter(Option<Box<(Parser, Drawn)>>);
 
-/// What came of it.
+/// The filtered output.
 #[derive(Default)]
 struct Drawn {
     text: String,
-    /// Whether somebody switches off in the end what a program has switched on.
+    /// Whether modes that a program sets are reset at its end.
     has_modes: bool,
-    /// Between `ESC k` and its end there is a title.
+    /// Inside of `ESC k` and its end, which is a title.
     is_title: bool,
 }
 
 impl Filter {
-    /// For a stream of this process; it passes on everything where that is not a terminal.
-    /// `has_modes` says whether what a program switches on in the terminal is switched off when it
-    /// ends.
+    /// The filter for a stream of this process; it passes everything if that is not a terminal.
+    /// `has_modes`: modes that a program sets in the terminal are reset at its end.
     pub(crate) fn new(is_terminal: bool, has_modes: bool) -> Self {
         let drawn = Drawn { has_modes, ..Drawn::default() };
         Self(is_terminal.then(|| Box::new((Parser::new(), drawn))))
     }
 
-    /// What of `output` the stream is to have now: a sequence comes when it is complete.
+    /// The filtered `output` so far: a sequence passes when it is complete.
     pub(crate) fn pass<'a>(&mut self, output: &'a [u8]) -> Cow<'a, [u8]> {
         let Some(state) = &mut self.0 else { return output.into() };
         let (parser, drawn) = &mut **state;
         for piece in output.chunks(PIECE) {
-            // The parser loses what follows a character that was cut, where that is not given to it
-            // byte by byte.
+            // The parser loses input after a split character unless that is passed byte by byte.
             let at = piece.iter().position(u8::is_ascii).map_or(piece.len(), |at| at + 1);
             let (begin, rest) = piece.split_at(at);
             begin.chunks(1).for_each(|byte| parser.advance(drawn, byte));
@@ -119,7 +117,7 @@ impl Perform for Drawn {
 
     fn execute(&mut self, byte: u8) {
         self.is_title = false;
-        // The bell, and what moves the cursor or chooses one of two character sets.
+        // The bell, cursor movement, and the choice between two character sets.
         if (0x07..=0x0f).contains(&byte) {
             self.text.push(char::from(byte));
         }
@@ -150,7 +148,7 @@ impl Perform for Drawn {
         if is_mode && numbers.is_empty() {
             return;
         }
-        // None is zero.
+        // A missing number is zero.
         let numbers = numbers.join(";");
         let numbers = if numbers == "0" { "" } else { &numbers };
         let (mark, other) = marks.iter().partition::<Vec<u8>, _>(|mark| (b'<'..=b'?').contains(mark));
@@ -165,7 +163,7 @@ impl Perform for Drawn {
             [] => b"78=>DEHMc".contains(&end),
             // Character sets.
             [b'(' | b')' | b'*' | b'+'] => end.is_ascii_alphanumeric(),
-            // Double height and width, and a screen of E.
+            // Double height and width, and the alignment test.
             [b'#'] => (b'3'..=b'6').contains(&end) || end == b'8',
             _ => false,
         };
@@ -182,11 +180,11 @@ impl Perform for Drawn {
         let rest = String::from_utf8_lossy(&rest.join(&b';')).into_owned();
         let is_colour = |c: char| c.is_ascii_alphanumeric() || "#:;/.".contains(c);
         let is_listed = TITLES.contains(number) && !rest.contains(char::is_control)
-            // A question mark asks for one.
+            // A question mark is a query.
             || COLOURS.contains(number) && rest.chars().all(is_colour);
         if is_listed {
             let number = String::from_utf8_lossy(number);
-            // An empty title is one.
+            // An empty title is valid.
             let end = if rest.is_empty() && !TITLES.contains(&number.as_bytes()) { "" } else { ";" };
             let _ = write!(self.text, "\x1b]{number}{end}{rest}\x1b\\");
         }
@@ -203,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn output_that_draws_passes_wherever_it_is_cut() {
+    fn drawing_output_passes_wherever_it_is_split() {
         for output in [
             "plain ä 日本 🦀\r\n\ttext\x08\x07",
             "\x1b[m\x1b[1;31mred\x1b[38;5;200m\x1b[38;2;1;2;3m\x1b[4:3m\x1b[58:2:0:1:2:3m",
@@ -225,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_that_are_cut_anywhere_lose_nothing() {
+    fn split_characters_are_preserved() {
         let output = "я в\nяb\u{301}ä\x1b[31mв 日本x🦀y\r\nя";
         let bytes = output.as_bytes();
         for first in 0..=bytes.len() {
@@ -240,14 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn modes_pass_only_where_they_are_switched_off_in_the_end() {
+    fn modes_pass_only_if_they_are_reset_at_the_end() {
         let output = b"\x1b[?25l\x1b[?1000;1049h\x1b[>1u\x1b[>4;2m\x1b[?25h\x1b[31m";
         assert_eq!(*Filter::new(true, true).pass(output), *output);
         assert_eq!(*Filter::new(true, false).pass(output), *b"\x1b[?25l\x1b[?25h\x1b[31m");
     }
 
     const HOSTILE: &[&str] = &[
-        // Devices, states, modes, sizes, titles and checksums that are asked for.
+        // Queries for devices, states, modes, sizes, titles and checksums.
         "\x1b[c",
         "\x1b[0c",
         "\x1b[>c",
@@ -282,7 +280,7 @@ mod tests {
         "\x1b]10;?\x07",
         "\x1b]11;?\x1b\\",
         "\x1b]52;c;?\x07",
-        // Reports that begin with an answer.
+        // Reports that start with an answer.
         "\x1b[?1004h",
         "\x1b[?2031h",
         "\x1b[?2048h",
@@ -316,7 +314,7 @@ mod tests {
         "\x1b[20h",
         "\x1b[>1t",
         "\x1b[>1p",
-        // What makes other bytes controls.
+        // Sequences that turn other bytes into controls.
         "\x1b G",
         "\x1b F",
         "\x1b%@",
@@ -326,7 +324,7 @@ mod tests {
         "\u{85}",
         "\x7f",
         "\0",
-        // What has not ended.
+        // Unterminated sequences.
         "\x1b]52;c;eA==",
         "\x1b[6",
         "\x1b",
@@ -335,13 +333,13 @@ mod tests {
     ];
 
     #[test]
-    fn output_that_makes_a_terminal_answer_or_act_does_not_pass() {
+    fn output_that_triggers_answers_or_actions_is_removed() {
         for output in HOSTILE {
             let passed = passed(output.as_bytes());
-            // Text is harmless where its beginning does not come.
+            // Text is harmless without the start of its sequence.
             assert!(!passed.contains(char::is_control), "{output:?}: {passed:?}");
         }
-        // Bytes beyond ASCII that are not a text.
+        // Bytes outside of ASCII that are not valid text.
         for output in [
             &b"\x9bc"[..],
             b"\x9d52;c;eA==\x9c",
@@ -360,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn sequence_among_others_is_passed_without_what_is_not_listed() {
+    fn unlisted_parameters_are_removed_from_a_sequence() {
         assert_eq!(passed(b"\x1b[?25;1004;1000h"), "\x1b[?25;1000h");
         assert_eq!(passed(b"a\x1b[31\x05mb\x1b]0;a\x07c"), "a\x1b[31mb\x1b]0;a\x1b\\c");
         assert_eq!(passed(b"\x1b]0;x\x9by\x07"), "\x1b]0;x\u{fffd}y\x1b\\");

@@ -1,4 +1,4 @@
-//! The whole terminal for a view of our own, and the way back.
+//! Takes the whole terminal for our own view, and restores it.
 
 use std::io::{self, Stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +10,11 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
-/// Whether a view has the terminal, of which a process has one. What panics anywhere gives it back
-/// first.
+/// Whether a view has the terminal. Static, because a process has one, and every panic must restore
+/// it first.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The terminal of stdin and stdout. Dropping it gives the terminal back as it was.
+/// The terminal of stdin and stdout. Dropping it restores the terminal.
 #[derive(Debug)]
 pub(crate) struct FullScreen {
     pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
@@ -24,33 +24,34 @@ impl FullScreen {
     pub(crate) fn enter() -> io::Result<Self> {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            // The report is for the screen that stays.
+            // The panic report must go to the normal screen.
             leave();
             before(panic);
         }));
-        // What it does for its drop comes first: nothing stays when the next step fails.
+        // Created first, so that its drop restores the terminal if the next step fails.
         let screen = Self { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))? };
         take()?;
         Ok(screen)
     }
 
-    /// Whether a panic gave the terminal back.
+    /// Whether a panic restored the terminal.
     #[expect(clippy::unused_self, reason = "it is about this screen")]
     pub(crate) fn is_lost(&self) -> bool {
         !IS_TAKEN.load(Ordering::Relaxed)
     }
 
-    /// Gives the terminal back for a while: to a shell that stops this process.
+    /// Restores the terminal temporarily, for a shell that stops this process.
     #[expect(clippy::unused_self, reason = "it is about this screen")]
     pub(crate) fn suspend(&mut self) {
         leave();
     }
 
-    /// Takes it again, whatever a shell made of it; all of it has to be drawn.
+    /// Takes it again after a shell used it; everything must be redrawn.
     pub(crate) fn resume(&mut self) -> io::Result<()> {
         leave();
         take()?;
-        // Clearing it would ask for the cursor's place, whose answer another thread reads as a key.
+        // Clearing it would query the cursor position, and another thread would read the answer as
+        // a key.
         self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
         Ok(())
     }
@@ -68,7 +69,7 @@ fn take() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen)
 }
 
-/// A terminal that is gone needs nothing.
+/// A terminal that is gone needs no restoring.
 fn leave() {
     if IS_TAKEN.swap(false, Ordering::Relaxed) {
         let _ = disable_raw_mode();

@@ -1,4 +1,4 @@
-//! The user's terminal while a program in a container has it, or a view of our own.
+//! The user's terminal while a container program or our own view uses it.
 
 mod detach_keys;
 mod filter;

@@ -1,47 +1,47 @@
-//! What a program has switched on in a terminal, so that it can be switched off, and on again in
-//! another.
+//! Tracks the modes that a program set in a terminal, to reset them, and to set them again in
+//! another one.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Terminals know no mode with a larger number; what is remembered is bounded by it.
+/// Terminals have no mode with a larger number, so this bounds the memory.
 const LARGEST: u16 = 9999;
-/// Numbers of one sequence that are looked at: more than terminals take.
+/// The maximum number of parameters of a sequence: more than terminals accept.
 const NUMBERS: usize = 512;
-/// The cursor is visible, lines wrap: on from the start.
+/// Cursor visibility and line wrapping, which are on initially.
 const ON_AT_FIRST: [u16; 2] = [7, 25];
-/// Of the standard's modes: what is typed is not echoed by the terminal itself.
+/// The standard mode for no local echo, which is on initially.
 const STANDARD_ON_AT_FIRST: [u16; 1] = [12];
 
-/// The modes of a terminal that differ from what they are at first, as far as its output shows.
+/// The modes of a terminal that differ from their initial values, as far as its output shows.
 ///
-/// It reads sequences as terminals do, whatever a program does to hide them: a mode that is missed
-/// stays on in the user's shell.
+/// It parses sequences as terminals do, including obfuscated ones: a missed mode would remain on in
+/// the user's shell.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Modes {
-    /// DEC's private modes: the other screen, the mouse, bracketed paste and so on.
+    /// DEC private modes: alternate screen, mouse, bracketed paste and so on.
     changed: BTreeSet<u16>,
-    /// Those of which it is not known whether they are on.
+    /// Modes whose state is unknown.
     doubtful: BTreeSet<u16>,
-    /// The standard's modes: a locked keyboard, inserting and so on.
+    /// Standard modes: a locked keyboard, insert mode and so on.
     standard: BTreeSet<u16>,
-    /// Keys are reported in more detail, in one of two ways.
+    /// Whether keys are reported in more detail, by one of two protocols.
     reports_keys: bool,
     modifies_keys: bool,
-    /// A sequence that has not ended.
+    /// An unterminated sequence.
     begun: Option<Begun>,
 }
 
-/// What has come of a sequence since ESC.
+/// The part of a sequence since ESC.
 #[derive(Debug, Clone, Default)]
 struct Begun {
     has_bracket: bool,
     private: Option<u8>,
     numbers: Vec<u16>,
     number: Option<u16>,
-    /// It is for something else than modes.
+    /// It does not set modes.
     is_other: bool,
-    /// Terminals differ in what they make of it.
+    /// Terminals interpret it differently.
     is_doubtful: bool,
 }
 
@@ -56,7 +56,7 @@ impl Begun {
 }
 
 impl Modes {
-    /// Takes in what is written to the terminal, cut anywhere.
+    /// Parses output to the terminal, which may be split anywhere.
     pub(crate) fn saw(&mut self, output: &[u8]) {
         for byte in output {
             self.saw_byte(*byte);
@@ -66,17 +66,17 @@ impl Modes {
     fn saw_byte(&mut self, byte: u8) {
         match (&mut self.begun, byte) {
             (_, 0x1b) => self.begun = Some(Begun::default()),
-            // Both in one byte, or in the last byte of one character.
+            // ESC and `[` in one byte, or in the last byte of one character.
             (None, 0x9b) => self.begun = Some(Begun { has_bracket: true, ..Begun::default() }),
             (_, 0x18 | 0x1a) => self.begun = None,
-            // Others are obeyed in the midst of a sequence, which goes on after them.
+            // Other controls are executed within a sequence, which continues after them.
             (None, _) | (_, ..0x20 | 0x7f) => {}
             (Some(begun), b'[' | 0x9b) if !begun.has_bracket => begun.has_bracket = true,
             (Some(begun), 0x80..) => begun.is_doubtful = true,
             (Some(begun), end) if !begun.has_bracket => {
                 self.begun = None;
                 if end == b'c' {
-                    // A reset, unless it is in a text that a terminal takes as a whole.
+                    // A reset, unless it is in a string that a terminal consumes as a whole.
                     self.doubtful.append(&mut self.changed);
                 }
             }
@@ -101,8 +101,7 @@ impl Modes {
         }
     }
 
-    /// What switches it all off again, and no more than that: a terminal that nothing was switched
-    /// on in is left as it is.
+    /// The sequence that resets exactly these modes; empty if no mode was set.
     pub(crate) fn undone(&self) -> String {
         let mut text = String::new();
         for mode in self.changed.union(&self.doubtful) {
@@ -121,7 +120,7 @@ impl Modes {
         text + "\x1b[0m\x1b(B\x0f\x1b>"
     }
 
-    /// What switches the same on in another terminal.
+    /// The sequence that sets the same modes in another terminal.
     pub(crate) fn redone(&self) -> String {
         let mut text = String::new();
         for mode in &self.changed {
@@ -138,7 +137,7 @@ impl Modes {
         match (begun.private, end) {
             _ if begun.is_other => {}
             (Some(b'?'), b'h' | b'l') if begun.is_doubtful => self.doubtful.extend(modes),
-            // What they were when they were saved is not known.
+            // Their saved values are unknown.
             (Some(b'?'), b'r') => self.doubtful.extend(modes),
             (Some(b'?'), b'h' | b'l') => {
                 for mode in modes {
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_on_is_switched_off_and_nothing_else() {
+    fn exactly_the_set_modes_are_reset() {
         for (output, undone) in [
             ("plain \x1b[31mred", ""),
             ("\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"),
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_cannot_be_hidden() {
+    fn obfuscated_modes_are_tracked() {
         let zeros = format!("\x1b[?{}1000h", "0".repeat(200));
         let many: Vec<String> = (3000..9000).map(|mode| format!("\x1b[?{mode}h")).collect();
         let many = format!("{}\x1b[?1000h", many.concat());
@@ -231,14 +230,14 @@ mod tests {
             let undone = after(&[output]).undone();
             assert!(undone.contains("\x1b[?1000l"), "{output:?}: {undone:?}");
         }
-        // The control: what ends a sequence ends it here too.
+        // The control: terminators of a sequence end it here too.
         for output in ["\x1b[?10\x1800h", "\x1b[?10\x1a00h", "\x1b[?10\x1b00h"] {
             assert_eq!(after(&[output]).undone(), END, "{output:?}");
         }
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn tracked_state_is_bounded() {
         let mut modes = Modes::default();
         for mode in 0..70_000 {
             modes.saw(format!("\x1b[?{mode}h\x1b[?{mode}r\x1b[{mode}h").as_bytes());

@@ -1,4 +1,4 @@
-//! Raw mode, and the way back.
+//! Raw mode, and restoring the terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -7,23 +7,23 @@ use sandbox::TerminalSize;
 
 use super::modes::Modes;
 
-/// Where there is no terminal to ask.
+/// The size without a terminal.
 const USUAL: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 
-/// The terminal of stdin, of which every key goes to a program. Dropping it gives the terminal back
-/// as it was.
+/// The terminal of stdin in raw mode: every key goes to a program. Dropping it restores the
+/// terminal.
 #[derive(Debug)]
 pub(crate) struct RawMode {
-    // Dropped first: what the program has switched on ends before its keys are shown again.
+    // Dropped first: the program's modes are reset before echo is enabled again.
     shown: Shown,
     before: Before,
 }
 
-/// How the terminal of stdin was. Dropping it makes it so again.
+/// The former state of stdin's terminal. Dropping it restores that.
 #[derive(Debug)]
 struct Before(Termios);
 
-/// What a program has switched on in the terminal of stdout. Dropping it switches that off.
+/// The modes that a program set in stdout's terminal. Dropping it resets them.
 #[derive(Debug, Default)]
 pub(crate) struct Shown(Modes);
 
@@ -34,21 +34,21 @@ impl RawMode {
         Ok(mode)
     }
 
-    /// Enters it again: a shell that stopped the process has left it.
+    /// Enters raw mode again, after a shell that stopped the process left it.
     pub(crate) fn resume(&self) -> io::Result<()> {
         let mut raw = self.before.0.clone();
         raw.make_raw();
         Ok(tcsetattr(io::stdin(), OptionalActions::Now, &raw)?)
     }
 
-    /// Notes what the program writes to the terminal.
+    /// Tracks the program's output to the terminal.
     pub(crate) fn saw(&mut self, output: &[u8]) {
         self.shown.saw(output);
     }
 }
 
 impl Shown {
-    /// Notes what the program writes to stdout.
+    /// Tracks the program's output to stdout.
     pub(crate) fn saw(&mut self, output: &[u8]) {
         self.0.saw(output);
     }
@@ -70,7 +70,7 @@ impl Drop for Shown {
     }
 }
 
-/// The size of the terminal of stdin; the usual one where that is none.
+/// The size of stdin's terminal; the usual one without a terminal.
 pub(crate) fn size() -> TerminalSize {
     match tcgetwinsize(io::stdin()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {

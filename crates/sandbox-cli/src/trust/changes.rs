@@ -1,4 +1,4 @@
-//! What is new in the rights of files, and what goes, against the version that was trusted last.
+//! Added and removed rights of files, compared with the last trusted version.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +8,20 @@ use super::store::Trusted;
 use super::{Digest, Rights};
 use crate::printer::plain_or_quoted;
 
-/// How the rights of some files change.
+/// The changes of the rights of files.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     files: Vec<FileChanges>,
 }
 
-/// How those of one file do.
+/// The changes of one file.
 #[derive(Debug, Serialize)]
 struct FileChanges {
     path: String,
-    /// None where nothing is there that needs trust.
+    /// `None` if nothing there needs trust.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
-    /// When this very version was trusted, before another was.
+    /// When this version was trusted, if another one was trusted after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     formerly_trusted: Option<String>,
     rights: BTreeSet<String>,
@@ -30,8 +30,8 @@ struct FileChanges {
 }
 
 impl Changes {
-    /// Adds a file that is there, which `trusted` is the last trusted version of; `formerly` says
-    /// when it was trusted itself.
+    /// Adds an existing file; `trusted` is its last trusted version, `formerly` the time when this
+    /// version was trusted.
     pub(crate) fn add(
         &mut self,
         path: String,
@@ -53,7 +53,7 @@ impl Changes {
         });
     }
 
-    /// Adds what was trusted where nothing needs trust by now.
+    /// Adds a trusted version at a place where nothing needs trust any more.
     pub(crate) fn add_gone(&mut self, path: String, trusted: &Trusted) {
         self.files.push(FileChanges {
             path,
@@ -65,14 +65,14 @@ impl Changes {
         });
     }
 
-    /// For people: what is new, then what goes, then what stays if `all` is to be listed, then how
-    /// many of each.
+    /// The changes as text: added rights, then removed ones, with `all` also the unchanged ones,
+    /// then the counts.
     pub(crate) fn text(&self, all: bool) -> String {
         let mut lines = Vec::new();
         for file in &self.files {
             if let Some(at) = &file.formerly_trusted {
                 lines.push(format!(
-                    "  {} is a version that you trusted at {at}, and another one since",
+                    "  {} is an older version, which you trusted at {at}",
                     plain_or_quoted(&file.path)
                 ));
             }
@@ -149,7 +149,7 @@ mod tests {
         Input::new(Role::Allowlist, Path::new(path), text.as_bytes())
     }
 
-    /// Of the file at `path` with these rights, where `record` is what was trusted.
+    /// The changes of the file at `path` with these rights, compared with `record`.
     fn of(input: &Input, lines: &[&str], record: &Record) -> Changes {
         let mut changes = Changes::default();
         let path = input.path.display().to_string();
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn all_is_new_where_nothing_was_trusted() {
+    fn without_trust_all_rights_are_added() {
         let changes = of(&input("a/b.yaml", "1"), &["x", "y"], &Record::default());
         assert_eq!(changes.text(false), "  a/b.yaml:\n    + x\n    + y\n  rights: 2 new");
         assert_eq!(Changes::default().text(false), "");
     }
 
     #[test]
-    fn what_is_new_comes_first_then_what_goes_then_how_much_stays() {
+    fn changes_list_added_then_removed_then_counts() {
         let state = tempfile::tempdir().unwrap();
         let store = Store::new(state.path().join("x"), Path::new("/x"));
         store.trust([(&input("a", "1"), &rights(&["kept", "other", "z"]))], &[]).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_has_all_rights_and_those_that_are_new_or_go() {
+    fn json_has_all_added_and_removed_rights() {
         let state = tempfile::tempdir().unwrap();
         let store = Store::new(state.path().join("x"), Path::new("/x"));
         store.trust([(&input("a", "1"), &rights(&["kept", "z"]))], &[]).unwrap();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_was_trusted_before_another_says_when() {
+    fn formerly_trusted_version_has_its_time() {
         let state = tempfile::tempdir().unwrap();
         let store = Store::new(state.path().join("x"), Path::new("/x"));
         for version in ["1", "2"] {
@@ -204,12 +204,12 @@ mod tests {
         }
         let text = of(&input("a", "1"), &["x"], &store.record()).text(false);
         let first = text.lines().next().unwrap();
-        assert!(first.starts_with("  a is a version that you trusted at 20"), "{text}");
-        assert!(first.ends_with("Z, and another one since"), "{text}");
+        assert!(first.starts_with("  a is an older version, which you trusted at 20"), "{text}");
+        assert!(first.ends_with("Z"), "{text}");
     }
 
     #[test]
-    fn a_name_forges_no_line() {
+    fn name_cannot_forge_a_line() {
         let hostile = "  + reach nothing\n    - b\u{1b}[2J\u{2028}";
         let text = of(&input(hostile, "1"), &[&format!("read `{hostile}`")], &Record::default()).text(true);
         let lines: Vec<&str> = text.lines().collect();

@@ -11,8 +11,8 @@ use super::image::existing_image;
 use crate::config::{BuildFile, ConfigFile, SshFile, UpstreamFile, WorkspaceMode};
 use crate::printer::quoted;
 
-/// What a configuration gives a task, beyond what it has anyway or below that. `user` is the user's
-/// own file, and `is_inside` says whether a path of the host lies in the work tree.
+/// The rights that a configuration gives a task, compared with the defaults. `user` is the user's
+/// own file, and `is_inside` returns whether a path of the host is in the work tree.
 pub(crate) fn configuration_rights(
     file: &ConfigFile,
     user: &ConfigFile,
@@ -29,7 +29,7 @@ pub(crate) fn configuration_rights(
         if is_inside(mount.host_path()) {
             rights.tell(format!("{access} {from} of the work tree at {to} too"));
         } else {
-            rights.ask(format!("{access} {from} of this machine, at {to}"));
+            rights.ask(format!("{access} {from} of the host, at {to}"));
         }
     }
     variables(file, &mut rights);
@@ -43,19 +43,19 @@ pub(crate) fn configuration_rights(
 
 fn machine(file: &ConfigFile, rights: &mut Rights) {
     if file.network_sandbox == Some(false) {
-        rights.ask("turn the network sandbox off: reach whatever this machine reaches, without a log");
+        rights.ask("turn the network sandbox off: use the host's network access, without a log");
     }
     if let Some(engine) = &file.engine {
         rights.ask(format!("use the engine {}", quoted(&engine.to_string())));
     }
     if let Some(prefix) = &file.prefix {
-        rights.tell(format!("use objects of the engine whose names begin with {}", quoted(prefix)));
+        rights.tell(format!("use engine objects with the prefix {}", quoted(prefix)));
     }
     if let Some(agent) = &file.agent {
         rights.tell(format!("start {} as the agent", quoted(agent.name())));
     }
     for service in &file.host_services {
-        rights.ask(format!("connect to this machine's service {service}"));
+        rights.ask(format!("connect to the host's service {service}"));
     }
     for name in &file.gate {
         rights.ask(format!(
@@ -67,7 +67,7 @@ fn machine(file: &ConfigFile, rights: &mut Rights) {
 
 fn upstream(upstream: &UpstreamFile, rights: &mut Rights) {
     if let Some(dns) = upstream.dns {
-        rights.ask(format!("look names up at {dns}"));
+        rights.ask(format!("resolve names at {dns}"));
     }
     for network in &upstream.allow_addresses {
         rights.ask(format!("reach the private network {}", network.0));
@@ -78,7 +78,7 @@ fn upstream(upstream: &UpstreamFile, rights: &mut Rights) {
 }
 
 fn image(file: &ConfigFile, is_inside: impl Fn(&Path) -> bool, rights: &mut Rights) {
-    // Whoever is to run it asks; other commands do not look at it.
+    // Commands that run it review it; others ignore it.
     if let Some(image) = &file.image {
         rights.tell(existing_image(image));
     }
@@ -87,12 +87,12 @@ fn image(file: &ConfigFile, is_inside: impl Fn(&Path) -> bool, rights: &mut Righ
         if is_inside(place) {
             rights.tell(format!("build the image {what} {}", path(place)));
         } else {
-            rights.ask(format!("build the image {what} {} of this machine", path(place)));
+            rights.ask(format!("build the image {what} {} of the host", path(place)));
         }
     }
     match &file.build {
         Some(BuildFile::Network(_)) => {
-            rights.ask("build images outside of the sandbox, on this machine's network");
+            rights.ask("build images outside of the sandbox, on the host's network");
         }
         Some(BuildFile::Allowlist(place)) => {
             rights.ask(format!("let image builds reach what {} allows", path(place)));
@@ -114,10 +114,10 @@ fn workspace(file: &ConfigFile, user: &ConfigFile, rights: &mut Rights) {
         None => {}
     }
     if file.protect_workspace == Some(false) {
-        rights.ask("write what programs of this machine run on their own (git hooks, .envrc, .claude)");
+        rights.ask("write files that host tools execute implicitly (git hooks, .envrc, .claude)");
     }
     for path in &file.protected_paths {
-        rights.tell(format!("keep off {}", quoted(&path.0)));
+        rights.tell(format!("not write to {}", quoted(&path.0)));
     }
 }
 
@@ -127,9 +127,9 @@ fn variables(file: &ConfigFile, rights: &mut Rights) {
             let renamed = if variable == name { String::new() } else { format!(", as {}", quoted(name)) };
             rights.ask(format!("read your variable {}{renamed}", quoted(variable)));
         } else if is_key(name) {
-            // The owner of the key that a task has may read all that it sends with it.
+            // The owner of a task's key may be able to read everything that is sent with it.
             rights.ask(format!(
-                "give the task {} of the project's own instead of yours, with the digest {}",
+                "give the task {} of the project instead of yours, with the digest {}",
                 quoted(name),
                 setting.digest()
             ));
@@ -152,7 +152,7 @@ fn is_key(name: &str) -> bool {
     agents.into_iter().any(|agent| agent.credentials().any(|(variable, _)| variable == name))
 }
 
-/// Limits are said whether they are there or not: a limit that goes away is a right that is new.
+/// Missing limits are listed too: removing a limit adds a right.
 fn limits(own: ResourceLimits, user: ResourceLimits, rights: &mut Rights) {
     let mut absent = Vec::new();
     let mut limit = |name: &'static str, line: Option<Limit>| match line {
@@ -174,12 +174,12 @@ fn limits(own: ResourceLimits, user: ResourceLimits, rights: &mut Rights) {
     }
 }
 
-/// What is to say of a limit.
+/// The line of a limit.
 enum Limit {
-    /// It is higher than that of the user's own file.
+    /// Higher than the limit in the user's own file.
     Raised(String),
     Kept(String),
-    /// There is none but the user's own.
+    /// Only the user's own file has one.
     User,
 }
 

@@ -1,4 +1,5 @@
-//! The rights that the credentials of a configuration give: what is read, and which hosts get it.
+//! The rights that the credentials of a configuration give: the sources that are read, and the
+//! hosts that get the values.
 
 use allowlist::Glob;
 use sandbox::credentials::Injection;
@@ -8,7 +9,7 @@ use super::amount::time;
 use crate::config::CredentialsFile;
 use crate::printer::{plain_or_quoted, quoted};
 
-/// All of them go to `rights`, a line for each place that is read and for each host that gets it.
+/// Adds them to `rights`, a line for each source and for each host.
 pub(super) fn credential_rights(credentials: &CredentialsFile, rights: &mut Rights) {
     for entry in &credentials.masked {
         let secret = format!("the secret {}", quoted(&entry.variable));
@@ -35,7 +36,7 @@ pub(super) fn credential_rights(credentials: &CredentialsFile, rights: &mut Righ
     }
 }
 
-/// Sends `what` to each host.
+/// Adds the right to send `what` to each host.
 fn send(what: &str, injection: &Injection, rights: &mut Rights) {
     let headers: Vec<String> = injection.headers.iter().map(|header| quoted(header.as_str())).collect();
     let user = match injection.basic_user.as_ref().map(Glob::as_str) {
@@ -55,5 +56,5 @@ fn send(what: &str, injection: &Injection, rights: &mut Rights) {
 }
 
 fn foreign(is_allowed: bool) -> &'static str {
-    if is_allowed { ", beside credentials of the task's own" } else { "" }
+    if is_allowed { ", in addition to the task's own credentials" } else { "" }
 }

@@ -7,15 +7,15 @@ use sandbox::ImageSource;
 use super::{Input, Rights, Role};
 use crate::printer::quoted;
 
-/// What an image needs: that its files are used as they are, and the images that they name, which
-/// may be this machine's own.
+/// The rights of an image: to use its files, and the images that they name, which may be local
+/// ones.
 pub(crate) fn image_rights(image: &ImageSource) -> Rights {
     let mut rights = Rights::default();
     match image {
         ImageSource::Build { dockerfile, context_files, .. } => {
             let files = context_files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
             let all = std::iter::once(("", dockerfile.as_slice())).chain(files);
-            // Of the contents alone, wherever they are.
+            // The digest of the contents alone, regardless of their place.
             let content = Input::of_files(Role::Image, Path::new(""), all).digest;
             rights.ask(format!(
                 "build an image from it {}, of the content {}",
@@ -24,7 +24,7 @@ pub(crate) fn image_rights(image: &ImageSource) -> Rights {
             ));
             let text = String::from_utf8_lossy(dockerfile).replace("\\\n", " ");
             for name in images(&text) {
-                rights.ask(format!("build an image with what is in {}", quoted(name)));
+                rights.ask(format!("build an image with the content of {}", quoted(name)));
             }
         }
         ImageSource::Existing(name) => {
@@ -34,22 +34,21 @@ pub(crate) fn image_rights(image: &ImageSource) -> Rights {
     rights
 }
 
-/// What an image that the engine has gives: nobody knows what is in it.
+/// The right to use an existing image, whose content is unknown.
 pub(super) fn existing_image(name: &str) -> String {
-    format!("use the image {} that this machine has", quoted(name))
+    format!("use the local image {}", quoted(name))
 }
 
 fn count(files: usize) -> String {
     match files {
         0 => "alone".to_owned(),
-        1 => "and 1 file beside it".to_owned(),
-        files => format!("and {files} files beside it"),
+        1 => "and 1 file next to it".to_owned(),
+        files => format!("and {files} files next to it"),
     }
 }
 
-/// What a Dockerfile names as the image of a stage, or as what files are copied or mounted from,
-/// also stages of its own. This is for readers; what is built is the content above, whatever this
-/// makes of it.
+/// The images that a Dockerfile names for stages, or as sources of copied or mounted files,
+/// including its own stages. This is for information; the digest of the content is what counts.
 fn images(dockerfile: &str) -> impl Iterator<Item = &str> {
     dockerfile.lines().flat_map(|line| {
         let mut words = line.split_whitespace();
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_that_differ_have_different_rights() {
+    fn different_contents_have_different_rights() {
         let build = |text: &str, file: &str| {
             let files = BTreeMap::from([("f".to_owned(), file.as_bytes().to_vec())]);
             image_rights(&ImageSource::build(text, files))

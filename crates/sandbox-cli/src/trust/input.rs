@@ -1,4 +1,4 @@
-//! A file, or a folder of them, that a run obeys or builds from.
+//! Files and folders that a run obeys or builds from.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use std::str::FromStr;
 use sandbox_files::hex;
 use sha2::{Digest as _, Sha256};
 
-/// What a file is for.
+/// The role of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Role {
     Configuration,
     Allowlist,
-    /// The Dockerfile and the files that it copies from.
+    /// The Dockerfile and the files that it copies.
     Image,
     /// Certificates of authorities for upstream servers.
     Roots,
@@ -29,7 +29,7 @@ impl Role {
     }
 }
 
-/// Where a file is, and what it is for there.
+/// The path and role of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) role: Role,
@@ -40,8 +40,7 @@ pub(crate) struct Place {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Digest(String);
 
-/// Something that a run obeys or builds from, with a digest of what it is for, where it is and all
-/// its bytes.
+/// A file or folder that a run obeys or builds from, with a digest of its role, path and content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Input {
     pub(crate) role: Role,
@@ -52,18 +51,18 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Of the file at `path`, which holds `bytes`.
+    /// The input of the file at `path` with the content `bytes`.
     pub(crate) fn new(role: Role, path: &Path, bytes: &[u8]) -> Self {
         Self::of_files(role, path, [("", bytes)])
     }
 
-    /// Of several files below the folder `path`, by their names, in the order of those.
+    /// The input of several files below the folder `path`, sorted by their names.
     pub(crate) fn of_files<'a>(
         role: Role,
         path: &Path,
         files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Self {
-        // With its length before it, no part can pass for two.
+        // The length prefix makes the encoding of the parts unambiguous.
         let part = |hash: &mut Sha256, bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
@@ -79,14 +78,14 @@ impl Input {
         Self { role, path: path.to_owned(), digest, content }
     }
 
-    /// Where it is, whatever it says.
+    /// Its place, regardless of its content.
     pub(crate) fn place(&self) -> Place {
         Place { role: self.role, path: self.path.clone() }
     }
 }
 
 impl Digest {
-    /// Of all `inputs` together, in whatever order.
+    /// The digest of all `inputs`, in any order.
     pub(crate) fn of_all<'a>(inputs: impl IntoIterator<Item = &'a Input>) -> Self {
         let mut digests: Vec<&Self> = inputs.into_iter().map(|input| &input.digest).collect();
         digests.sort_unstable();
@@ -97,7 +96,7 @@ impl Digest {
         Self(hex(&hash.finalize()))
     }
 
-    /// As much of it as tells contents apart, also those that one party made to look alike.
+    /// A prefix that is long enough to distinguish contents, even if one party crafted them.
     pub(crate) fn short(&self) -> &str {
         self.0.get(..40).unwrap_or(&self.0)
     }
@@ -117,7 +116,7 @@ impl FromStr for Digest {
         if hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
             Ok(Self(hex.to_owned()))
         } else {
-            Err("a digest is `sha256:` and 64 hexadecimal digits; `sandbox trust --show` prints it"
+            Err("a digest must be `sha256:` and 64 hexadecimal digits, as `sandbox trust --show` prints it"
                 .to_owned())
         }
     }
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_covers_role_place_name_and_content() {
+    fn digest_covers_role_place_name_and_content() {
         let path = Path::new("/srv/app/.sandbox/sandbox.yaml");
         let first = Input::new(Role::Configuration, path, b"image: x");
         assert_eq!(first, Input::new(Role::Configuration, path, b"image: x"));
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_of_all_does_not_depend_on_the_order_and_is_read_back() {
+    fn digest_of_all_is_independent_of_order_and_parses() {
         let one = Input::new(Role::Configuration, Path::new("/a"), b"1");
         let two = Input::new(Role::Allowlist, Path::new("/b"), b"2");
         let all = Digest::of_all(&[one.clone(), two.clone()]);

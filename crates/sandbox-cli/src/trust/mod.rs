@@ -1,8 +1,8 @@
-//! Which of a project's files the user reviewed: settings that a task could have written are obeyed
-//! only after a person trusted these very bytes.
+//! The files of a project that the user reviewed: settings that a task could have written are
+//! obeyed only after the user trusted exactly these bytes.
 //!
-//! What a file gives a run is [`Rights`], a line each; [`Store`] keeps those that are trusted now,
-//! and [`Changes`] says how others differ.
+//! [`Rights`] are the lines of what a file lets a run do, [`Store`] keeps the trusted ones, and
+//! [`Changes`] compares others with them.
 
 mod amount;
 mod changes;
@@ -22,14 +22,14 @@ pub(crate) use policy::{build_policy_rights, policy_rights};
 pub(crate) use rights::Rights;
 pub(crate) use store::{Record, Store};
 
-/// Whose word a command takes for the project's files.
+/// The source of trust in the project's files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Trust {
-    /// The store's; on a terminal, the answer to a question.
+    /// The store; on a terminal, also the answer to a question.
     #[default]
     Recorded,
-    /// `--trust`: that of whoever runs this command.
+    /// `--trust`: the user of this command trusts the files.
     Now,
-    /// `--trust=DIGEST`: whatever has this digest was reviewed.
+    /// `--trust=DIGEST`: files with this digest were reviewed.
     Digest(Digest),
 }

@@ -9,15 +9,15 @@ use super::Rights;
 use super::amount::size;
 use crate::printer::{plain_or_quoted, quoted};
 
-/// Stands for the hosts of all patterns.
+/// Represents the hosts of all patterns.
 const ANY: &str = "*";
 
-/// What a policy lets tasks do.
+/// The rights that a policy gives tasks.
 pub(crate) fn policy_rights(policy: &Allowlist) -> Rights {
     of(policy, "")
 }
 
-/// What the allowlist of image builds lets their steps do.
+/// The rights that the allowlist of image builds gives their steps.
 pub(crate) fn build_policy_rights(network: &Network) -> Rights {
     match network {
         Network::Sandboxed(config) => of(config.allowlist(), "image builds: "),
@@ -25,11 +25,11 @@ pub(crate) fn build_policy_rights(network: &Network) -> Rights {
     }
 }
 
-/// The rights of whom `who` says.
+/// The rights, with the prefix `who`.
 fn of(policy: &Allowlist, who: &str) -> Rights {
     let mut rights = Rights::default();
-    // Compared by their texts, since there may be many: where patterns could meet, the line says
-    // what is true in any case.
+    // Compared as texts, since there may be many: if patterns may overlap, the line states what
+    // holds in any case.
     let repositories: BTreeSet<&str> = policy
         .own_rules()
         .iter()
@@ -37,8 +37,8 @@ fn of(policy: &Allowlist, who: &str) -> Rights {
         .map(|rule| if rule.host().is_exact() { rule.host().as_str() } else { ANY })
         .collect();
     for (place, rule) in policy.places() {
-        // What a preset allows is narrower than the same rule of the policy: of paths with a query,
-        // for example.
+        // A rule of a preset is narrower than the same rule of the policy, for example for paths
+        // with a query.
         let preset = place.preset.map_or(String::new(), |name| format!(" (preset {name})"));
         if let Some(git) = git(rule) {
             for line in repository(rule, git) {
@@ -68,12 +68,12 @@ fn git(rule: &Rule) -> Option<&GitRule> {
     url(rule).and_then(UrlRule::git)
 }
 
-/// The hosts of a rule: the classes of a pattern may hold words.
+/// The hosts of a rule, quoted, because character classes of a pattern may contain words.
 fn host(rule: &Rule) -> String {
     plain_or_quoted(rule.host().as_str())
 }
 
-/// The path of a rule, for people.
+/// The path of a rule, as text.
 fn path(rule: &Rule) -> String {
     match url(rule).map(|rule| rule.path().as_str()) {
         None | Some("") => ", any path".to_owned(),
@@ -81,7 +81,7 @@ fn path(rule: &Rule) -> String {
     }
 }
 
-/// Which requests a rule allows to its host.
+/// The requests that a rule allows to its host.
 fn requests(rule: &Rule) -> String {
     let methods: Vec<&str> =
         url(rule).map(UrlRule::methods).unwrap_or_default().iter().map(RuleMethod::as_str).collect();
@@ -89,7 +89,7 @@ fn requests(rule: &Rule) -> String {
     format!("{}: {methods}", path(rule))
 }
 
-/// What a rule allows of a repository.
+/// The rights that a rule gives on a repository.
 fn repository(rule: &Rule, git: &GitRule) -> Vec<String> {
     let place = format!("the repository {}{}", host(rule), path(rule));
     let also = match (git.force, git.delete) {
@@ -108,8 +108,7 @@ fn vendor_tools(policy: &Allowlist, who: &str, rights: &mut Rights) {
     for tool in VendorTool::ALL {
         match tools.reach(tool) {
             Some(Reach::Any) => {
-                rights
-                    .ask(format!("{who}let the model's vendor run {tool}, which reaches whatever it likes"));
+                rights.ask(format!("{who}let the model's vendor run {tool}, which reaches any host"));
             }
             Some(Reach::Policy) => {
                 rights.tell(format!("{who}let the model's vendor run {tool}, for hosts of this policy"));
@@ -145,7 +144,7 @@ fn budget(policy: &Allowlist, who: &str, rights: &mut Rights) {
             None => absent.push(name),
         }
     }
-    // Where nothing is reached, nothing is used.
+    // Without any reachable host, no budget is used.
     if !absent.is_empty() && !policy.is_empty() {
         rights.tell(format!("{who}use unlimited {}", absent.join(", ")));
     }

@@ -1,27 +1,26 @@
-//! What a file of the project says of rights, a line each.
+//! The rights that a file of the project gives, one line each.
 
 use std::collections::BTreeSet;
 
 use crate::printer::sanitize_line;
 
-/// Lines that say what a run may do, each whole and no longer than one line whatever a name in it
-/// says; sorted, none twice.
+/// Lines of what a run may do. No name in them can add or break a line. Sorted, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
     lines: BTreeSet<String>,
-    /// Those of them that a run has only where the user agreed.
+    /// The rights that need the user's consent.
     asked: BTreeSet<String>,
 }
 
 impl Rights {
-    /// Adds a right that a run has only where the user agreed.
+    /// Adds a right that needs the user's consent.
     pub(crate) fn ask(&mut self, line: impl AsRef<str>) {
         self.asked.insert(sanitize_line(line.as_ref()));
         self.tell(line);
     }
 
-    /// Adds what needs no trust by itself: a limit, or what every run may do. Its change is one of
-    /// rights, which has to be seen.
+    /// Adds a line that needs no trust by itself: a limit, or a default right. It is listed because
+    /// its change is a change of rights.
     pub(crate) fn tell(&mut self, line: impl AsRef<str>) {
         self.lines.insert(sanitize_line(line.as_ref()));
     }
@@ -32,12 +31,12 @@ impl Rights {
         self.asked.extend(other.asked);
     }
 
-    /// Whether the user has to agree.
+    /// Whether the user must agree.
     pub(crate) fn need_trust(&self) -> bool {
         !self.asked.is_empty()
     }
 
-    /// Whether the user agreed to all of them who agreed to the `lines`.
+    /// Whether a user who agreed to `lines` agreed to all of them.
     pub(crate) fn are_among(&self, lines: &BTreeSet<String>) -> bool {
         self.asked.is_subset(lines)
     }

@@ -1,5 +1,4 @@
-//! The record of what is trusted of a project: of each file the version that was trusted last, with
-//! its rights.
+//! The trust record of a project: the last trusted version of each file, with its rights.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,10 +14,10 @@ use super::{Input, Place, Rights};
 
 /// The record, in the folder of a project.
 const RECORD: &str = "record.json";
-/// Whoever changes the record holds it.
+/// Locked while the record is changed.
 const LOCK: &str = "lock";
 const VERSION: u32 = 1;
-/// Of how many versions that are not trusted any more it is known when they were.
+/// The number of former versions whose times are kept.
 const MOST_FORMER: usize = 256;
 
 /// A folder of the state directory, one for each project.
@@ -28,7 +27,7 @@ pub(crate) struct Store {
     project: String,
 }
 
-/// What is trusted of a project. One that cannot be read trusts nothing.
+/// The trusted files of a project. An unreadable record trusts nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
@@ -39,19 +38,19 @@ pub(crate) struct Record {
     former: Vec<Former>,
 }
 
-/// A file as it is trusted.
+/// A trusted version of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Trusted {
     role: String,
     pub(crate) path: String,
     digest: String,
-    /// When the user agreed, as RFC 3339 has it.
+    /// When the user agreed, in RFC 3339.
     pub(crate) at: String,
     pub(crate) rights: BTreeSet<String>,
 }
 
-/// A version that is not trusted any more.
+/// A version that is no longer trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Former {
@@ -60,18 +59,18 @@ struct Former {
 }
 
 impl Store {
-    /// In `folder`, for the project in `root`.
+    /// The store in `folder` for the project in `root`.
     pub(crate) fn new(folder: PathBuf, root: &Path) -> Self {
         Self { folder, project: root.display().to_string() }
     }
 
-    /// What is trusted now.
+    /// The current record.
     pub(crate) fn record(&self) -> Record {
         Record::read(&self.folder)
     }
 
-    /// From now on, `trusted` is trusted as it is, in place of what was at the same places, and
-    /// nothing at the places `gone`.
+    /// Trusts the files `trusted`, replacing earlier versions at the same places, and removes the
+    /// trust at the places `gone`.
     pub(crate) fn trust<'a>(
         &self,
         trusted: impl IntoIterator<Item = (&'a Input, &'a Rights)>,
@@ -101,8 +100,7 @@ impl Store {
         Replacement::shared(0o600).write(&self.folder.join(RECORD), &serde_json::to_vec(&record)?)
     }
 
-    /// Nothing of the project is trusted any more, nor known to have been. Returns whether anything
-    /// was.
+    /// Removes all trust in the project, and its history. Returns whether anything was trusted.
     pub(crate) fn revoke(&self) -> io::Result<bool> {
         match fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -112,8 +110,7 @@ impl Store {
 }
 
 impl Record {
-    /// Those of all projects, by the folder that theirs are in; only of those of which something is
-    /// trusted.
+    /// The records of all projects below `folder` that have trusted files.
     pub(crate) fn all(folder: &Path) -> io::Result<Vec<Self>> {
         let entries = match fs::read_dir(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -137,32 +134,32 @@ impl Record {
         &self.trusted
     }
 
-    /// Whether the user trusted these very bytes at this place, and no others there since; and knew
-    /// of all `rights`, which another version of this program, or another limit of the user's own,
-    /// may have made more.
+    /// Whether the user last trusted exactly these bytes at this place, and agreed to all of
+    /// `rights`. Another version of this program, or changed limits of the user, may derive more
+    /// rights.
     pub(crate) fn trusts(&self, input: &Input, rights: &Rights) -> bool {
         let digest = input.digest.to_string();
         self.trusted.iter().any(|trusted| trusted.digest == digest && rights.are_among(&trusted.rights))
     }
 
-    /// What is trusted at a place.
+    /// The trusted version at a place.
     pub(crate) fn at(&self, place: &Place) -> Option<&Trusted> {
         self.trusted.iter().find(|trusted| trusted.is_at(place))
     }
 
-    /// The places of a role where something is trusted.
+    /// The places of a role that have a trusted file.
     pub(crate) fn places(&self, role: super::Role) -> impl Iterator<Item = Place> {
         let of_role = self.trusted.iter().filter(move |trusted| trusted.role == role.as_str());
         of_role.map(move |trusted| Place { role, path: PathBuf::from(&trusted.path) })
     }
 
-    /// When these very bytes were trusted, if others are by now.
+    /// When these bytes were trusted, if others were trusted after them.
     pub(crate) fn formerly(&self, input: &Input) -> Option<&str> {
         let digest = input.digest.to_string();
         self.former.iter().rev().find(|former| former.digest == digest).map(|former| former.at.as_str())
     }
 
-    /// Of what is trusted at `place` remains only when it was.
+    /// Removes the trusted version at `place`; only its time is kept.
     fn forget(&mut self, place: &Place) {
         let (gone, kept) =
             std::mem::take(&mut self.trusted).into_iter().partition(|one: &Trusted| one.is_at(place));
@@ -178,12 +175,12 @@ impl Trusted {
     }
 }
 
-/// Two paths that are not UTF-8 may look the same: then one is forgotten when the other is trusted.
+/// Two paths that are not UTF-8 may look the same; then trusting one removes the other.
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// To the second.
+/// The current time, in seconds.
 fn now() -> String {
     let now = OffsetDateTime::now_utc();
     now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default()
@@ -215,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_is_trusted_until_it_is_revoked_or_changes() {
+    fn recorded_file_is_trusted_until_revoked_or_changed() {
         let state = tempfile::tempdir().unwrap();
         let store = store(&state);
         let place = input("").place();
@@ -242,7 +239,7 @@ mod tests {
         assert!(!is_trusted(&record, &input("1")));
         assert!(record.formerly(&input("1")).unwrap().ends_with('Z'));
         assert_eq!(record.formerly(&input("2")), None);
-        // Going back to it is agreeing again.
+        // Going back to it needs consent again.
         store.trust([(&input("1"), &rights("a"))], &[other.place()]).unwrap();
         let record = store.record();
         assert!(is_trusted(&record, &input("1")) && !is_trusted(&record, &input("2")));
@@ -251,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn former_versions_are_bounded_and_the_last_ones_stay() {
+    fn former_versions_are_bounded_to_the_latest() {
         let state = tempfile::tempdir().unwrap();
         let store = store(&state);
         for version in 0..MOST_FORMER + 2 {
@@ -263,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_that_the_same_bytes_did_not_give_before_is_not_trusted() {
+    fn new_right_of_unchanged_bytes_is_not_trusted() {
         let state = tempfile::tempdir().unwrap();
         let store = store(&state);
         store.trust([(&input("presets: [x]"), &rights("a"))], &[]).unwrap();
@@ -278,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_cannot_be_read_trusts_nothing_and_is_replaced() {
+    fn unreadable_record_trusts_nothing_and_is_replaced() {
         let state = tempfile::tempdir().unwrap();
         let store = store(&state);
         for broken in ["", "{", r#"{"version":2,"project":"","trusted":[],"former":[]}"#] {

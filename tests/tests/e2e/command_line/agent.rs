@@ -29,7 +29,7 @@ pub(super) fn agent(project: &Project, arguments: &[&str]) -> Ended {
 async fn the_agent_answers_programs_and_resumes_its_session() {
     let project = project();
     let none = agent(&project, &["--resume", "and now?"]);
-    none.fails(125, "there is no session to resume");
+    none.fails(125, "no session to resume");
 
     let first = agent(&project, &["--output", "json", "remember the word heliotrope"]);
     assert_eq!(first.code, Some(0), "{first:?}");
@@ -131,7 +131,7 @@ async fn the_agents_events_can_be_read_and_its_failures_have_a_code() {
     assert_eq!(words.code, Some(1));
     assert!(
         words.stderr.contains("authentication_failed")
-            && words.stderr.contains("hint: export a key that is good as ANTHROPIC_API_KEY"),
+            && words.stderr.contains("hint: export a valid key as ANTHROPIC_API_KEY"),
         "{words:?}"
     );
     assert_eq!(project.output(&["agent"]).code, Some(2), "stdin is empty, and so there is no prompt");

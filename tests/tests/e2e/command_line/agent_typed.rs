@@ -49,7 +49,7 @@ async fn an_agent_is_typed_to_and_its_session_goes_on() {
     terminal.shows("said:");
     says(&mut terminal, "/exit");
     assert_eq!(terminal.ends(), Some(0), "{:?}", terminal.rest());
-    let shown = terminal.shows("; go on with --resume");
+    let shown = terminal.shows("; continue with --resume");
     assert!(shown.contains("session ") && !shown.contains(KEY), "{shown:?}");
     assert_nothing_left(prefix).await;
 
@@ -61,7 +61,7 @@ async fn an_agent_is_typed_to_and_its_session_goes_on() {
     terminal.shows("mauve");
     terminal.types("\x10\x11");
     assert_eq!(terminal.ends(), Some(0));
-    terminal.shows("goes on");
+    terminal.shows("continues");
     assert_eq!(project.output(&["stop"]).code, Some(0));
     nothing_is_left(prefix).await;
 }
@@ -74,11 +74,11 @@ async fn where_nothing_was_said_there_is_nothing_to_resume() {
     terminal.shows("\u{276f}");
     says(&mut terminal, "/exit");
     assert_eq!(terminal.ends(), Some(0), "{:?}", terminal.rest());
-    agent(&project, &["--resume", "go on"]).fails(125, "there is no session to resume");
+    agent(&project, &["--resume", "go on"]).fails(125, "no session to resume");
     let mut terminal = typed(&project, &["--max-turns", "3"]);
     assert_eq!(terminal.ends(), Some(2));
     terminal.shows("--max-turns needs a prompt");
-    agent(&project, &[]).fails(2, "where stdin and stdout are a terminal");
+    agent(&project, &[]).fails(2, "if stdin and stdout are a terminal");
     agent(&project, &["--output", "json", "--resume"]).fails(2, "the prompt is empty");
     nothing_is_left(prefix).await;
 }

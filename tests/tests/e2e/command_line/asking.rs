@@ -205,7 +205,7 @@ async fn where_no_one_can_answer_it_is_a_wrong_usage() {
         }
         Ended::from(session.process_group(0).output().expect("the sandbox command"))
     };
-    without_terminal(&["run", "--ask", "--", "true"]).fails(2, "--ask needs a terminal to ask at");
-    without_terminal(&["agent", "--ask", "x"]).fails(2, "--ask needs a terminal to ask at");
+    without_terminal(&["run", "--ask", "--", "true"]).fails(2, "--ask needs a terminal");
+    without_terminal(&["agent", "--ask", "x"]).fails(2, "--ask needs a terminal");
     project.output(&["run", "--ask", "--audit", "--", "true"]).fails(2, "cannot be used with");
 }

@@ -93,7 +93,7 @@ async fn what_an_agent_did_is_applied_but_for_what_this_machine_would_follow() {
     ];
     assert_eq!(held, expected);
     assert!(
-        ended.stderr.contains("warning: 4 changes are held back:")
+        ended.stderr.contains("warning: 4 changes are withheld:")
             && ended.stderr.contains("sandbox apply --include-protected"),
         "{ended:?}"
     );
@@ -223,7 +223,7 @@ async fn what_a_killed_sandbox_left_is_asked_about_and_its_container_goes_first(
     let status = project.output(&["status"]);
     assert!(status.stdout.contains("1 changed path, see `sandbox diff`"), "{status:?}");
     let refused = auto(&project, "true");
-    refused.fails(125, "an earlier run left 1 changed path");
+    refused.fails(125, "contains 1 changed path from an earlier run");
 
     let applied = project.output(&["apply"]);
     assert_eq!((applied.code, applied.stdout.as_str()), (Some(0), "A  half\n"), "{applied:?}");

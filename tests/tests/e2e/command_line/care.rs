@@ -41,15 +41,15 @@ async fn status_and_clean_distinguish_live_from_dead() {
     assert_eq!(engine::containers(prefix).await.len(), 2);
     assert_eq!(running(&project), "2", "the living one's task and its proxy");
     let all = project.output(&["clean", "--all", "--yes"]);
-    all.fails(125, "error: another run uses images and state, so they stay");
+    all.fails(125, "error: another run uses the images and state; nothing was removed");
 
     kill_process(Pid::from_child(&living), Signal::TERM).expect("our own child");
     assert_eq!(living.wait().expect("our own child").code(), Some(143));
     let all = project.output(&["clean"]);
-    assert!(all.stdout.ends_with("no ended run left anything\n"), "{all:?}");
+    assert!(all.stdout.ends_with("nothing to remove\n"), "{all:?}");
     assert_nothing_left(prefix).await;
     let status = project.output(&["status"]).stdout;
-    assert!(status.starts_with("Engine ") && status.ends_with("\nnothing is there\n"), "{status}");
+    assert!(status.starts_with("Engine ") && status.ends_with("\nno objects on the engine\n"), "{status}");
     assert_eq!(running(&project), "0");
 }
 
@@ -66,9 +66,9 @@ async fn images_and_state_are_removed_only_once_the_user_agrees() {
     assert_ne!(images(), Value::Array(Vec::new()), "the control: there are some");
 
     let asked = project.output(&["clean", "--all"]);
-    asked.fails(2, "hint: --yes removes them without a question");
+    asked.fails(2, "hint: pass --yes to remove them without confirmation");
     let path = project.path().canonicalize().expect("a folder");
-    let expected = format!("changes that are not applied, of {}: ", path.display());
+    let expected = format!("unapplied changes of {}: ", path.display());
     assert!(asked.stderr.contains(&expected), "{asked:?}");
     let kept: Ended = project.wary(&["diff"]).output().expect("the command").into();
     assert_eq!((kept.code, kept.stdout.contains("a/")), (Some(0), true), "trusted still: {kept:?}");

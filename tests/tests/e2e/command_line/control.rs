@@ -122,7 +122,7 @@ async fn runs_are_stopped_from_another_process() {
     let sockets = || fs::read_dir(&sandbox).expect("a folder").count();
     assert_eq!(sockets(), 2);
     let several = project.output(&["stop"]);
-    several.fails(2, "more than one run is meant");
+    several.fails(2, "more than one run matches");
     let ids: Vec<String> = shields(&project).into_iter().map(|(id, _)| id).collect();
     assert!(ids.len() == 2 && ids.iter().all(|id| several.stderr.contains(id.as_str())), "{several:?}");
     assert_eq!(done(&project, &["stop", &ids[0]]), format!("{}  stopped\n", ids[0]));

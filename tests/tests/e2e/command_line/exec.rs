@@ -54,7 +54,7 @@ async fn a_command_is_confined_and_its_code_is_ours() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_folder_of_root_a_failure_has_a_hint() {
-    let hint = "hint: this folder belongs to root";
+    let hint = "hint: the folder belongs to root";
     for (project, mine) in [(Project::new(), true), (open_project(), false)] {
         if mine {
             fs::set_permissions(project.path(), fs::Permissions::from_mode(0o755)).expect("our own folder");
@@ -99,7 +99,7 @@ async fn the_folder_is_protected_and_tampered_paths_are_reported() {
     assert!(
         ended.stderr.contains(".mcp.json: Read-only")
             && ended.stderr.contains("warning: the task wrote `.envrc`")
-            && ended.stderr.contains("hint: look at it"),
+            && ended.stderr.contains("hint: inspect it"),
         "{ended:?}"
     );
     assert!(!project.path().join(".envrc").exists() && project.path().join("fine").exists());

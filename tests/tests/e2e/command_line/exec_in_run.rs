@@ -89,11 +89,11 @@ async fn a_command_in_a_run_is_confined_as_its_program() {
     let deadline = Instant::now() + DEADLINE;
     let ended = loop {
         let ended = in_run(&project, &run, "true");
-        if ended.stderr.contains("there is no run") || Instant::now() > deadline {
+        if ended.stderr.contains("unknown run") || Instant::now() > deadline {
             break ended;
         }
     };
-    ended.fails(125, "there is no run");
+    ended.fails(125, "unknown run");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,7 +166,9 @@ async fn streams_and_codes_pass_and_signals_end_it() {
 async fn a_command_in_a_run_has_a_terminal() {
     let project = Project::new();
     let run = background(&project, "exec sleep 1000");
-    project.output(&["exec", "--run", &run, "-t", "--", "true"]).fails(2, "there is no terminal");
+    project
+        .output(&["exec", "--run", &run, "-t", "--", "true"])
+        .fails(2, "stdin and stdout must be a terminal");
     let shell = ["exec", "--run", &run, "-t", "--", "env", "PS1=$ ", "bash", "--norc", "--noediting"];
     let mut terminal = Terminal::start(&project.sandbox(&shell));
     terminal.shows("$ ");

@@ -282,10 +282,7 @@ async fn a_day_of_git_where_protected_files_are_tracked() {
     for kind in [Kind::Guarded, Kind::GuardedLinked] {
         let fixture = Fixture::new(kind);
         let ended = fixture.day("direct", kind);
-        ended.fails(
-            125,
-            "could not write them, so they stayed as they were: `.mcp.json`, `.vscode/settings.json`",
-        );
+        ended.fails(125, "but could not write them; unchanged: `.mcp.json`, `.vscode/settings.json`");
         fixture.assert_whole(" M .mcp.json\n M .vscode/settings.json\n");
         fixture.host(&fixture.work_tree, "git restore .mcp.json .vscode; [ $(cat .mcp.json) = 2 ]");
 
@@ -294,7 +291,7 @@ async fn a_day_of_git_where_protected_files_are_tracked() {
         assert_eq!(fixture.day("copy", kind).code, Some(0));
         let held = fixture.sandbox(&["apply"]);
         assert!(held.code == Some(0) && held.stdout.is_empty(), "{held:?}");
-        assert!(held.stderr.contains("hint: what git changes in one step is not split"), "{held:?}");
+        assert!(held.stderr.contains("hint: changes of one git operation are not split"), "{held:?}");
         assert_eq!(fixture.host(&fixture.work_tree, "git branch --show-current; git show-ref"), before);
         assert_eq!(fixture.host(&fixture.work_tree, "git status --porcelain"), "");
         let applied = fixture.sandbox(&["apply", "--include-protected"]);
@@ -310,7 +307,7 @@ async fn a_protected_file_that_git_did_not_record_holds_nothing_else_back() {
     let script = "echo 3 > .mcp.json; echo n > n; git add n; git commit -qm n";
     assert_eq!(fixture.run("copy", script).code, Some(0));
     let applied = fixture.sandbox(&["apply"]);
-    assert!(applied.stderr.contains("1 change is held back") && applied.code == Some(0), "{applied:?}");
+    assert!(applied.stderr.contains("1 change is withheld") && applied.code == Some(0), "{applied:?}");
     assert_eq!(fixture.host(&fixture.work_tree, "git log -1 --format=%s; git status --porcelain"), "n\n");
 }
 

@@ -31,7 +31,7 @@ async fn settings_of_a_hostile_repository_give_it_no_right() {
     let file = machine.path("repository/.sandbox/sandbox.yaml");
     // The user's own variable. The control: someone who trusts the file hands it over.
     write(&file, "env: {LEAKED: !env ANTHROPIC_API_KEY}\n");
-    shell(&machine, "echo $LEAKED").fails(125, "not trusted yet");
+    shell(&machine, "echo $LEAKED").fails(125, "are not trusted");
     let trusting = machine.ended(&["--trust", "run", "--", "sh", "-c", "echo $LEAKED"]);
     assert_eq!(trusting.stdout, format!("{KEY}\n"), "{trusting:?}");
     // What the user trusts elsewhere.
@@ -59,7 +59,7 @@ async fn devcontainer_of_a_hostile_repository_runs_nothing_here() {
         "runArgs": ["--privileged", "--network=host"],
     });
     write(&machine.path("repository/.devcontainer/devcontainer.json"), &file.to_string());
-    shell(&machine, "true").fails(125, "not trusted yet");
+    shell(&machine, "true").fails(125, "are not trusted");
     let script = "ls -d /mine /dev/kmsg /workspace; ls /sys/class/net | wc -l";
     let trusting = machine.ended(&["--trust", "run", "--", "sh", "-c", script]);
     assert_eq!(

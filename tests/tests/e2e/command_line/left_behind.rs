@@ -193,13 +193,13 @@ async fn a_repository_that_was_cloned_gets_nothing_before_it_is_trusted() {
     assert_eq!(refused.code, Some(125), "{refused:?}");
     for request in [
         "turn the network sandbox off",
-        "write what programs of this machine run on their own",
+        "write files that host tools execute implicitly",
         "use the engine `unix://",
         "read and write",
         "+ read your variable `HOST_KEY`, as `K`",
         "+ read your variable `HOST_TOKEN`",
         "reach the private network 203.0.113.0/24",
-        "hint: read them, then run `sandbox trust`",
+        "hint: review them, then run `sandbox trust`",
     ] {
         assert!(refused.stderr.contains(request), "{request}: {refused:?}");
     }
@@ -315,7 +315,7 @@ async fn mount_of_host_root_or_sockets_is_refused() {
     assert!(is_refused(&refused, "the sandbox's own keys"), "{refused:?}");
     for path in ["/etc", "/usr", "/root"] {
         let refused = mount(Path::new(path), &[]);
-        assert!(is_refused(&refused, "is a folder of the system or a home folder"), "{path}: {refused:?}");
+        assert!(is_refused(&refused, "is a system folder or a home folder"), "{path}: {refused:?}");
     }
     // The control: it is asked for by name. The tests' engine has a system of its own, and shares
     // the folders in /tmp only.
@@ -373,7 +373,7 @@ async fn on_a_terminal_it_asks_once() {
     let run = ["run", "--", "true"];
     let refused = on_a_terminal(&project, &run, "n\n");
     assert_eq!(refused.code, Some(125), "{refused:?}");
-    assert!(refused.stdout.contains("Trust them as they are now? [y/N]"), "{refused:?}");
+    assert!(refused.stdout.contains("Trust these files? [y/N]"), "{refused:?}");
     let agreed = on_a_terminal(&project, &run, "y\n");
     assert_eq!(agreed.code, Some(0), "{agreed:?}");
     let again: Ended = project.wary(&run).output().expect("the command").into();
@@ -385,7 +385,7 @@ async fn on_a_terminal_it_asks_once() {
         std::process::Command::new("cp").arg("-a").arg(project.path().join(".sandbox")).arg(&inner).status();
     assert!(copied.expect("cp").success());
     let within: Ended = project.wary(&run).current_dir(&inner).output().expect("the command").into();
-    assert!(is_refused(&within, "are not trusted yet"), "{within:?}");
+    assert!(is_refused(&within, "are not trusted"), "{within:?}");
 }
 
 /// Ends with the test, whatever that comes to.

@@ -157,7 +157,7 @@ fn two_turns(agent: &Agent) {
     let claude = Setting::of_this_run().claude.display().to_string();
     let other =
         project.output(&["agent", "--agent", "claude", "--agent-bin", &claude, "--resume", "and now?"]);
-    other.fails(125, "there is no session to resume");
+    other.fails(125, "no session to resume");
     let fresh = agent.run(&project, &["--output", "json", "which word?"]);
     assert!(
         !part(&fresh.json(), "response_text").to_string().contains("heliotrope"),

@@ -41,7 +41,8 @@ async fn without_a_policy_nothing_is_reached_and_that_is_said() {
     fs::remove_file(project.path().join(".sandbox/network-allowlist.yaml")).expect("a file");
     let ended = project.run("curl -sS -o /dev/null -w '%{http_code}' https://open.test/");
     assert_eq!(ended.stdout, "403", "{ended:?}");
-    let warning = "warning: there is no .sandbox/network-allowlist.yaml, so nothing can be reached; write ";
+    let warning =
+        "warning: .sandbox/network-allowlist.yaml does not exist, so no host can be reached; write ";
     assert!(ended.stderr.starts_with(warning) && ended.stderr.lines().count() == 1, "{ended:?}");
 }
 

@@ -256,7 +256,7 @@ async fn the_engines_own_keys_for_leaving_are_the_programs() {
     terminal.shows("still-2");
     terminal.types("\x18x");
     assert_eq!(terminal.ends(), Some(0));
-    terminal.shows("goes on");
+    terminal.shows("continues");
     assert_eq!(project.output(&["stop"]).code, Some(0));
     nothing_is_left(prefix).await;
 }
@@ -264,8 +264,8 @@ async fn the_engines_own_keys_for_leaving_are_the_programs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_terminal_or_a_program_the_reason_is_reported() {
     let project = Project::with_prefix("e2e-cli-no-tty");
-    project.output(&["run", "-t", "--", "true"]).fails(2, "there is no terminal");
-    project.output(&["shell"]).fails(2, "there is no terminal");
+    project.output(&["run", "-t", "--", "true"]).fails(2, "stdin and stdout must be a terminal");
+    project.output(&["shell"]).fails(2, "stdin and stdout must be a terminal");
     let mut terminal = Terminal::start(&project.sandbox(&["run", "-t", "--", "no-such-program"]));
     assert_eq!(terminal.ends(), Some(127));
     terminal.shows("no-such-program");
@@ -307,7 +307,7 @@ async fn a_run_is_left_and_attached_to_again() {
     first.shows("one-kept");
     first.types("\x10\x11");
     assert_eq!(first.ends(), Some(0));
-    first.shows(&format!("run {id} goes on"));
+    first.shows(&format!("run {id} continues"));
     assert_eq!(states(&project), ["background"]);
 
     let attach = project.sandbox(&["attach", id.get(..6).expect("a long id")]);
@@ -351,7 +351,7 @@ async fn when_the_owner_is_killed_egress_ends_and_the_terminal_is_usable() {
     let (id, pid) = run_of(&project);
     kill(pid);
     assert_eq!(terminal.ends(), Some(125));
-    terminal.shows(&format!("the process that owned run {id} is gone"));
+    terminal.shows(&format!("the process that owned run {id} died"));
     // The program runs on until the next command, without egress.
     let before = log().matches("refused").count();
     while log().matches("refused").count() < before + 3 {
@@ -437,12 +437,12 @@ async fn a_run_in_the_background_is_found_shown_and_stopped() {
     let kept = project.output(&["attach", id.get(..8).expect("a long id")]);
     assert_eq!((kept.code, kept.stdout.as_str(), kept.stderr.as_str()), (Some(5), "out\nover\n", "err\n"));
     assert_eq!(project.output(&["logs", id]).code, Some(0));
-    project.output(&["attach", "0123"]).fails(125, "there is no run `0123`");
+    project.output(&["attach", "0123"]).fails(125, "unknown run `0123`");
     let listed = project.output(&["ps", "--all"]).stdout;
     let line = listed.lines().find(|line| line.starts_with(id)).expect("the run");
     assert!(line.contains("  exit 5  ") && line.contains("  bash -c echo out"), "{listed}");
     assert_eq!(project.output(&["rm", id]).stdout, format!("{id}\n"));
-    project.output(&["attach", id]).fails(125, "there is no run");
+    project.output(&["attach", id]).fails(125, "unknown run");
     assert!(!project.output(&["ps", "--all"]).stdout.contains(id));
     assert_nothing_left(prefix).await;
 }
@@ -511,7 +511,7 @@ async fn of_many_who_attach_some_are_refused_and_the_run_answers() {
     let mut refused = 0;
     for one in many {
         let ended = Ended::from(one.wait_with_output().expect("our own child"));
-        refused += usize::from(ended.stderr.contains("too many are attached"));
+        refused += usize::from(ended.stderr.contains("too many clients are attached"));
         assert!([Some(143), Some(125)].contains(&ended.code), "{ended:?}");
     }
     assert!(refused > 0, "the control: some were one too many");

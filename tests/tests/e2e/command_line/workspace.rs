@@ -18,7 +18,7 @@ async fn a_work_tree_is_protected_unless_that_is_turned_off() {
     assert_eq!(ended.stderr.matches("Read-only file system").count(), 2, "{ended:?}");
     assert!(
         ended.stderr.contains("warning: the task wrote `.envrc`")
-            && ended.stderr.contains("hint: look at it"),
+            && ended.stderr.contains("hint: inspect it"),
         "{ended:?}"
     );
     assert!(!project.path().join(".envrc").exists() && project.path().join("fine").exists());
@@ -48,7 +48,7 @@ async fn a_copy_is_looked_at_applied_or_discarded() {
     assert_eq!(ended.stderr, "4 paths differ in the copy: sandbox diff, sandbox apply, sandbox discard\n");
     assert!(!project.path().join("b").exists());
 
-    assert_eq!(project.output(&["diff"]).stdout, "A  .envrc (held back: protected)\nM  a\nA  b\nD  gone\n");
+    assert_eq!(project.output(&["diff"]).stdout, "A  .envrc (withheld: protected)\nM  a\nA  b\nD  gone\n");
     let patch = project.output(&["diff", "--patch"]).stdout;
     assert!(patch.contains("--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n one\n+two\n"), "{patch}");
     assert!(patch.contains("--- /dev/null\n+++ b/b\n"), "{patch}");
@@ -67,21 +67,21 @@ async fn a_copy_is_looked_at_applied_or_discarded() {
 
     let applied = project.output(&["apply", "--force"]);
     assert_eq!((applied.code, applied.stdout.as_str()), (Some(0), "M! a\nA  b\nD  gone\n"), "{applied:?}");
-    assert!(applied.stderr.contains("warning: 1 change is held back:"), "{applied:?}");
+    assert!(applied.stderr.contains("warning: 1 change is withheld:"), "{applied:?}");
     assert_eq!(fs::read_to_string(project.path().join("a")).expect("a file"), "one\ntwo\n");
     assert!(!project.path().join("gone").exists() && !project.path().join(".envrc").exists());
 
     let ended = copied(&project, "cat .envrc; echo three >> a");
     assert!(
-        ended.stdout == "evil\n" && ended.stderr.contains("goes on with the copy of the last one"),
+        ended.stdout == "evil\n" && ended.stderr.contains("continues with the copy of the last one"),
         "{ended:?}"
     );
     assert_eq!(project.output(&["discard"]).code, Some(0));
     assert_eq!(fs::read_to_string(project.path().join("a")).expect("a file"), "one\ntwo\n");
     let none = project.output(&["diff"]);
-    assert!(none.code == Some(0) && none.stderr.starts_with("there is no copy"), "{none:?}");
+    assert!(none.code == Some(0) && none.stderr.starts_with("no copy of this work tree"), "{none:?}");
     let none = project.output(&["apply"]);
-    assert!(none.code == Some(0) && none.stderr.starts_with("there is no copy"), "{none:?}");
+    assert!(none.code == Some(0) && none.stderr.starts_with("no copy of this work tree"), "{none:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,7 +91,7 @@ async fn a_name_that_a_task_made_up_forges_no_line_and_moves_no_cursor() {
         project.run("d=$'x\\e[2J\\nwarning: forged\\xe2\\x80\\xae'; mkdir \"$d\"; echo evil > \"$d/.envrc\"");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let lines: Vec<&str> = ended.stderr.lines().collect();
-    assert!(lines.len() == 2 && lines[1].starts_with("hint: look at it"), "{ended:?}");
+    assert!(lines.len() == 2 && lines[1].starts_with("hint: inspect it"), "{ended:?}");
     assert!(
         lines[0].starts_with(r"warning: the task wrote `x\u{1b}[2J\nwarning: forged\u{202e}/.envrc`")
             && lines[0].ends_with("/0-x__2J_warning__forged__.envrc`"),

@@ -129,7 +129,7 @@ async fn what_is_not_trusted_is_neither_run_nor_read() {
     let project = project("kept-trust.test", &command(&keeper.program()));
     for arguments in [&["run", "--", "true"][..], &["agent", "hello"]] {
         let refused: Ended = project.wary(arguments).output().expect("the sandbox command").into();
-        let asked = format!("+ run `{}` on this machine, for the secret `TOKEN`", keeper.program().display());
+        let asked = format!("+ run `{}` on the host, for the secret `TOKEN`", keeper.program().display());
         refused.fails(125, &asked);
     }
     for arguments in [&["config", "check"][..], &["doctor"], &["trust", "--show"]] {

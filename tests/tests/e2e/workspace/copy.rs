@@ -109,7 +109,7 @@ async fn a_second_task_goes_on_with_the_copy_and_a_third_at_once_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn protected_paths_in_a_copy_are_held_back_and_links_lead_nowhere() {
+async fn protected_paths_in_a_copy_are_withheld_and_links_lead_nowhere() {
     let fixture = Fixture::new().await;
     let tree = Tree::new();
     let outside = tempfile::tempdir().expect("a folder");

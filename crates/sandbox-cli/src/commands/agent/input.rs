@@ -1,4 +1,4 @@
-//! What an agent is asked: its prompt, and the messages that follow it on stdin.
+//! An agent's input: its prompt, and the messages that follow it on stdin.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use crate::args::AgentInput;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// The longest line that is a message: the API takes no larger request.
+/// The longest line of a message; the API accepts no larger request.
 const LONGEST: u64 = 32 << 20;
-/// Messages that may wait for the agent.
+/// The number of messages that may wait for the agent.
 const WAITING: usize = 16;
 
-/// Messages on stdin. An attempt that is made again goes on where the last one stopped.
+/// Messages on stdin. A repeated attempt continues where the last one stopped.
 #[derive(Debug, Clone)]
 pub(super) struct Messages(Arc<Mutex<mpsc::Receiver<Message>>>);
 
 impl Messages {
-    /// Reads stdin from now on. A line that is no message is reported and left out.
+    /// Starts reading stdin. A line that is not a message is reported and skipped.
     pub(super) fn begin(printer: Printer) -> Self {
         let (sender, received) = mpsc::channel(WAITING);
-        // Nothing can end a read of stdin, so no task of the runtime may wait in one.
+        // A read of stdin cannot be cancelled, so it must not block a task of the runtime.
         std::thread::spawn(move || {
             let mut number: u64 = 0;
             while let Ok(Some(line)) = next_line() {
@@ -38,14 +38,14 @@ impl Messages {
                             return;
                         }
                     }
-                    Err(fault) => printer.warning(format_args!("stdin:{number}: {fault}")),
+                    Err(problem) => printer.warning(format_args!("stdin:{number}: {problem}")),
                 }
             }
         });
         Self(Arc::new(Mutex::new(received)))
     }
 
-    /// Those that still come.
+    /// The messages that are still to come.
     pub(super) fn stream(&self) -> impl Stream<Item = Message> + Send + Unpin + 'static {
         let received = Arc::clone(&self.0);
         stream::unfold(received, async |received| {
@@ -56,13 +56,13 @@ impl Messages {
     }
 }
 
-/// The prompt, from stdin where it was not given: all of it, or the first message of it.
+/// The prompt: the argument, otherwise all of stdin or its first message.
 pub(super) fn prompt(given: Option<String>, format: AgentInput) -> Result<String, Failure> {
     let prompt = match (given, format) {
         (Some(prompt), _) if prompt != "-" => prompt,
         (None, AgentInput::Text) if io::stdin().is_terminal() => {
-            return Err(Failure::usage("there is no prompt")
-                .with_hint("write it as the last argument, or `-` to type it; with a terminal and text as output, leave it out for the agent's own screen"));
+            return Err(Failure::usage("no prompt given")
+                .with_hint("pass it as the last argument, or `-` to type it; with a terminal and text output, omit it for the agent's own screen"));
         }
         (_, AgentInput::Text) => {
             let mut prompt = String::new();
@@ -73,7 +73,7 @@ pub(super) fn prompt(given: Option<String>, format: AgentInput) -> Result<String
     };
     if prompt.trim().is_empty() {
         return Err(Failure::usage("the prompt is empty").with_hint(
-            "write it as the last argument or to stdin; where stdin and stdout are a terminal, it can be left out",
+            "pass it as the last argument or on stdin; it can be omitted if stdin and stdout are a terminal",
         ));
     }
     Ok(prompt)
@@ -81,20 +81,20 @@ pub(super) fn prompt(given: Option<String>, format: AgentInput) -> Result<String
 
 fn first_message() -> Result<String, Failure> {
     while let Some(line) = next_line().map_err(Failure::doing("read the prompt from stdin"))? {
-        let content = parse(&line).map_err(|fault| Failure::usage(format!("stdin: {fault}")))?;
+        let content = parse(&line).map_err(|problem| Failure::usage(format!("stdin: {problem}")))?;
         match content {
             None => {}
             Some(Value::String(text)) => return Ok(text),
             Some(_) => {
-                return Err(Failure::usage("the content of the first message is not a text")
-                    .with_hint("give the prompt as the last argument, and blocks in later messages"));
+                return Err(Failure::usage("the content of the first message must be a text")
+                    .with_hint("pass the prompt as the last argument, and blocks in later messages"));
             }
         }
     }
-    Err(Failure::usage("there is no message on stdin"))
+    Err(Failure::usage("no message on stdin"))
 }
 
-/// The next line of stdin, cut where it is too long to be a message; none at the end.
+/// The next line of stdin, cut if it is too long for a message; `None` at the end.
 fn next_line() -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let mut stdin = io::stdin().lock();
@@ -102,7 +102,7 @@ fn next_line() -> io::Result<Option<Vec<u8>>> {
     Ok((read > 0).then_some(line))
 }
 
-/// The content of the message in `line`; none in a line of blanks.
+/// The content of the message in `line`; `None` for a blank line.
 fn parse(line: &[u8]) -> Result<Option<Value>, String> {
     #[derive(Deserialize)]
     struct Line {
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_message_or_a_fault() {
+    fn line_is_a_message_or_an_error() {
         let text = br#"{"type":"user","message":{"role":"user","content":"go on"}}"#;
         assert_eq!(parse(text), Ok(Some(Value::from("go on"))));
         let blocks = br#"{"type":"user","message":{"content":[{"type":"image"}]},"uuid":"x"}"#;
@@ -142,7 +142,7 @@ mod tests {
         for line in
             ["go on", r#"{"type":"user"}"#, r#"{"type":"control","message":{"content":"x"}}"#, "\u{ff}"]
         {
-            assert!(parse(line.as_bytes()).is_err_and(|fault| fault.contains("not a message")), "{line}");
+            assert!(parse(line.as_bytes()).is_err_and(|problem| problem.contains("not a message")), "{line}");
         }
     }
 }

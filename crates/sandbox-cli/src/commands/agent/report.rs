@@ -1,4 +1,4 @@
-//! What `agent` says at its end, for people and for programs.
+//! The report at the end of `agent`, as text and as JSON.
 
 use std::borrow::Cow;
 
@@ -14,8 +14,7 @@ use crate::printer::Printer;
 use crate::settings::login_of;
 use crate::workspace_copy::WorkspaceReport;
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes
-/// away.
+/// The document of `--output json`; `version` rises when a field changes its meaning or is removed.
 #[derive(Debug, Serialize)]
 struct AgentReport<'a> {
     version: u32,
@@ -23,21 +22,21 @@ struct AgentReport<'a> {
     session_id: Option<&'a str>,
     response_text: &'a str,
     error_summary: Option<&'a str>,
-    /// The last error of the API that the agent reported, also one that a later attempt made good.
+    /// The last API error that the agent reported, even if a later attempt succeeded.
     last_api_error: Option<&'a ApiError>,
     usage: &'a Usage,
     /// US dollars.
     cost: f64,
     turns: u64,
-    /// What was used of the network.
+    /// The network traffic.
     traffic: Option<Traffic>,
     duration_ms: u64,
     exit_code: i64,
-    /// Where what was planted was; it is elsewhere now.
+    /// The former paths of planted files, which were moved away.
     planted: Vec<String>,
-    /// How many events the session has not kept.
+    /// The number of events that the session lacks.
     missing_events: u64,
-    /// What became of the changes in the copy of the work tree.
+    /// The result of the changes in the copy of the work tree.
     workspace: &'a WorkspaceReport,
 }
 
@@ -51,17 +50,17 @@ pub(super) fn report(
         AgentOutput::Text if !printer.is_live() && !result.response_text.is_empty() => {
             printer.line(&result.response_text);
         }
-        // The object comes when it is known what became of the changes.
+        // The object is printed once the result of the changes is known.
         AgentOutput::Text | AgentOutput::Json | AgentOutput::StreamJson => {}
     }
     if !result.missing.is_none() && output != AgentOutput::Json {
         printer.warning(format_args!(
-            "the session is without {} events ({} bytes): there were too many",
+            "the session lacks {} events ({} bytes): there were too many",
             result.missing.events, result.missing.bytes
         ));
     }
     if result.outcome != Outcome::Success && output != AgentOutput::Json {
-        let summary = result.error_summary.as_deref().unwrap_or("no reason is known");
+        let summary = result.error_summary.as_deref().unwrap_or("unknown reason");
         if is_missing(result, summary, agent) {
             printer.failure(&no_program(agent));
             return ExitStatus::NotFound;
@@ -73,7 +72,7 @@ pub(super) fn report(
         });
     }
     if output == AgentOutput::Text {
-        // The end of what was shown as it came says the rest.
+        // The streamed text already ended with the rest.
         let (turns, cost) =
             if printer.is_live() { (0, 0.0) } else { (result.num_turns, result.total_cost_usd) };
         printer.progress(&summary(result.session_id.as_deref(), turns, cost));
@@ -81,22 +80,23 @@ pub(super) fn report(
     status(result.outcome, result.timed_out)
 }
 
-/// Whether the shell that begins the container found no agent.
+/// Whether the shell that starts the container did not find the agent.
 fn is_missing(result: &ExecutionResult, summary: &str, agent: &Agent) -> bool {
     result.exit_code == 127
         && result.session_id.is_none()
         && summary.contains(&format!("{}: not found", agent.name()))
 }
 
-/// The image has no agent, and no program of this machine was given.
+/// The image has no agent, and no program of the host was given.
 pub(super) fn no_program(agent: &Agent) -> Failure {
     let (name, package) = (agent.name(), agent.npm_package());
     Failure::new(format!("the image has no `{name}`")).with_hint(format!(
-        "mount this machine's with --agent-bin \"$(which {name})\", or write `RUN npm install --global {package}` into the image's Dockerfile"
+        "mount the host's with --agent-bin \"$(which {name})\", or add `RUN npm install --global \
+         {package}` to the image's Dockerfile"
     ))
 }
 
-/// What a person who waits for the answer wants to know of it.
+/// A short summary of the execution: session, turns and cost.
 fn summary(session: Option<&str>, turns: u64, cost: f64) -> String {
     let session = session.map(|id| format!("session {id}"));
     let turns = (turns > 0).then(|| format!("{turns} turn{}", if turns == 1 { "" } else { "s" }));
@@ -128,13 +128,13 @@ pub(super) fn json(result: &ExecutionResult, workspace: &WorkspaceReport) -> Str
         missing_events: result.missing.events,
         workspace,
     };
-    // Texts and numbers always have a form in JSON.
+    // Serializing texts and numbers cannot fail.
     serde_json::to_string(&report).unwrap_or_default()
 }
 
 fn status(outcome: Outcome, timed_out: bool) -> ExitStatus {
     match outcome {
-        // Also where the outcome says what it was waiting for.
+        // Even if the outcome states what it was waiting for.
         _ if timed_out => ExitStatus::Timeout,
         Outcome::Success => ExitStatus::Success,
         _ => ExitStatus::Negative,
@@ -143,26 +143,24 @@ fn status(outcome: Outcome, timed_out: bool) -> ExitStatus {
 
 fn hint(outcome: Outcome, summary: &str, agent: &Agent) -> Option<Cow<'static, str>> {
     let hint = match outcome {
-        // It names the fix.
+        // The summary already names the fix.
         Outcome::BlockedByPolicy | Outcome::BudgetExhausted if summary.contains("network-allowlist.yaml") => {
             None
         }
-        Outcome::BlockedByPolicy => Some("`sandbox logs --blocked` shows what was refused, and why"),
+        Outcome::BlockedByPolicy => {
+            Some("`sandbox logs --blocked` shows the refused requests and the reasons")
+        }
         Outcome::AuthenticationFailed => return Some(credentials(agent).into()),
         _ if summary.contains("/login") || summary.contains("API key") => {
             return Some(credentials(agent).into());
         }
-        Outcome::PromptTooLong | Outcome::SessionCorrupted => {
-            Some("begin a fresh session: leave --resume out")
-        }
+        Outcome::PromptTooLong | Outcome::SessionCorrupted => Some("start a new session: omit --resume"),
         Outcome::RateLimited | Outcome::ApiUnavailable => {
-            Some("try again later; `sandbox logs` shows what the API answered")
+            Some("try again later; `sandbox logs` shows the API's responses")
         }
-        Outcome::Timeout => Some("give it more time with --timeout"),
+        Outcome::Timeout => Some("raise the time limit with --timeout"),
         Outcome::TurnLimitReached | Outcome::BudgetExhausted => Some("continue with --resume"),
-        Outcome::InvalidRequest => {
-            Some("the same call fails again; check --model and what the prompt asks for")
-        }
+        Outcome::InvalidRequest => Some("the same call would fail again; check --model and the prompt"),
         Outcome::Killed if summary.contains("for want of memory") => {
             Some("raise `resource_limits.memory` in .sandbox/sandbox.yaml")
         }
@@ -171,7 +169,7 @@ fn hint(outcome: Outcome, summary: &str, agent: &Agent) -> Option<Cow<'static, s
     hint.map(Cow::Borrowed)
 }
 
-/// How an agent gets its key.
+/// How to provide the agent's key.
 pub(crate) fn credentials(agent: &Agent) -> String {
     let keys: Vec<&str> = agent.credentials().map(|(variable, _)| variable).collect();
     let login = login_of(agent).map(|login| {
@@ -184,7 +182,7 @@ pub(crate) fn credentials(agent: &Agent) -> String {
         )
     });
     format!(
-        "export a key that is good as {}: {agent} gets a surrogate of it; and allow {}{}",
+        "export a valid key as {}: {agent} gets a surrogate of it; and allow {}{}",
         keys.join(" or "),
         agent.hosts().collect::<Vec<_>>().join(" or "),
         login.unwrap_or_default()
@@ -196,13 +194,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_of_our_own_is_not_blamed_on_the_credentials() {
+    fn refusal_by_the_sandbox_is_not_attributed_to_credentials() {
         let refused = "API Error: 403 api.anthropic.com is not allowed: to allow it, add it in .sandbox/network-allowlist.yaml";
         let claude = Agent::default();
         let hint = |outcome, summary| hint(outcome, summary, &claude);
         assert_eq!(hint(Outcome::BlockedByPolicy, refused), None);
         assert!(hint(Outcome::BlockedByPolicy, "x").is_some_and(|hint| hint.contains("--blocked")));
-        let keys = "export a key that is good as ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN: Claude Code gets a surrogate of it; \
+        let keys = "export a valid key as ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN: Claude Code gets a surrogate of it; \
                     and allow api.anthropic.com; with a subscription, write `logins: {claude: {}}` into .sandbox/sandbox.yaml, \
                     and allow api.anthropic.com";
         assert_eq!(hint(Outcome::AuthenticationFailed, "API Error: 401").as_deref(), Some(keys));
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_have_their_codes() {
+    fn outcomes_map_to_exit_codes() {
         for (outcome, timed_out, code) in [
             (Outcome::Success, false, 0),
             (Outcome::Timeout, true, 124),

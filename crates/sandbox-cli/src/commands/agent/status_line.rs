@@ -1,4 +1,4 @@
-//! The line on which a person sees that an agent works.
+//! The status line of a working agent.
 
 use std::time::{Duration, Instant};
 
@@ -9,16 +9,16 @@ use crate::commands::transcript;
 use crate::owner::Owner;
 use crate::printer::Printer;
 
-/// How often its time moves on.
+/// The interval of its clock.
 pub(super) const TICK: Duration = Duration::from_secs(1);
 
 const WAITING: &str = "waiting for the API";
 
-/// A line on stderr that is written again in place: the time, and what the agent does. Dropping it
+/// A line on stderr that is updated in place: the time, and the agent's activity. Dropping it
 /// removes it.
 #[derive(Debug)]
 pub(super) struct StatusLine {
-    /// None where there is no terminal to write it to.
+    /// `None` without a terminal.
     printer: Option<Printer>,
     since: Instant,
     doing: String,
@@ -26,7 +26,7 @@ pub(super) struct StatusLine {
 
 impl StatusLine {
     pub(super) fn new(output: AgentOutput, printer: Printer) -> Self {
-        // An owner's stderr is no terminal any more; and with -v, there is enough to see.
+        // An owner's stderr is no longer a terminal; with -v, other messages show the progress.
         let is_shown = output == AgentOutput::Text
             && printer.shows_status()
             && printer.verbosity() == 0
@@ -51,7 +51,7 @@ impl StatusLine {
         }
     }
 
-    /// Removes it, for what comes next on the terminal.
+    /// Removes it before other output to the terminal.
     pub(super) fn remove(&self) {
         if let Some(printer) = self.printer {
             printer.remove_status();
@@ -70,7 +70,7 @@ fn text(elapsed: Duration, doing: &str) -> String {
     format!("{}:{:02} {doing}", seconds / 60, seconds % 60)
 }
 
-/// What an agent does after `event`; none where that is not known to be another thing.
+/// The agent's activity after `event`; `None` if it is unchanged or unknown.
 fn doing(event: &StreamEvent) -> Option<String> {
     match event.kind() {
         EventKind::System(SystemEvent { retry: Some(retry), .. }) => Some(transcript::again(retry)),
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_the_time_and_what_the_agent_does() {
+    fn status_line_has_time_and_activity() {
         let doing = |json: &str| doing(&parse_event(json).unwrap());
         assert_eq!(
             doing(r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"a","name":"Bash","input":{}}]}}"#)

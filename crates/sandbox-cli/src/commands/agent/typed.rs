@@ -24,9 +24,9 @@ pub(super) async fn execute(
 ) -> Result<Executed<Option<String>>, Failure> {
     let size = terminal::size();
     if let Some(owner) = Owner::of_this_process() {
-        // The terminal is not ours any more then.
+        // From then on, the terminal belongs to the program.
         let taken = owner.take_input(true, true).await;
-        taken.map_err(Failure::doing("make the streams of a run that others attach to"))?;
+        taken.map_err(Failure::doing("create the streams of the run"))?;
     }
     loop {
         let executed = attempt(context, &agent, (size, kind)).await?;
@@ -35,14 +35,14 @@ pub(super) async fn execute(
             (None, Some(next)) if agent.resume == Resume::None => agent.session = next,
             (Some(executed), _) => return Ok(executed),
             (None, _) => {
-                return Err(Failure::new("another agent has this session")
-                    .with_hint("wait for its end, or name another folder with --session-dir"));
+                return Err(Failure::new("another agent uses this session")
+                    .with_hint("wait for it to end, or name another folder with --session-dir"));
             }
         }
     }
 }
 
-/// None where another agent has the session.
+/// `None` if another agent uses the session.
 async fn attempt(
     context: &mut RunContext<'_>,
     agent: &AgentSettings,
@@ -68,7 +68,7 @@ async fn attempt(
     let is_over = matches!(result, Some(Ok(_)));
     let status = ended(result, why, failure, settings, printer)?;
     if status == ExitStatus::Command(127) && agent.agent_bin.is_none() && settings.agent_program.is_none() {
-        // The shell that begins the container said so on the terminal.
+        // The shell that starts the container reported it on the terminal.
         printer.failure(&no_program(&agent.agent));
     }
     // The last reply is that of this execution.

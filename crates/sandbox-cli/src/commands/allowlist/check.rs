@@ -1,4 +1,4 @@
-//! `allowlist check`: what would become of requests, without a network.
+//! `allowlist check`: the verdicts on requests, without a network.
 
 use std::io::{self, BufRead as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::printer::{Printer, Style};
 use crate::settings::Project;
 
-/// The file that a message asks its reader to change.
+/// The file that messages ask the user to change.
 pub(in crate::commands) const ALLOWLIST: &str = ".sandbox/network-allowlist.yaml";
 
 /// The answer for one URL; one line of `allowlist check --output json`.
@@ -20,20 +20,21 @@ pub(in crate::commands) const ALLOWLIST: &str = ".sandbox/network-allowlist.yaml
 pub(super) struct Verdict {
     /// As given.
     method: String,
-    /// As given; bytes that are not UTF-8 are shown as U+FFFD.
+    /// As given; invalid UTF-8 is shown as U+FFFD.
     url: String,
-    /// Whether the request would be forwarded, as far as that does not depend on addresses.
+    /// Whether the request would be forwarded, unless its address is refused.
     pub(super) allowed: bool,
     /// The rule that allows it.
     rule: Option<Match>,
-    /// Why not.
+    /// Why it is blocked.
     reason: Option<Reason>,
-    /// Why not and what to change, in one sentence; or what of the request's body decides.
+    /// Why it is blocked and what to change, in one sentence; or the condition on the request's
+    /// body.
     pub(super) message: Option<String>,
 }
 
 impl Verdict {
-    /// What `policy` says of a request.
+    /// The verdict of `policy` on a request.
     pub(super) fn on(policy: &Allowlist, method: &str, url: &[u8]) -> Self {
         let (rule, reason, message) = match policy.judge(method, url) {
             Decision::Allow(rule) => (Some(rule), None, None),
@@ -52,7 +53,7 @@ impl Verdict {
 }
 
 impl Verdict {
-    /// What was asked for, as it came.
+    /// The request, as it was given.
     pub(super) fn request(&self) -> String {
         format!("{} {}", self.method, self.url)
     }
@@ -79,13 +80,12 @@ pub(super) fn check(args: &CheckArgs, project: &Project, printer: Printer) -> Re
     Ok(worst.status())
 }
 
-/// A line `METHOD URL`, or `URL` alone, which is asked for with `method`. The URL is taken byte for
-/// byte.
+/// Judges a line `METHOD URL`, or `URL` with the default `method`. The URL is taken byte for byte.
 fn judge_line(policy: &Allowlist, method: &str, line: &[u8]) -> Verdict {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let start = line.iter().position(|byte| !is_blank(byte)).unwrap_or(line.len());
     let line = line.get(start..).unwrap_or_default();
-    // No method has a colon.
+    // A method cannot contain a colon.
     let first = line.split(is_blank).next().unwrap_or_default();
     if first.contains(&b':') {
         return Verdict::on(policy, method, line);
@@ -104,7 +104,7 @@ fn judge_line(policy: &Allowlist, method: &str, line: &[u8]) -> Verdict {
             rule: None,
             reason: Some(Reason::Unreadable),
             message: Some(
-                "the line cannot be read: write a URL, or a method and a URL, as in `GET https://example.com/`"
+                "invalid line: write a URL, or a method and a URL, as in `GET https://example.com/`"
                     .to_owned(),
             ),
         },
@@ -119,12 +119,12 @@ struct Worst {
 }
 
 impl Worst {
-    /// Prints the verdict. It counts whether or not anybody reads it.
+    /// Prints the verdict. It counts even if stdout is closed.
     fn report(&mut self, verdict: &Verdict, output: Output, printer: Printer) {
         self.blocked |= !verdict.allowed;
         self.unreadable |= verdict.reason == Some(Reason::Unreadable);
         match output {
-            // Texts and numbers always have a form in JSON.
+            // Serializing texts and numbers cannot fail.
             Output::Json => printer.line(serde_json::to_string(verdict).unwrap_or_default()),
             Output::Text => printer.line(text(verdict, printer)),
         };
@@ -139,7 +139,7 @@ impl Worst {
     }
 }
 
-/// For people.
+/// The verdict as text.
 pub(super) fn text(verdict: &Verdict, printer: Printer) -> String {
     let Verdict { method, url, rule, reason, message, .. } = verdict;
     let request = printer.sanitize(format!("{method} {url}").trim_start());
@@ -204,7 +204,7 @@ url_prefixes:
     }
 
     #[test]
-    fn the_worst_verdict_is_the_exit_code() {
+    fn worst_verdict_is_the_exit_code() {
         let printer = Printer::new(0, true);
         let mut worst = Worst::default();
         assert_eq!(worst.status().code(), 0);
@@ -219,7 +219,7 @@ url_prefixes:
     }
 
     #[test]
-    fn a_verdict_names_the_rule_or_the_fix() {
+    fn verdict_names_the_rule_or_the_fix() {
         let printer = Printer::new(0, true);
         let shown = |method: &str, url: &str| text(&Verdict::on(&policy(), method, url.as_bytes()), printer);
         insta::assert_snapshot!(shown("GET", "https://a.example/x"), @"allowed GET https://a.example/x by domains[0]: a.example");
@@ -233,7 +233,7 @@ url_prefixes:
     }
 
     #[test]
-    fn the_json_of_a_verdict_has_a_fixed_shape() {
+    fn json_verdict_has_a_fixed_shape() {
         let json = |url: &str| serde_json::to_string(&Verdict::on(&policy(), "GET", url.as_bytes())).unwrap();
         assert_eq!(
             json("https://a.example/"),

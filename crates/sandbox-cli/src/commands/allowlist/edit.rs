@@ -1,4 +1,4 @@
-//! `allowlist allow` and `deny`: one rule more or less in the project's file.
+//! `allowlist allow` and `deny`: add a rule to the project's file, or remove it.
 
 use std::path::Path;
 
@@ -11,17 +11,17 @@ use crate::failure::Failure;
 use crate::printer::{Printer, Style};
 use crate::settings::{AddedRule, Project, Remarks};
 
-/// What removing a rule came to.
+/// The result of removing a rule.
 #[derive(Debug)]
 pub(in crate::commands) struct Removal {
     pub(in crate::commands) label: String,
     pub(in crate::commands) removed: Vec<Rule>,
     pub(in crate::commands) remarks: Remarks,
-    /// What allows it still, as a whole or in part.
+    /// Rules that still allow it, in whole or in part.
     pub(in crate::commands) left: Vec<Match>,
 }
 
-/// Adds a rule, unless one allows all of it already.
+/// Adds a rule unless another one already covers it.
 pub(super) fn allow(
     args: &EditArgs,
     project: &Project,
@@ -30,7 +30,7 @@ pub(super) fn allow(
 ) -> Result<ExitStatus, Failure> {
     let rule = rule(args)?;
     match project.add_rule(args.allowlist.as_deref(), environment, &rule)? {
-        AddedRule::Covered(place) => drop(printer.line(format_args!("allowed already by {place}"))),
+        AddedRule::Covered(place) => drop(printer.line(format_args!("already allowed by {place}"))),
         AddedRule::Added { label, remarks } => {
             remarks.print(printer);
             let added = printer.styled(Style::Good, format_args!("+ {}", rule.to_yaml()));
@@ -40,7 +40,7 @@ pub(super) fn allow(
     Ok(ExitStatus::Success)
 }
 
-/// Removes the rules that allow nothing else, and says what allows it still.
+/// Removes the rules that allow nothing else, and reports those that still allow it.
 pub(super) fn deny(args: &EditArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
     let rule = rule(args)?;
     let Removal { label, removed, remarks, left } = remove(&rule, project, args.allowlist.as_deref())?;
@@ -50,7 +50,7 @@ pub(super) fn deny(args: &EditArgs, project: &Project, printer: Printer) -> Resu
         printer.line(format_args!("{shown}  in `{}` of {label}", own.kind().list()));
     }
     for place in &left {
-        printer.line(format_args!("still allowed, as a whole or in part, by {place}"));
+        printer.line(format_args!("still allowed, in whole or in part, by {place}"));
     }
     if removed.is_empty() && left.is_empty() {
         printer.line(format_args!("nothing in {label} allows it"));
@@ -58,8 +58,8 @@ pub(super) fn deny(args: &EditArgs, project: &Project, printer: Printer) -> Resu
     Ok(if left.is_empty() { ExitStatus::Success } else { ExitStatus::Negative })
 }
 
-/// Removes the rules that allow nothing but what `rule` does from the file that a flag names, else
-/// from the project's.
+/// Removes the rules that `rule` covers from the file named by a flag, otherwise from the
+/// project's.
 pub(in crate::commands) fn remove(
     rule: &Rule,
     project: &Project,

@@ -16,7 +16,7 @@ use crate::printer::{Printer, sanitize, sanitize_name};
 use crate::run_folder;
 use crate::settings::{PolicyFile, Project};
 
-/// Shows the rules, and writes them if that is wanted.
+/// Shows the rules, and writes them if the user agrees.
 pub(super) fn learn(
     args: &LearnArgs,
     project: &Project,
@@ -37,7 +37,7 @@ pub(super) fn learn(
         show(&learnt, &file, &changed, printer);
         let refused: u64 = others.iter().map(|logged| logged.asked.count).sum();
         if refused > 0 {
-            printer.message(format_args!("{refused} requests were refused for reasons that no rule changes: `sandbox allowlist why` shows them"));
+            printer.message(format_args!("{refused} requests were refused for reasons that no rule can change; see `sandbox allowlist why`"));
         }
     }
     let written = !rules.is_empty() && is_wanted(args.yes, args.output, &file, printer)?;
@@ -46,14 +46,14 @@ pub(super) fn learn(
         printer.message(format_args!("{} has {}", file.label(), more_rules(rules.len())));
     }
     if args.output == Output::Json {
-        // Texts and numbers always have a form in JSON.
+        // Serializing texts and numbers cannot fail.
         let report = report(&learnt, &file, written);
         printer.line(serde_json::to_string(&report).unwrap_or_default());
     }
     Ok(ExitStatus::Success)
 }
 
-/// Whether what was shown is to be written.
+/// Whether to write the rules that were shown.
 pub(super) fn is_wanted(
     yes: bool,
     output: Output,
@@ -64,7 +64,7 @@ pub(super) fn is_wanted(
         return Ok(true);
     }
     if output == Output::Json || !printer.can_ask() {
-        printer.message("nothing was written; --yes writes it");
+        printer.message("nothing was written; pass --yes to write the rules");
         return Ok(false);
     }
     printer.agrees(format_args!("Write this to {}?", file.label()))
@@ -72,7 +72,7 @@ pub(super) fn is_wanted(
 
 fn show(learnt: &Learnt, file: &PolicyFile, changed: &PolicyText, printer: Printer) {
     if learnt.rules.is_empty() {
-        printer.message(format_args!("{} allows all that this run asked for", file.label()));
+        printer.message(format_args!("{} allows all requests of this run", file.label()));
     } else {
         show_change(file, changed, printer);
         printer.line("");
@@ -86,7 +86,7 @@ fn show(learnt: &Learnt, file: &PolicyFile, changed: &PolicyText, printer: Print
     }
 }
 
-/// How many rules a file has got.
+/// The number of added rules, as text.
 pub(super) fn more_rules(count: usize) -> String {
     if count == 1 { "1 more rule".to_owned() } else { format!("{count} more rules") }
 }
@@ -94,12 +94,12 @@ pub(super) fn more_rules(count: usize) -> String {
 /// Shows `changed` as a difference to `file`.
 pub(super) fn show_change(file: &PolicyFile, changed: &PolicyText, printer: Printer) {
     let diff = TextDiff::from_lines(file.text().as_str(), changed.as_str());
-    // Lines that a task could have written must not hide what is accepted.
+    // Text chosen by a task must not hide the rules that the user accepts.
     let diff = diff.unified_diff().header(file.label(), file.label()).to_string();
     printer.line(sanitize(diff.trim_end()));
 }
 
-/// What a rule was made of.
+/// The requests that a rule was derived from, as a comment.
 fn note(learnt: &LearntRule) -> String {
     let requests = if learnt.requests == 1 { "request" } else { "requests" };
     let mut note = format!("# {} {requests}", learnt.requests);
@@ -113,8 +113,7 @@ fn note(learnt: &LearntRule) -> String {
     note
 }
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes
-/// away.
+/// The document of `--output json`; `version` rises when a field changes its meaning or is removed.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     version: u32,
@@ -127,7 +126,7 @@ struct Report<'a> {
 
 #[derive(Debug, Serialize)]
 struct RuleReport {
-    /// As an entry of `url_prefixes`.
+    /// An entry of `url_prefixes`.
     rule: Value,
     requests: u64,
     blocked: u64,

@@ -1,9 +1,8 @@
-//! `allowlist packages`: rules for reading from where the image's own clients of package
-//! repositories fetch.
+//! `allowlist packages`: read-only rules for the registries of the image's package clients.
 //!
-//! No such host is written in this program. The image is asked, in a container without a network;
-//! the author of the image can name any host, so its answer is hostile, and nothing follows from it
-//! before the user agreed to the rules.
+//! No registry is hard-coded in this program. The image is queried in a container without a
+//! network. Its author can name any host, so the answer is untrusted, and has no effect until the
+//! user agrees to the rules.
 
 use std::collections::BTreeSet;
 
@@ -21,15 +20,15 @@ use crate::run_context::{Executed, RunContext};
 use crate::settings::TrustedProject;
 
 const SCRIPT: &str = include_str!("packages.sh");
-/// Bytes of an answer that are read; the rest is not.
+/// The maximum number of bytes of an answer that are read.
 const MOST_BYTES: usize = 16 * 1024;
-/// Rules that are made of an answer. A project with more has its own repositories, and knows their
-/// hosts.
+/// The maximum number of rules from an answer. A project with more has its own registries, and
+/// knows their hosts.
 const MOST_RULES: usize = 16;
-/// Entries that no rule is made for, of which each is shown.
+/// The maximum number of skipped entries that are shown.
 const MOST_LEFT_OUT: usize = 16;
 
-/// Asks the project's image, shows the rules, and writes them if that is wanted.
+/// Queries the project's image, shows the rules, and writes them if the user agrees.
 pub(crate) async fn packages(
     args: &PackagesArgs,
     project: &TrustedProject,
@@ -47,7 +46,7 @@ pub(crate) async fn packages(
     let answer = context.close(executed).await?.value;
     let named = Named::read(&answer, &clients);
     for client in clients.iter().filter(|client| !named.answered.contains(client)) {
-        printer.message(format_args!("{client}: the image has none, or it names no repository"));
+        printer.message(format_args!("{client}: not in the image, or without a registry"));
     }
     for (text, why) in named.left_out.iter().take(MOST_LEFT_OUT) {
         printer.message(format_args!("left out: {}: {why}", sanitize_name(text)));
@@ -56,15 +55,14 @@ pub(crate) async fn packages(
         printer.message(format_args!("left out: {more} more"));
     }
     if named.answered.contains(&PackageClient::Cargo) {
-        printer.message(
-            "cargo: the index names another host for the crates at times, which `sandbox allowlist learn` adds",
-        );
+        printer
+            .message("cargo: an index may name another host for crates; `sandbox allowlist learn` adds it");
     }
     let file = project.extended_policy_file(args.allowlist.as_deref(), environment)?;
     let mut rules = named.rules;
     rules.retain(|rule| !file.policy().rules().iter().any(|known| known.covers(rule)));
     if rules.is_empty() {
-        printer.message(format_args!("{} allows all that they name", file.label()));
+        printer.message(format_args!("{} allows all registries that they use", file.label()));
         return Ok(ExitStatus::Success);
     }
     let changed = file.text().with(&rules).map_err(|error| Failure::new(error.to_string()))?;
@@ -76,11 +74,11 @@ pub(crate) async fn packages(
     Ok(ExitStatus::Success)
 }
 
-/// What the image says, as text.
+/// The image's answer, as text.
 async fn ask(context: &mut RunContext<'_>, clients: &[PackageClient]) -> Result<Executed<String>, Failure> {
     let names = clients.iter().map(ToString::to_string);
     let command = ["sh", "-c", SCRIPT, "sh"].map(str::to_owned).into_iter().chain(names);
-    // As an agent's commands run, so that they find the same configuration.
+    // Runs as an agent's commands do, so that the clients find the same configuration.
     let spec = CommandSpec::new(&context.settings.key, context.image.clone(), command)
         .network(Network::Disabled)
         .limits(context.settings.limits)
@@ -105,19 +103,19 @@ async fn ask(context: &mut RunContext<'_>, clients: &[PackageClient]) -> Result<
         }
     };
     if result.timed_out {
-        return Err(Failure::new("the image did not say in time where it fetches packages from")
+        return Err(Failure::new("the image did not report its package registries in time")
             .with_hint("allow the hosts with `sandbox allowlist allow`"));
     }
     let value = String::from_utf8_lossy(&answer).into_owned();
     Ok(Executed { status: ExitStatus::Success, is_over: true, value })
 }
 
-/// What an image's answer comes to.
+/// The parsed answer of an image.
 #[derive(Debug, Default)]
 struct Named {
     answered: BTreeSet<PackageClient>,
     rules: Vec<Rule>,
-    /// What no rule is made for, as it came, and why.
+    /// Skipped entries, unchanged, and the reasons.
     left_out: Vec<(String, &'static str)>,
 }
 
@@ -135,7 +133,7 @@ impl Named {
         for (client, url) in lines {
             let rule = Rule::reading_below(url).map_err(LeftOut::as_str);
             let rule = rule.and_then(|rule| {
-                if named.rules.len() < MOST_RULES { Ok(rule) } else { Err("it names too many") }
+                if named.rules.len() < MOST_RULES { Ok(rule) } else { Err("too many registries") }
             });
             match rule {
                 Ok(rule) if named.rules.contains(&rule) => {}
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_becomes_rules_for_reading() {
+    fn answer_gives_read_only_rules() {
         assert_eq!(
             rules(
                 "pip https://a.example/simple\npip https://files.example/\napt http://b.example/debian\napt http://b.example/debian\n"
@@ -179,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_answer_becomes_nothing_or_a_bounded_list() {
+    fn hostile_answer_gives_a_bounded_list_or_nothing() {
         for answer in [
             "",
             "pip",
@@ -191,7 +189,7 @@ mod tests {
         let many: Vec<String> = (0..100).map(|at| format!("npm https://h{at}.example/")).collect();
         let named = Named::read(&many.join("\n"), &PackageClient::ALL);
         assert_eq!((named.rules.len(), named.left_out.len()), (MOST_RULES, 100 - MOST_RULES));
-        // A client that was not asked for says nothing.
+        // A client that was not queried is ignored.
         assert_eq!(Named::read("npm https://a.example/", &[PackageClient::Pip]).rules.len(), 0);
     }
 }

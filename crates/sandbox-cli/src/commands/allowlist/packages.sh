@@ -1,5 +1,5 @@
-# Prints `CLIENT URL` for what the image's clients of package repositories fetch from, without a network. Arguments: the clients.
-# Each is asked for what it would do here: its configuration, else what is built in.
+# Prints `CLIENT URL` for each registry that the image's package clients use, without a network. Arguments: the clients.
+# Each client is queried for its configuration, otherwise for its built-in default.
 exec 2> /dev/null
 for client; do
     case $client in
@@ -17,7 +17,7 @@ for key, value in configuration.items():
         pairs = [(key, value)]
     for name, text in pairs:
         of.get(name.rpartition(".")[2], []).extend(text.split())
-# The index that is built in has its files on a host of their own, others have them beside it.
+# The built-in index serves files from a separate host, others from their own.
 indexes = of["index-url"] or [PyPI.simple_url, "https://" + PyPI.file_storage_domain + "/"]
 for url in indexes + of["extra-index-url"]:
     url = url.rstrip("/")
@@ -28,7 +28,7 @@ EOF
         command -v npm > /dev/null && echo "npm $(npm config get registry)"
         ;;
     cargo)
-        # Its error names the URL that it could not reach.
+        # Its error contains the URL that it failed to reach.
         folder=$(mktemp -d) && cd "$folder" && mkdir src && : > src/lib.rs &&
             printf '[package]\nname = "x"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\nserde = "1"\n' > Cargo.toml &&
             CARGO_NET_RETRY=0 cargo fetch 2>&1 |
@@ -40,7 +40,7 @@ EOF
         go env GOSUMDB | sed -n 's|^\([a-z0-9.-]*\.[a-z0-9.-]*\).*|go https://\1/|p'
         ;;
     maven)
-        # What its own library has built in, and the mirrors that its settings name.
+        # The built-in default of its library, and the mirrors in its settings.
         python3 - "$(readlink -f "$(command -v mvn)")" << 'EOF'
 import glob, os, re, sys, zipfile
 home = os.path.dirname(os.path.dirname(sys.argv[1]))
@@ -59,7 +59,7 @@ for text in texts:
 EOF
         ;;
     apt)
-        # The first has what was fetched before, the second what would be fetched.
+        # The first lists indexes fetched before, the second those that would be fetched.
         apt-get indextargets --format 'apt $(SITE)'
         apt-get --print-uris update |
             sed -n "s|^'\(https\{0,1\}://[^' ]*\)/dists/[^' ]*InRelease' .*|apt \1/|p"

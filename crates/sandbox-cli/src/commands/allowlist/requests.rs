@@ -1,4 +1,4 @@
-//! What runs asked of the network, by their logs. All of it is text of tasks.
+//! The requests of runs, from their logs. All text in them comes from tasks.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,16 +11,16 @@ use sandbox::network_event::{BlockReason, Event, RequestOutcome, RequestRecord};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Requests that were the same and came to the same.
+/// Equal requests with equal results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Logged {
     pub(super) asked: Asked,
-    /// Why they were refused; none where they were not.
+    /// Why they were refused; `None` if they were not.
     pub(super) reason: Option<BlockReason>,
 }
 
 impl Logged {
-    /// Whether rules for hosts, paths and methods decided about it, or would have without an audit.
+    /// Whether rules for hosts, paths and methods decided it, or would have without an audit.
     pub(super) fn is_up_to_rules(&self) -> bool {
         match self.reason {
             None => true,
@@ -32,14 +32,14 @@ impl Logged {
     }
 }
 
-/// What the run with this folder asked.
+/// The requests of the run with this folder.
 pub(super) fn of_run(folder: &Path, printer: Printer) -> Result<Vec<Logged>, Failure> {
     let log = NetworkLog::new(folder);
     let reading = || format!("read the network log `{}`", log.json_path().display());
     let entries = match log.entries() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let missing = Failure::doing(reading())(error);
-            return Err(missing.with_hint("a run with `network_sandbox: false` keeps no log"));
+            return Err(missing.with_hint("a run with `network_sandbox: false` has no log"));
         }
         opened => opened.map_err(Failure::doing(reading()))?,
     };
@@ -57,12 +57,12 @@ pub(super) fn of_run(folder: &Path, printer: Printer) -> Result<Vec<Logged>, Fai
         }
     }
     if unreadable > 0 {
-        printer.warning(format_args!("{unreadable} entries of the log cannot be read and are left out"));
+        printer.warning(format_args!("{unreadable} unreadable entries of the log were skipped"));
     }
     Ok(requests.logged)
 }
 
-/// In the order in which each came first.
+/// In order of first occurrence.
 #[derive(Default)]
 struct Requests {
     logged: Vec<Logged>,
@@ -74,9 +74,9 @@ impl Requests {
         let RequestRecord { method, scheme, host, target, .. } = request;
         let blocked = request.decision == RequestOutcome::Blocked;
         let answered = request.decision == RequestOutcome::Allowed;
-        // Without a reason, which only another program writes, it is none that rules decided.
+        // Only another program writes an entry without a reason: rules did not decide it.
         let reason = blocked.then(|| request.reason.unwrap_or(BlockReason::Framing));
-        // What does not begin a path would be taken for a part of the host.
+        // A target without a leading slash would be parsed as part of the host.
         let slash = if target.starts_with('/') { "" } else { "/" };
         let url = format!("{scheme}://{host}{slash}{target}");
         let key = (method.clone(), url.clone(), reason.map(BlockReason::as_str));
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_is_counted_and_what_cannot_be_read_left_out() {
+    fn equal_requests_are_counted_and_unreadable_ones_skipped() {
         let run = tempfile::tempdir().unwrap();
         let request = |decision: &str, host: &str, target: &str, reason: &str, more: &str| {
             format!(

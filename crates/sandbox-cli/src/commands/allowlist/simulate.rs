@@ -1,4 +1,4 @@
-//! `allowlist simulate`: what another policy would have said of past runs.
+//! `allowlist simulate`: the verdicts of another policy on past runs.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::printer::{Printer, Style, sanitize_name};
 use crate::run_folder;
 use crate::settings::Project;
 
-/// Prints each request that the policy would judge in another way than it was.
+/// Prints each request that the policy would judge differently.
 pub(super) fn simulate(
     args: &SimulateArgs,
     project: &Project,
@@ -31,7 +31,7 @@ pub(super) fn simulate(
     let mut changes = Vec::new();
     for folder in folders {
         let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // A run that has not come to a network has no log.
+        // A run that never had a network has no log.
         if !args.all || sandbox::network::NetworkLog::new(&folder).exists() {
             let logged = requests::of_run(&folder, printer)?;
             changes.extend(logged.iter().filter_map(|logged| change(&policy, &run, logged)));
@@ -41,10 +41,10 @@ pub(super) fn simulate(
     match args.output {
         Output::Json => {
             let report = Report { version: 1, changes };
-            // Texts and numbers always have a form in JSON.
+            // Serializing texts and numbers cannot fail.
             printer.line(serde_json::to_string(&report).unwrap_or_default());
         }
-        Output::Text if changes.is_empty() => printer.message("no request would be judged in another way"),
+        Output::Text if changes.is_empty() => printer.message("no verdict would change"),
         Output::Text => {
             for change in &changes {
                 if !printer.line(text(change, printer)) {
@@ -56,15 +56,14 @@ pub(super) fn simulate(
     Ok(status)
 }
 
-/// What `--output json` prints; it changes its version when a field changes its meaning or goes
-/// away.
+/// The document of `--output json`; `version` rises when a field changes its meaning or is removed.
 #[derive(Debug, Serialize)]
 struct Report {
     version: u32,
     changes: Vec<Change>,
 }
 
-/// Requests of a run that were judged in one way, and would be in the other.
+/// Requests of a run whose verdict would change.
 #[derive(Debug, Serialize)]
 struct Change {
     run: String,
@@ -73,8 +72,7 @@ struct Change {
     verdict: Verdict,
 }
 
-/// What became of requests with the policy of their run, or during an audit, and would not with
-/// `policy`.
+/// The change of verdict from the run's policy, or audit, to `policy`.
 fn change(policy: &Allowlist, run: &str, logged: &Logged) -> Option<Change> {
     if !logged.is_up_to_rules() {
         return None;
@@ -102,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_its_verdict() {
+    fn changed_verdicts_are_listed() {
         let policy = Allowlist::from_yaml("domains: [a.test]", "p").unwrap();
         for (url, reason, expected) in [
             ("https://a.test/", None, None),

@@ -1,4 +1,4 @@
-//! `allowlist why`: the whole explanation, of one URL or of what a run was refused.
+//! `allowlist why`: explains the verdict on a URL, or the refused requests of a run.
 
 use allowlist::{AbsoluteUrl, Allowlist, HostName, Match};
 use serde::Serialize;
@@ -12,10 +12,10 @@ use crate::printer::{Printer, sanitize_name};
 use crate::run_folder;
 use crate::settings::Project;
 
-/// Rules that are named beside a verdict.
+/// The maximum number of rules named in addition to a verdict.
 const MOST_NEAR: usize = 8;
 
-/// Explains the URL, or the refusals of the run.
+/// Explains the URL, or the refused requests of the run.
 pub(super) fn why(args: &WhyArgs, project: &Project, printer: Printer) -> Result<ExitStatus, Failure> {
     let policy = project.allowlist(&args.policy, printer)?;
     match &args.subject {
@@ -28,8 +28,8 @@ pub(super) fn why(args: &WhyArgs, project: &Project, printer: Printer) -> Result
     }
 }
 
-/// What `--output json` prints of a URL; it changes its version when a field changes its meaning or
-/// goes away.
+/// The document of `--output json` for a URL; `version` rises when a field changes its meaning or
+/// is removed.
 #[derive(Debug, Serialize)]
 struct UrlReport {
     version: u32,
@@ -46,7 +46,7 @@ fn url_report(policy: &Allowlist, url: &str, args: &WhyArgs, printer: Printer) -
     match args.output {
         Output::Json => {
             let report = UrlReport { version: 1, verdict, nearest };
-            // Texts and numbers always have a form in JSON.
+            // Serializing texts and numbers cannot fail.
             printer.line(serde_json::to_string(&report).unwrap_or_default());
         }
         Output::Text => {
@@ -64,7 +64,7 @@ fn url_report(policy: &Allowlist, url: &str, args: &WhyArgs, printer: Printer) -
     status
 }
 
-/// The rules for the host of `url`, else those for hosts of the same domain.
+/// The rules for the host of `url`, otherwise those for hosts of the same domain.
 fn nearest(policy: &Allowlist, url: &str) -> Vec<Match> {
     let authority = AbsoluteUrl::split(url.as_bytes()).map(|url| url.authority());
     let authority = authority.and_then(|authority| allowlist::Authority::from_user(authority).ok());
@@ -89,24 +89,24 @@ fn domain(host: &HostName) -> &str {
     host.rmatch_indices('.').nth(1).and_then(|(at, _)| host.get(at + 1..)).unwrap_or(host)
 }
 
-/// What `--output json` prints of a run, likewise.
+/// The document of `--output json` for a run.
 #[derive(Debug, Serialize)]
 struct RunReport<'a> {
     version: u32,
     refused: Vec<Refusal<'a>>,
 }
 
-/// Requests that were refused alike.
+/// Requests that were refused for the same reason.
 #[derive(Debug, Serialize)]
 struct Refusal<'a> {
     count: u64,
     method: &'a str,
     url: &'a str,
-    /// Why they were refused then.
+    /// The reason for the refusal.
     reason: &'static str,
     /// Whether the policy allows them now.
     allowed_now: bool,
-    /// What to change, where rules decide about it.
+    /// What to change, if rules decide it.
     message: Option<String>,
 }
 
@@ -132,7 +132,7 @@ fn run_report(policy: &Allowlist, logged: &[Logged], output: Output, printer: Pr
             let report = RunReport { version: 1, refused };
             printer.line(serde_json::to_string(&report).unwrap_or_default());
         }
-        Output::Text if refused.is_empty() => printer.message("this run was refused nothing"),
+        Output::Text if refused.is_empty() => printer.message("no request of this run was refused"),
         Output::Text => {
             for refusal in &refused {
                 if !printer.line(text(refusal)) {
@@ -148,9 +148,9 @@ fn text(refusal: &Refusal<'_>) -> String {
     let Refusal { count, method, url, reason, allowed_now, message } = refusal;
     let request = sanitize_name(&format!("{method} {url}"));
     let what = match message {
-        _ if *allowed_now => "the allowlist allows it by now".to_owned(),
+        _ if *allowed_now => "now allowed by the allowlist".to_owned(),
         Some(message) => sanitize_name(message),
-        None => "no rule changes that; docs/network-log.md says what the reason means".to_owned(),
+        None => "no rule can change that; docs/network-log.md explains the reason".to_owned(),
     };
     format!("{count} x {request} [reason: {reason}]\n        {what}")
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_one_line_with_what_to_change() {
+    fn refusal_is_one_line_with_the_fix() {
         let refusal = Refusal {
             count: 3,
             method: "GET",

@@ -1,4 +1,4 @@
-//! Reads what a run reads, and goes on after a fault.
+//! Reads the files that a run reads, and continues after an error.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub(crate) fn config(
     match command {
         ConfigCommand::Check(args) => inspect(args, project(), environment).print(args.output, printer),
         ConfigCommand::Schema => {
-            // Texts and numbers always have a form in JSON.
+            // Serializing texts and numbers cannot fail.
             printer.line(serde_json::to_string_pretty(&schema()).unwrap_or_default());
             ExitStatus::Success
         }
@@ -36,7 +36,7 @@ fn inspect(args: &ConfigCheckArgs, project: Result<Project, Failure>, environmen
         Err(failure) => return Report::new(Finding::failures(&failure)),
     };
     let credentials = project.credentials();
-    let mut findings: Vec<Finding> = project.faults(environment).iter().map(Finding::failure).collect();
+    let mut findings: Vec<Finding> = project.problems(environment).iter().map(Finding::failure).collect();
     findings.extend(credentials.literals().into_iter().map(Finding::advice));
     if project.is_sandboxed() {
         let policy = policy(&project, args.allowlist.as_deref(), &mut findings);
@@ -47,14 +47,14 @@ fn inspect(args: &ConfigCheckArgs, project: Result<Project, Failure>, environmen
         }
     } else {
         findings.push(Finding::warning(
-            "`network_sandbox: false`: the task reaches whatever this machine reaches, and nothing is logged",
+            "`network_sandbox: false`: the task has the host's network access, and nothing is logged",
         ));
         findings.extend(crate::credentials::without_proxy(credentials).map(Finding::warning));
     }
     Report::new(findings).with_credentials(credentials)
 }
 
-/// What is probably not meant in the policy, which can be read.
+/// Probable mistakes in a valid policy.
 fn lint(project: &Project, named: Option<&Path>) -> Vec<Finding> {
     let warnings = project.policy_file(named).map(|file| file.text().lint());
     let warnings = warnings.ok().and_then(Result::ok).unwrap_or_default();
@@ -92,7 +92,7 @@ mod tests {
 
     const POLICY: &str = "domains: [a.example]\n";
 
-    /// What is found in a project with these files, as the text and as the exit code.
+    /// The report on a project with these files, as text, and its exit code.
     fn found(config: &str, policy: Option<&str>, environment: &Environment) -> (String, u8) {
         found_in(config.as_bytes(), policy.map(str::as_bytes), environment)
     }
@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_allows_too_much_is_a_warning_with_its_place() {
+    fn overly_broad_rule_is_a_warning_with_its_place() {
         let (text, code) = found("", Some("domains:\n  - a.example\n  - '*'\n"), &environment(&[]));
         let expected = "warning: .sandbox/network-allowlist.yaml:3:5: `*` allows every host";
         assert!(code == 0 && text.contains(expected) && !text.contains("domains["), "{text}");
     }
 
     #[test]
-    fn a_project_in_order_shows_what_is_masked() {
+    fn valid_project_lists_masked_credentials() {
         let config = "
 masked_secrets: {TOKEN: {value: !env MINE, scopes: [a.example], headers: [Authorization, X-Key]}}
 signing_credentials: {K: {type: aws-sigv4, access_key_id: !env ID, secret_access_key: !env KEY, scopes: [a.example]}}
@@ -140,12 +140,12 @@ signing_credentials: {K: {type: aws-sigv4, access_key_id: !env ID, secret_access
         insta::assert_snapshot!(text, @r"
         TOKEN is masked, for a.example in authorization, x-key
         K (ID, KEY) is masked; requests are signed again for a.example
-        ok: nothing is wrong
+        ok: no errors
         ");
     }
 
     #[test]
-    fn every_fault_is_reported_with_its_place_and_no_value() {
+    fn every_error_is_reported_with_its_place_and_without_values() {
         let config = "
 env: {A: !env NOT_SET}
 masked_secrets:
@@ -156,8 +156,8 @@ masked_secrets:
         let (text, code) = found(config, Some(POLICY), &environment(&[("MINE", "hunter2-hunter2-hunter2")]));
         assert_eq!(code, 125);
         insta::assert_snapshot!(text, @r"
-        error: .sandbox/sandbox.yaml:2:10: the variable `NOT_SET` is not set where `sandbox` runs: set it (empty, if the task can do without it), or remove this entry
-        error: .sandbox/sandbox.yaml:5:3: the variable `MISSING` is not set where `sandbox` runs: set it (empty, if the task can do without it), or remove this entry
+        error: .sandbox/sandbox.yaml:2:10: the variable `NOT_SET` is not set where `sandbox` runs: set it (to an empty value if the task does not need it), or remove this entry
+        error: .sandbox/sandbox.yaml:5:3: the variable `MISSING` is not set where `sandbox` runs: set it (to an empty value if the task does not need it), or remove this entry
         warning: .sandbox/sandbox.yaml:4:20: this file contains a secret in plain text: keep this file out of version control, or write `!env NAME`, `!command`, `!file` or `!keyring`
         warning: .sandbox/sandbox.yaml:6:3: `ELSEWHERE` is sent to b.example only, which the allowlist does not permit
         LITERAL is masked, for a.example in x
@@ -167,7 +167,7 @@ masked_secrets:
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_and_a_policy_that_is_not_there() {
+    fn unreadable_file_and_missing_policy_are_reported() {
         let environment = environment(&[]);
         let (text, code) = found("imge: x", Some(POLICY), &environment);
         assert!(
@@ -184,12 +184,12 @@ masked_secrets:
         assert_eq!(code, 125);
 
         let (text, code) = found("", None, &environment);
-        assert!(text.starts_with("warning: there is no .sandbox/network-allowlist.yaml"), "{text}");
+        assert!(text.starts_with("warning: .sandbox/network-allowlist.yaml does not exist"), "{text}");
         assert_eq!(code, 0);
     }
 
     #[test]
-    fn what_a_run_needs_and_is_not_there_is_reported() {
+    fn missing_prerequisites_of_a_run_are_reported() {
         for (config, expected) in [
             ("dockerfile: missing", ".sandbox/missing`: "),
             ("context: missing", "no image: "),
@@ -204,11 +204,11 @@ masked_secrets:
             assert_eq!(code, 125, "{config}");
         }
         let (text, code) = found("mounts: ['.:/data']", Some(POLICY), &environment(&[]));
-        assert_eq!((text.as_str(), code), ("ok: nothing is wrong", 0));
+        assert_eq!((text.as_str(), code), ("ok: no errors", 0));
     }
 
     #[test]
-    fn file_that_is_not_text_is_reported_with_its_place() {
+    fn invalid_utf8_is_reported_with_its_place() {
         let environment = environment(&[]);
         let (text, code) = found_in(b"image: x\nprefix: \xe9", None, &environment);
         let config = "error: .sandbox/sandbox.yaml:2:9: not UTF-8: save the file as UTF-8";
@@ -219,10 +219,10 @@ masked_secrets:
     }
 
     #[test]
-    fn without_the_network_sandbox_it_says_what_will_fail() {
+    fn without_network_sandbox_unusable_surrogates_are_reported() {
         let config = "network_sandbox: false\nmasked_secrets: {TOKEN: {scopes: [a.example], headers: [x]}}\n";
         let (text, code) = found(config, None, &environment(&[("TOKEN", "hunter2-hunter2-hunter2")]));
         assert_eq!(code, 0);
-        assert!(text.contains("services will refuse what the task has as TOKEN"), "{text}");
+        assert!(text.contains("services will refuse the values of TOKEN"), "{text}");
     }
 }

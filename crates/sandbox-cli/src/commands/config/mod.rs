@@ -1,6 +1,6 @@
-//! `config …`: the configuration, looked at without running anything.
+//! `config …`: checks the configuration without running anything.
 //!
-//! `inspect` finds what is wrong, `report` is what was found and how it is printed.
+//! `inspect` finds the problems, `report` holds and prints them.
 
 mod inspect;
 mod report;

@@ -1,4 +1,4 @@
-//! What was found, for people and for programs. No value of a credential is in here.
+//! The findings, as text and as JSON. They contain no values of credentials.
 
 use allowlist::HostPattern;
 use located_yaml::Position;
@@ -12,21 +12,21 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{Printer, Style};
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Severity {
     /// A run does not start.
     Error,
-    /// A run starts, and is probably not what was meant.
+    /// A run starts, but probably not as intended.
     Warning,
 }
 
-/// Something that is not as it should be.
+/// A problem in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     severity: Severity,
-    /// These three are missing where it is about no place in particular.
+    /// These three are absent if it has no particular place.
     file: Option<String>,
     line: Option<usize>,
     column: Option<usize>,
@@ -34,22 +34,22 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    /// What keeps a run from starting: one finding for each fault of a configuration.
+    /// The errors that keep a run from starting: one finding for each error of a configuration.
     pub(super) fn failures(failure: &Failure) -> Vec<Self> {
         match failure.find::<InvalidConfiguration>() {
-            Some(invalid) => invalid.faults().iter().map(Self::fault).collect(),
+            Some(invalid) => invalid.problems().iter().map(Self::problem).collect(),
             None => vec![Self::failure(failure)],
         }
     }
 
-    fn fault(fault: &InvalidFile) -> Self {
-        Self::at(Severity::Error, fault.location(), fault.message().to_owned())
+    fn problem(problem: &InvalidFile) -> Self {
+        Self::at(Severity::Error, problem.location(), problem.message().to_owned())
     }
 
-    /// What keeps a run from starting.
+    /// An error that keeps a run from starting.
     pub(super) fn failure(failure: &Failure) -> Self {
-        if let Some(fault) = failure.find::<InvalidFile>() {
-            return Self::fault(fault);
+        if let Some(problem) = failure.find::<InvalidFile>() {
+            return Self::problem(problem);
         }
         let mut message = failure.to_string();
         for text in failure.causes().iter().map(String::as_str).chain(failure.hint()) {
@@ -63,7 +63,7 @@ impl Finding {
         Self::at(Severity::Warning, &advice.location, advice.message)
     }
 
-    /// A warning about no place in particular.
+    /// A warning without a place.
     pub(super) fn warning(message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, file: None, line: None, column: None, message: message.into() }
     }
@@ -112,12 +112,12 @@ struct Signing {
     scopes: Vec<String>,
 }
 
-/// Everything that was found.
+/// All findings.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// Rises when a field changes its meaning or goes away.
+    /// Rises when a field changes its meaning or is removed.
     version: u32,
-    /// Whether a run would start, as far as can be determined from here.
+    /// Whether a run would start, as far as can be determined without an engine.
     ok: bool,
     findings: Vec<Finding>,
     masked_secrets: Vec<Masked>,
@@ -125,7 +125,7 @@ pub(super) struct Report {
     logins: Vec<LoginOf>,
 }
 
-/// A login that agents have surrogates of.
+/// A login that agents get surrogates of.
 #[derive(Debug, Serialize)]
 struct LoginOf {
     agent: &'static str,
@@ -166,11 +166,11 @@ impl Report {
         self
     }
 
-    /// Prints it and says how the program ends.
+    /// Prints it and returns the exit status.
     pub(super) fn print(&self, output: Output, printer: Printer) -> ExitStatus {
         match output {
             Output::Json => {
-                // Texts and numbers always have a form in JSON.
+                // Serializing texts and numbers cannot fail.
                 printer.line(serde_json::to_string(self).unwrap_or_default());
             }
             Output::Text => {
@@ -200,7 +200,7 @@ impl Report {
             lines.push(format!("the login of {agent} is masked, for {}", scopes.join(", ")));
         }
         if self.findings.is_empty() {
-            lines.push(format!("{} nothing is wrong", printer.styled(Style::Good, "ok:")));
+            lines.push(format!("{} no errors", printer.styled(Style::Good, "ok:")));
         }
         lines
     }

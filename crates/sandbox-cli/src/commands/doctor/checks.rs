@@ -1,4 +1,4 @@
-//! The order in which things are looked at: what others stand on comes first.
+//! The order of the checks: prerequisites of others come first.
 
 use sandbox::{Sandbox, SandboxConfig};
 
@@ -12,8 +12,8 @@ use crate::settings::Project;
 use super::report::{Check, Report};
 use super::{engine, host, project, trial};
 
-/// Looks at everything that can be looked at, whatever is wrong with the rest. `config` is not
-/// asked for without a project.
+/// Runs all checks that are possible, regardless of failures of others. `config` is not called
+/// without a project.
 pub(crate) async fn doctor(
     project: Result<Project, Failure>,
     config: impl FnOnce() -> Result<SandboxConfig, Failure>,

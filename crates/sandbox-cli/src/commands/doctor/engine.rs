@@ -1,4 +1,4 @@
-//! The engine: its version, and what it runs on.
+//! The engine: its version and environment.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use sandbox::diagnostics::{Capabilities, DiskLimits, EngineFacts};
 use super::report::Check;
 use super::vulnerabilities;
 
-/// Where distributions put programs that give a user more than one id.
+/// Where distributions install the programs that give a user more than one id.
 const PROGRAM_FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/bin", "/usr/local/bin"];
 
-/// What the engine says of itself.
+/// Checks of the facts that the engine reports.
 pub(super) async fn checks(sandbox: &Sandbox, address: &str) -> Vec<Check> {
     let mut checks = vec![version(&sandbox.capabilities(), address)];
     match sandbox.engine_facts().await {
@@ -43,7 +43,7 @@ fn version(capabilities: &Capabilities, address: &str) -> Check {
     let lacks = capabilities.limitations();
     let mut detail = format!("podman {} at {address}", capabilities.version());
     for limitation in lacks {
-        detail.push_str("\nof no consequence here: ");
+        detail.push_str("\nirrelevant here: ");
         detail.push_str(limitation);
     }
     Check::ok("engine", detail)
@@ -54,13 +54,13 @@ fn control_groups(facts: &EngineFacts) -> Check {
     match (facts.cgroup_version.as_str(), facts.rootless) {
         ("v1", true) => Check::warn(
             name,
-            "version 1: an engine without root ignores limits of memory, processors and processes",
-            "boot with version 2 (`systemd.unified_cgroup_hierarchy=1`), or use the engine of root",
+            "version 1: a rootless engine ignores limits of memory, processors and processes",
+            "boot with version 2 (`systemd.unified_cgroup_hierarchy=1`), or use a rootful engine",
         ),
         ("v2", true) if facts.cgroup_manager == "cgroupfs" => Check::warn(
             name,
-            "version 2 without systemd: containers of an engine without root have none of their own, so limits of memory, processors and \
-             processes are an error",
+            "version 2 without systemd: containers of a rootless engine have no control groups of \
+             their own, so limits of memory, processors and processes are an error",
             EngineFacts::DELEGATION,
         ),
         ("v1", false) => Check::ok(name, "version 1; out-of-memory kills are not always reported"),
@@ -70,12 +70,12 @@ fn control_groups(facts: &EngineFacts) -> Check {
 
 fn networks(facts: &EngineFacts) -> Check {
     let detail =
-        format!("{}, {}", facts.network_backend, if facts.rootless { "without root" } else { "with root" });
+        format!("{}, {}", facts.network_backend, if facts.rootless { "rootless" } else { "rootful" });
     match facts.network_backend.as_str() {
         "netavark" => Check::ok("networks", detail),
         _ => Check::fail(
             "networks",
-            format!("{detail}; only netavark isolates as the sandbox needs it"),
+            format!("{detail}; the sandbox's isolation needs netavark"),
             "install netavark, write `network_backend = \"netavark\"` under `[network]` in /etc/containers/containers.conf, and \
              run `podman system reset`",
         ),
@@ -93,22 +93,21 @@ fn system_calls(facts: &EngineFacts) -> Check {
     Check::warn(
         "containers",
         format!("{detail}; system calls are not filtered"),
-        "use a podman and a kernel with seccomp",
+        "use podman and a kernel with seccomp support",
     )
 }
 
-/// Nothing needs it unless the project asks for it; a task without a limit can fill the storage of
-/// everybody.
+/// Only needed if the project sets a limit; a task without one can fill the shared storage.
 fn disk(facts: &EngineFacts) -> Check {
     let name = "disk";
     match facts.disk_limits() {
         DiskLimits::Possible => {
-            Check::ok(name, format!("{}: `resource_limits.disk` can be asked for", facts.storage()))
+            Check::ok(name, format!("{}: `resource_limits.disk` is supported", facts.storage()))
         }
         DiskLimits::WithProjectQuotas => Check::ok(
             name,
             format!(
-                "{}: `resource_limits.disk` can be asked for if it is mounted with the option `pquota`",
+                "{}: `resource_limits.disk` is supported if it is mounted with the option `pquota`",
                 facts.storage()
             ),
         ),
@@ -123,22 +122,23 @@ fn disk(facts: &EngineFacts) -> Check {
     }
 }
 
-/// What an engine needs whose containers gVisor runs: `runsc` leaves out sysctls, and this sets
-/// those of the network. The end-to-end tests' engine has this very file.
+/// The hook that an engine needs whose containers gVisor runs: `runsc` ignores sysctls, and this
+/// sets those of the network. The end-to-end tests' engine uses the same file.
 const GVISOR_HOOK: &str = include_str!("gvisor-hook.json");
 
-/// gVisor is a choice of the engine's service, never of a task.
+/// The engine's service chooses gVisor, never a task.
 fn gvisor(facts: &EngineFacts, installed: Option<PathBuf>) -> Check {
     let name = "gVisor";
     let runs_it = Path::new(&facts.runtime).file_name().is_some_and(|name| name == "runsc");
     if runs_it {
         return Check::warn(
             name,
-            "all containers have a kernel of gVisor's. It leaves out masked paths and filters of system calls, shows limits of processes and \
-             no memory limit to single processes (exceeding one ends the container), and lets a command end the container's first process; what is had of \
-             the rest cannot be compared from the host",
+            "all containers have a gVisor kernel. It lacks masked paths and system call filters, \
+             applies limits to the container as a whole (exceeding one ends the container), and \
+             lets a command end the container's first process; other limits cannot be verified from \
+             the host",
             format!(
-                "run `sandbox verify` to see which limits hold; where the trial run fails because of sysctls, the service lacks a hook:\n{}",
+                "run `sandbox verify` to see which limits hold; if the trial run fails because of sysctls, the service lacks a hook:\n{}",
                 gvisor_service(Path::new("runsc"))
             ),
         );
@@ -147,17 +147,17 @@ fn gvisor(facts: &EngineFacts, installed: Option<PathBuf>) -> Check {
         Some(path) => Check::ok(
             name,
             format!(
-                "{} is installed and not used; for containers with a kernel of their own, start another service, as root:\n{}",
+                "{} is installed but not used; for containers with their own kernel, start another service, as root:\n{}",
                 path.display(),
                 gvisor_service(&path)
             ),
         ),
-        None => Check::ok(name, "runsc is not installed, and not needed"),
+        None => Check::ok(name, "runsc is not installed (optional)"),
     }
 }
 
-/// The commands that start a service of podman's with gVisor. `network=host` means the container's
-/// own network, without gVisor's: newer kernels make some versions of runsc take every network for
+/// The commands that start a podman service with gVisor. `network=host` means the container's own
+/// network, without gVisor's: on newer kernels, some versions of runsc mistake every network for
 /// the host's.
 fn gvisor_service(runsc: &Path) -> String {
     format!(
@@ -171,7 +171,7 @@ fn gvisor_service(runsc: &Path) -> String {
     )
 }
 
-/// Where `program` is, on this machine.
+/// The path of `program` on the host.
 fn find(program: &str) -> Option<PathBuf> {
     PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(program)).find(|path| path.is_file())
 }
@@ -181,8 +181,8 @@ fn tunnel(device: &Path) -> Check {
         Ok(_) => Check::ok("tunnel device", device.display().to_string()),
         Err(error) => Check::fail(
             "tunnel device",
-            format!("`{}` cannot be used: {error}", device.display()),
-            "an engine without root connects its networks through it: `sudo modprobe tun`, and `sudo chmod 0666 /dev/net/tun`",
+            format!("failed to open `{}`: {error}", device.display()),
+            "a rootless engine needs it for networks: run `sudo modprobe tun` and `sudo chmod 0666 /dev/net/tun`",
         ),
     }
 }
@@ -221,7 +221,7 @@ async fn left_behind(sandbox: &Sandbox) -> Check {
         .count();
     let alive = inventory.instances.iter().filter(|instance| instance.alive).count();
     match containers {
-        0 => Check::ok("objects", format!("{alive} runs going on, nothing left behind")),
+        0 => Check::ok("objects", format!("{alive} active runs, no objects of ended ones")),
         _ => Check::warn(
             "objects",
             format!("{containers} containers of ended runs"),
@@ -232,8 +232,8 @@ async fn left_behind(sandbox: &Sandbox) -> Check {
 
 const BRIDGES: &str = "bridges";
 
-/// What a service of podman's leaves that is killed while it makes networks. podman removes none of
-/// it.
+/// Bridges that a podman service leaves when it is killed while it creates networks. podman does
+/// not remove them.
 fn bridges(stray: &[String]) -> Check {
     if stray.is_empty() {
         return Check::ok(BRIDGES, "none without a network");
@@ -241,8 +241,8 @@ fn bridges(stray: &[String]) -> Check {
     let names = stray.join(" ");
     Check::warn(
         BRIDGES,
-        format!("{} without a network, left by a podman that was killed: {names}", stray.len()),
-        // The far ends of their cables are in network namespaces that nothing else names any more.
+        format!("{} without a network, from a podman that was killed: {names}", stray.len()),
+        // The other ends of their veth pairs are in network namespaces that nothing else refers to.
         format!(
             "as root on the engine's host: for bridge in {names}; do ip link show master $bridge | sed -n 's/.*link-netns //p' | \
              xargs -rn1 ip netns delete; ip link delete $bridge; done"
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hook_for_gvisor_can_be_pasted_into_a_shell() {
+    fn gvisor_hook_can_be_pasted_into_a_shell() {
         let hook: serde_json::Value = serde_json::from_str(GVISOR_HOOK).unwrap();
         assert_eq!(hook["stages"], serde_json::json!(["createRuntime"]));
         assert!(!GVISOR_HOOK.contains('\'') && GVISOR_HOOK.lines().count() == 1);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_engine_is_reported() {
+    fn engine_problems_are_reported() {
         let good = facts(|_| {});
         let cni = facts(|facts| "cni".clone_into(&mut facts.network_backend));
         let unlimited = facts(|facts| {

@@ -1,4 +1,4 @@
-//! This machine: what proxies need of it, and the limits of this process.
+//! The host: the prerequisites of proxies, and the limits of this process.
 
 use rustix::process::{Resource, Rlimit, getrlimit};
 use sandbox::diagnostics::Prerequisites;
@@ -7,10 +7,10 @@ use sandbox::{SandboxConfig, SandboxError};
 use super::parts;
 use super::report::Check;
 
-/// Files that a busy proxy, its log and the engine's socket need open.
+/// The number of open files that a busy proxy, its log and the engine's socket need.
 const FEWEST_FILES: u64 = 1024;
 
-/// What can be said without an engine.
+/// The checks that need no engine.
 pub(super) fn checks(config: &SandboxConfig) -> Vec<Check> {
     let found = Prerequisites::look(config);
     let parts = parts::check(&found);
@@ -36,7 +36,7 @@ fn open_files(limit: Rlimit) -> Check {
     match limit.current {
         Some(current) if current < FEWEST_FILES => Check::warn(
             "open files",
-            format!("this process may have {current} files open"),
+            format!("the limit of this process is {current} open files"),
             format!("raise the limit: `ulimit -n {FEWEST_FILES}`"),
         ),
         Some(current) => Check::ok("open files", format!("{current} at once")),
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_open_files_are_worth_a_warning() {
+    fn low_limit_of_open_files_is_a_warning() {
         for (current, expected) in
             [(Some(256), Verdict::Warn), (Some(1024), Verdict::Ok), (None, Verdict::Ok)]
         {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_reported_with_its_fix() {
+    fn missing_prerequisites_are_reported_with_their_fix() {
         let state = tempfile::tempdir().unwrap();
         let mut config = SandboxConfig::new(sandbox::EngineAddress::unix("/no/such.sock"), state.path());
         config.proxy_dir = Some(state.path().to_owned());

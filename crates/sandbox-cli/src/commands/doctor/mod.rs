@@ -1,8 +1,8 @@
-//! `doctor`: what the sandbox needs, checked one by one, each fault with its fix.
+//! `doctor`: checks the sandbox's prerequisites one by one, and names the fix of each problem.
 //!
-//! `engine` looks at the engine, `vulnerabilities` at its version, `host` at this machine and
-//! `parts` at our own programs, `project` at the current folder, `trial` runs a container, and
-//! `checks` has their order; `report` is what they find and how it is printed.
+//! `engine` checks the engine, `vulnerabilities` its version, `host` the host, `parts` our own
+//! programs and `project` the current folder; `trial` runs a container. `checks` has their order;
+//! `report` holds and prints their results.
 
 mod checks;
 mod engine;

@@ -1,4 +1,4 @@
-//! Whether the programs that containers run are of the same build as this command.
+//! Whether the programs that containers run and this command are from the same build.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,16 @@ use sha2::{Digest as _, Sha256};
 use super::report::Check;
 
 const NAME: &str = "parts";
-/// What `cargo xtask dist` writes beside the programs, for `sha256sum --check` in that folder too:
-/// a line for each of them and for the command.
+/// The checksums that `cargo xtask dist` writes next to the programs, in the format of `sha256sum
+/// --check`: a line for each program and for the command.
 const SUMS: &str = "SHA256SUMS";
-/// This command in it.
+/// The entry of this command.
 const COMMAND: &str = "../../bin/sandbox";
-/// The content of the program that runs, also where another lies in its place by now.
+/// The content of the running program, even if its file was replaced meanwhile.
 const RUNNING: &str = "/proc/self/exe";
 
-/// Compares what was found with what was built together. What is missing has a line of its own.
+/// Compares the programs with the checksums of their build. A missing program is reported by
+/// another check.
 pub(super) fn check(found: &Prerequisites) -> Option<Check> {
     let (Ok(proxy), Ok(inside)) = (&found.proxy_program, &found.inside_program) else {
         return None;
@@ -31,7 +32,7 @@ fn compare(command: &Path, programs: &[PathBuf]) -> Check {
     let version = env!("CARGO_PKG_VERSION");
     let list = folder.join(SUMS);
     let Ok(sums) = fs::read_to_string(&list) else {
-        return Check::ok(NAME, format!("{version}; there is no {} to compare them with", list.display()));
+        return Check::ok(NAME, format!("{version}; no {} to compare with", list.display()));
     };
     let named =
         programs.iter().filter_map(|program| Some((program.file_name()?.to_str()?, program.as_path())));
@@ -45,19 +46,19 @@ fn compare(command: &Path, programs: &[PathBuf]) -> Check {
     }
     Check::fail(
         NAME,
-        format!("not of the build that {} lists: {}", list.display(), differ.join(", ")),
+        format!("different from the build in {}: {}", list.display(), differ.join(", ")),
         "install the package or the archive again: `sandbox` and the programs in libexec/sandbox belong together; if SANDBOX_PROXY_DIR \
          is set, it names the folder of another build",
     )
 }
 
-/// The digest that `sums` has for `name`.
+/// The digest of `name` in `sums`.
 fn sum<'a>(sums: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = sums.lines().filter_map(|line| line.split_once("  "));
     lines.find_map(|(digest, of)| (of == name).then_some(digest))
 }
 
-/// `None` where it cannot be read.
+/// `None` if it is unreadable.
 fn digest(path: &Path) -> Option<String> {
     fs::read(path).ok().map(|content| hex(&Sha256::digest(content)))
 }
@@ -87,12 +88,12 @@ mod tests {
             fs::write(path(name), "another").unwrap();
             let found = format!("{:?}", look());
             assert!(
-                look().verdict() == Verdict::Fail && found.contains(&format!("lists: `{name}`")),
+                look().verdict() == Verdict::Fail && found.contains(&format!("SHA256SUMS: `{name}`")),
                 "{found}"
             );
             fs::write(path(name), name).unwrap();
         }
-        // A list that says nothing of a part vouches for nothing.
+        // A part that is not in the list is not verified.
         fs::write(path(SUMS), "").unwrap();
         assert_eq!(look().verdict(), Verdict::Fail);
     }

@@ -9,7 +9,7 @@ use crate::settings::{Project, login_of};
 
 use super::report::Check;
 
-/// What can be said of the project without an engine.
+/// The checks of the project that need no engine.
 pub(super) fn checks(project: &Result<Project, Failure>, environment: &Environment) -> Vec<Check> {
     match project {
         Ok(project) => {
@@ -22,7 +22,7 @@ pub(super) fn checks(project: &Result<Project, Failure>, environment: &Environme
 fn configuration(project: &Project) -> Check {
     match project.config_path() {
         Some(path) => Check::ok("configuration", path.display().to_string()),
-        None => Check::ok("configuration", "none; the defaults hold"),
+        None => Check::ok("configuration", "none; the defaults apply"),
     }
 }
 
@@ -38,7 +38,7 @@ fn credentials(project: &Project, environment: &Environment) -> Check {
         if !set.is_empty() {
             return Check::ok(
                 "credentials",
-                format!("{} of the environment, masked for {agent}", set.join(", ")),
+                format!("{} from the environment, masked for {agent}", set.join(", ")),
             );
         }
         let login = login_of(&agent).map(|login| format!(", or `logins: {{{}: {{}}}}`", login.name()));
@@ -51,12 +51,12 @@ fn credentials(project: &Project, environment: &Environment) -> Check {
             ),
         );
     }
-    match credentials.with_stand_ins().prepare(environment) {
+    match credentials.with_placeholders().prepare(environment) {
         Ok(_) => Check::ok("credentials", format!("masked: {}", variables.join(", "))),
-        Err(faults) => Check::fail(
+        Err(problems) => Check::fail(
             "credentials",
-            faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
-            "`sandbox config check` shows them where they are to be set",
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            "`sandbox config check` shows their places",
         ),
     }
 }
@@ -68,7 +68,7 @@ fn policy(project: &Project) -> Check {
         Ok(None) => Check::ok(
             "allowlist",
             format!(
-                "none: `sandbox agent` reaches the API of its agent, `sandbox run` nothing; {} would say what else",
+                "none: `sandbox agent` reaches only its agent's API, `sandbox run` nothing; allow more in {}",
                 path.display()
             ),
         ),
@@ -88,9 +88,10 @@ fn image(project: &Project) -> Check {
     match project.image(&args) {
         Ok(ImageSource::Existing(name)) => Check::ok("image", name),
         Ok(_) if project.uses_default_image(&args) => Check::ok("image", "built from the default Dockerfile"),
-        Ok(ImageSource::Build { context_files, .. }) => {
-            Check::ok("image", format!("built from a Dockerfile and {} files beside it", context_files.len()))
-        }
+        Ok(ImageSource::Build { context_files, .. }) => Check::ok(
+            "image",
+            format!("built from a Dockerfile and {} files next to it", context_files.len()),
+        ),
         Err(failure) => {
             Check::warn("image", failure.to_string(), failure.hint().unwrap_or("fix the reported error"))
         }

@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! The results, as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::{Printer, Style, sanitize};
 
-/// The state of something.
+/// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
@@ -28,7 +28,7 @@ impl Verdict {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
     name: &'static str,
@@ -52,7 +52,7 @@ impl Check {
         Self { name, verdict: Verdict::Fail, detail: detail.into(), hint: Some(hint.into()) }
     }
 
-    /// A failure with the fix that it names.
+    /// A failed check, with the hint of `failure`.
     pub(super) fn failed(name: &'static str, failure: &Failure) -> Self {
         let mut detail = failure.to_string();
         for cause in failure.causes() {
@@ -68,12 +68,12 @@ impl Check {
     }
 }
 
-/// Everything that was looked at.
+/// All results.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// Rises when a field changes its meaning or goes away.
+    /// Rises when a field changes its meaning or is removed.
     version: u32,
-    /// Whether nothing fails.
+    /// Whether no check failed.
     ok: bool,
     checks: Vec<Check>,
 }
@@ -83,11 +83,11 @@ impl Report {
         Self { version: 1, ok: checks.iter().all(|check| check.verdict < Verdict::Fail), checks }
     }
 
-    /// Prints it and says how the program ends.
+    /// Prints it and returns the exit status.
     pub(super) fn print(&self, output: Output, printer: Printer) -> ExitStatus {
         match output {
             Output::Json => {
-                // Texts always have a form in JSON.
+                // Serializing texts cannot fail.
                 printer.line(serde_json::to_string(self).unwrap_or_default());
             }
             Output::Text => {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_has_its_fix() {
+    fn each_problem_has_its_fix() {
         insta::assert_snapshot!(report().text(Printer::new(0, true)), @r"
         ok    engine          podman 5.4.2
         warn  control groups  version 1
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_moves_no_cursor_and_forges_no_line_wherever_the_report_goes() {
+    fn name_cannot_move_the_cursor_or_forge_a_line() {
         let name = "a\u{1b}[2J\nok    engine";
         let text = Report::new(vec![Check::warn("allowlist", name, name)]).text(Printer::new(0, true));
         insta::assert_snapshot!(text, @r"
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_failure_is_an_exit_code() {
+    fn only_failures_change_the_exit_code() {
         let printer = Printer::new(0, true);
         assert_eq!(report().print(Output::Json, printer).code(), 1);
         let warned = Report::new(vec![Check::warn("x", "y", "z")]);

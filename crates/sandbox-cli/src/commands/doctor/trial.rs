@@ -1,5 +1,5 @@
-//! A trial run: the proxy's own program as a task, because its image is there and needs nothing
-//! else.
+//! A trial run with the proxy's own program as the task, because its image already exists and needs
+//! nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use crate::failure::Failure;
 use super::report::Check;
 
 const NAME: &str = "trial run";
-/// A program of the proxy's image; without a configuration on its stdin it ends at once.
+/// A program of the proxy's image; without a configuration on its stdin it exits immediately.
 const PROGRAM: &str = "/sandbox-proxy";
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// Starts a network, a proxy and a task, and takes them down again.
+/// Starts a network, a proxy and a task, and removes them.
 pub(super) async fn check(sandbox: &Sandbox) -> Check {
     let begun = Instant::now();
     match run(sandbox).await {
@@ -26,7 +26,7 @@ pub(super) async fn check(sandbox: &Sandbox) -> Check {
         Ok(false) => Check::fail(
             NAME,
             format!("the task did not end within {LONGEST:?}"),
-            "`sandbox doctor -vv` says what happens",
+            "run `sandbox doctor -vv` for details",
         ),
         Err(error) => Check::failed(NAME, &Failure::from(error)),
     }

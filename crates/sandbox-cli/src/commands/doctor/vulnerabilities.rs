@@ -1,8 +1,8 @@
 //! Versions of the engine, its runtime and the kernel with known vulnerabilities that matter to a
 //! sandbox.
 //!
-//! A version number cannot show that a distribution backported a fix, so all of this is a warning.
-//! What a number cannot show at all, such as that of a distribution's own kernel series, is not
+//! A version number cannot show that a distribution backported a fix, so these are only warnings.
+//! Numbers that are not comparable, such as those of a distribution's own kernel series, are not
 //! judged.
 
 use std::fmt;
@@ -19,10 +19,10 @@ const NAME: &str = "vulnerabilities";
 #[serde(try_from = "&str")]
 struct Number(u32, u32, u32);
 
-/// What `advisories.json` beside this file holds.
+/// The content of `advisories.json`.
 #[derive(Deserialize)]
 struct Advisories {
-    /// The day on which it was compared with its sources last.
+    /// The date of the last comparison with the sources.
     as_of: String,
     advisories: Vec<Advisory>,
 }
@@ -32,17 +32,17 @@ struct Advisories {
 struct Advisory {
     product: String,
     ids: String,
-    /// What an attacker gets from it.
+    /// The impact of an attack.
     impact: String,
     #[serde(default)]
     since: Number,
     /// The first fixed version of each release series.
     fixed: Vec<Number>,
-    /// Where these versions are from.
+    /// The source of these versions.
     source: String,
 }
 
-/// What is known of these versions. `podman` is the engine's.
+/// Checks these versions; `podman` is the engine's.
 pub(super) fn check(podman: &str, facts: &EngineFacts) -> Check {
     let Advisories { as_of, advisories } = Advisories::built_in();
     let runtime = facts.runtime.rsplit('/').next().unwrap_or_default();
@@ -51,16 +51,17 @@ pub(super) fn check(podman: &str, facts: &EngineFacts) -> Check {
     let found: Vec<String> =
         installed.iter().flat_map(|(product, version)| found(&advisories, product, version)).collect();
     if found.is_empty() {
-        let none = format!("none known on {as_of} for these versions of podman, its runtime and the kernel");
+        let none =
+            format!("as of {as_of}, none known for these versions of podman, its runtime and the kernel");
         return Check::ok(NAME, none);
     }
     Check::warn(
         NAME,
         format!(
-            "as known on {as_of}, these versions may be affected, unless your distribution backported the fix:\n{}",
+            "as of {as_of}, these versions may be affected, unless your distribution backported the fix:\n{}",
             found.join("\n")
         ),
-        "update what is listed; your distribution's security tracker says which of its packages have the fix",
+        "update these components; your distribution's security tracker lists the packages with the fix",
     )
 }
 
@@ -92,11 +93,11 @@ impl Advisory {
             return false;
         }
         match self.fixed.iter().find(|fixed| series(fixed) == series(&version)) {
-            // Distributions that stay with a first release count their own fixes behind it.
+            // Distributions that keep a first release number their own fixes after it.
             Some(_) if self.product == "kernel" && version.2 == 0 => false,
             Some(fixed) => version < *fixed,
-            // Not every release of podman and the runtimes is patched, but kernels have many series
-            // that are not listed.
+            // For podman and the runtimes, a series that is not listed is not patched; for kernels,
+            // many patched series are not listed.
             None => self.product != "kernel" && self.fixed.iter().all(|fixed| version < *fixed),
         }
     }
@@ -157,7 +158,7 @@ mod tests {
             ("kernel", "6.18.29", 0),
             ("kernel", "7.0.4", 2),
             ("kernel", "7.1.0", 0),
-            // Of a distribution, or of a series that is not listed: the number says nothing.
+            // Versions of a distribution, or of a series that is not listed, are inconclusive.
             ("kernel", "6.12.0", 0),
             ("kernel", "6.8.12", 0),
             ("kernel", "5.14.0", 0),
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_names_version_fix_and_source() {
+    fn warning_names_version_fix_and_source() {
         let mut facts = EngineFacts::default();
         "/usr/bin/runc".clone_into(&mut facts.runtime);
         "1.1.5+ds1".clone_into(&mut facts.runtime_version);

@@ -1,4 +1,4 @@
-//! What is known of a run.
+//! The content of the report on a run.
 
 use std::collections::BTreeMap;
 
@@ -15,32 +15,32 @@ use crate::commands::allowlist::ALLOWLIST;
 use crate::failure::Failure;
 use crate::run_record::RunRecord;
 
-/// Requests that are listed one by one; the log has all.
+/// The number of requests listed one by one; the log has all.
 const MOST_REQUESTS: usize = 5_000;
 
-/// What is on the page. Nothing of it is safe to show as it is.
+/// The content of the page. Nothing in it is safe to show unescaped.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) run: String,
     pub(super) project: String,
     pub(super) record: Option<RunRecord>,
     pub(super) hosts: BTreeMap<String, Host>,
-    /// By what was refused: method, URL and reason.
+    /// By method, URL and reason.
     pub(super) refusals: BTreeMap<[String; 3], Refusal>,
     pub(super) requests: Vec<Row>,
-    /// Requests that are not among them.
+    /// The number of requests that are not listed.
     pub(super) more_requests: u64,
-    /// Lines of the log that this program cannot read.
+    /// Log lines that this program cannot parse.
     pub(super) unread: u64,
     pub(super) replies: Vec<SessionReply>,
-    /// The conversation is where tasks can write by now, so that it may be another.
+    /// Tasks can now write to the session's folder, so its conversation may be forged.
     pub(super) untrusted_session: bool,
     pub(super) changes: Vec<String>,
-    /// Changes that are not among them.
+    /// The number of changes that are not listed.
     pub(super) more_changes: usize,
 }
 
-/// What was asked of a host.
+/// The requests to a host.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     pub(super) allowed: u64,
@@ -53,11 +53,11 @@ pub(super) struct Host {
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) count: u64,
-    /// How to allow it, where the policy refused it.
+    /// How to allow it, if the policy refused it.
     pub(super) fix: Option<String>,
 }
 
-/// A request in the order of time.
+/// A request, in chronological order.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) time: String,
@@ -98,7 +98,7 @@ impl Report {
             let reason = request.reason.map(|reason| reason.to_string()).unwrap_or_default();
             let fix = match policy.judge(&request.method, &url) {
                 Decision::Deny(denial) => Some(denial.message_naming(ALLOWLIST)),
-                // It is allowed by now, or was not refused by the policy.
+                // It is now allowed, or was not refused by the policy.
                 _ => None,
             };
             let refusal = self.refusals.entry([request.method.clone(), url, reason]);
@@ -111,7 +111,7 @@ impl Report {
         }
     }
 
-    /// What was said in this run, and not in others that went on with the session.
+    /// The conversation of this run only, not of others in the same session.
     pub(super) fn read_session(&mut self, resolver: &Resolver) -> Result<(), Failure> {
         let Some(record) = &self.record else { return Ok(()) };
         let Some(session) = &record.session else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! The page. Every text goes through [`shown`], and `maud` escapes what is left; there is no
-//! script, and no link.
+//! The page. Every text passes through [`shown`], and `maud` escapes the rest; there are no scripts
+//! and no links.
 
 use claude_output::{ContentBlock, EventKind, StreamEvent};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -11,21 +11,21 @@ use time::format_description::well_known::Rfc3339;
 use super::content::{Host, Report, Row};
 use crate::printer::sanitize;
 
-/// Characters of one text that are on the page.
+/// The maximum number of characters of one text.
 const LONGEST: usize = 20_000;
 
-/// The browser holds the page to it, whatever is on it.
+/// The browser enforces it, regardless of the content.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 const STYLE: &str = include_str!("style.css");
 
-/// A text that someone else wrote: what hides, moves or reorders text is visible, and what is too
-/// long is cut.
+/// A text from another party: characters that hide, move or reorder text become visible, and long
+/// text is cut.
 fn shown(text: &str) -> String {
     sanitize(&cut(text))
 }
 
-/// What is on the page of a text.
+/// The part of a text that is shown.
 pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         None => text.to_owned(),
@@ -72,7 +72,7 @@ fn facts(report: &Report) -> Markup {
         facts.push(("Began", shown(&record.began)));
         facts.push(match &record.end {
             Some(end) => ("Took", format!("{:.1} s", seconds(end.duration_ms))),
-            None => ("Took", "no end is known".to_owned()),
+            None => ("Took", "unknown end".to_owned()),
         });
         facts.extend(record.end.as_ref().map(|end| ("Exit code", end.exit_code.to_string())));
         if let Some(session) = &record.session {
@@ -94,7 +94,7 @@ fn facts(report: &Report) -> Markup {
     html! {
         dl { @for (name, value) in &facts { div { dt { (name) } dd { (value) } } } }
         @if report.unread > 0 {
-            p.note { (report.unread) " entries of the network log are of another version and not on this page." }
+            p.note { (report.unread) " entries of the network log have another version and are not shown." }
         }
     }
 }
@@ -127,7 +127,7 @@ fn hosts(report: &Report) -> Markup {
     html! {
         section {
             h2 { "Hosts" }
-            @if report.hosts.is_empty() { p { "Nothing was asked." } }
+            @if report.hosts.is_empty() { p { "No requests." } }
             @else {
                 table {
                     thead { tr {
@@ -208,7 +208,7 @@ fn requests(report: &Report) -> Markup {
 fn conversation(report: &Report) -> Markup {
     if report.untrusted_session {
         return html! {
-            section { h2 { "Conversation" } p.note { "Tasks can write the session's folder, so it is not shown." } }
+            section { h2 { "Conversation" } p.note { "Not shown, because tasks can write to the session's folder." } }
         };
     }
     if report.replies.is_empty() {
@@ -229,7 +229,7 @@ fn turn(reply: &SessionReply) -> Markup {
             pre { (shown(&reply.request_text)) }
             @for event in &reply.events { (blocks(event)) }
             @if reply.missing.events > 0 {
-                p.note { (reply.missing.events) " more events were too many for the session." }
+                p.note { (reply.missing.events) " more events exceeded the session's limit." }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a task, an upstream or a model chose is text on the page, and nothing else.
+//! Text chosen by a task, an upstream or a model is inert on the page.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use sandbox::session::SessionReply;
 
 use super::*;
 
-/// Markup, a script, an end of an attribute, terminal sequences, text that is shown in another
-/// order, and a URL that a browser would load.
+/// Markup, a script, an end of an attribute, terminal sequences, reordered text, and a URL that a
+/// browser would load.
 const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'onload=x &lt; \u{1b}[31m\u{202e}\u{200b}http://evil.test/";
 
 fn hostile() -> Report {
@@ -58,7 +58,7 @@ fn hostile() -> Report {
 }
 
 #[test]
-fn whatever_is_hostile_is_inert() {
+fn hostile_text_is_inert() {
     let report = hostile();
     let page = page::page(&report);
     assert!(page.matches("alert(1)").count() > 30, "the control: it is everywhere");
@@ -68,7 +68,7 @@ fn whatever_is_hostile_is_inert() {
     ] {
         assert!(!page.contains(start), "{start:?}");
     }
-    // No attribute but those of ours: what is between `<` and `>` has none of it.
+    // No attributes but ours: no hostile text is between `<` and `>`.
     for tag in page.split('<').skip(1) {
         let tag = tag.split('>').next().unwrap_or_default();
         assert!(!tag.contains("evil") && !tag.contains("alert"), "<{tag}>");
@@ -80,7 +80,7 @@ fn whatever_is_hostile_is_inert() {
 }
 
 #[test]
-fn what_was_asked_is_counted_by_host_and_refusal() {
+fn requests_are_counted_by_host_and_refusal() {
     let mut report = Report::default();
     let policy = Allowlist::from_yaml("domains: [a.example]", "t").unwrap();
     let line = |decision: &str, reason: &str, host: &str, repeated: u64| {
@@ -92,7 +92,7 @@ fn what_was_asked_is_counted_by_host_and_refusal() {
         line("allowed", "null", "a.example", 0),
         line("blocked", r#""host""#, "b.example", 0),
         line("blocked", r#""host""#, "b.example", 40),
-        // It was refused for what it was, which no rule changes.
+        // Refused for a reason that no rule can change.
         line("blocked", r#""framing""#, "a.example", 0),
     ] {
         report.take(LogEntry::parse(&line).unwrap(), &policy);

@@ -1,29 +1,30 @@
-//! What keys change in a running policy: which rules a request needs, and which ones allow it.
+//! Changes to the policy of a run: the rules that a request needs, and those that allow it.
 
 use allowlist::{Allowlist, Asked, Decision, Rule};
 
-/// Bytes of a rule that are shown as a whole on the smallest screen: a person reads what counts.
+/// The longest rule, in bytes, that the smallest screen shows in full: the user must read all of
+/// it.
 pub(super) const READABLE: usize = 185;
 
-/// Rules that would allow what was asked, the narrowest first; or why there is none.
+/// Rules that would allow the request, the narrowest first; or why there is none.
 pub(super) fn rules_to_allow(policy: &Allowlist, asked: &Asked) -> Result<Vec<Rule>, &'static str> {
     let learnt = policy.learn([asked.clone()], &[]);
     if let Some((_, why)) = learnt.left_out.first() {
         return Err(why.as_str());
     }
-    let exact = learnt.rules.into_iter().next().ok_or("the policy allows it by now")?.rule;
+    let exact = learnt.rules.into_iter().next().ok_or("the policy now allows it")?.rule;
     let host = Rule::from(exact.host().clone());
     Ok([exact, host].into_iter().filter(|rule| rule.to_yaml().len() <= READABLE).collect())
 }
 
-/// Rules of the policy itself that allow what was asked; or why there is none.
+/// Rules of the policy itself that allow the request; or why there is none.
 pub(super) fn rules_to_deny(policy: &Allowlist, asked: &Asked) -> Result<Vec<Rule>, &'static str> {
     let allows = |policy: &Allowlist| !matches!(policy.judge(&asked.method, &asked.url), Decision::Deny(_));
     let own = policy.own_rules().iter();
     let rules: Vec<Rule> = own.filter(|rule| allows(&Allowlist::new([(*rule).clone()]))).cloned().collect();
     match rules.as_slice() {
         [] if allows(policy) => {
-            Err("a preset allows it: take that out of the allowlist, and use `sandbox policy set`")
+            Err("a preset allows it: remove the preset from the allowlist, and use `sandbox policy set`")
         }
         [] => Err("no rule of the policy allows it"),
         _ => Ok(rules),
@@ -43,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_offered_for_the_path_first_and_then_for_the_host() {
+    fn rules_for_the_path_are_offered_before_the_host() {
         let policy = policy("domains: [open.test]\n");
         let rules = rules_to_allow(&policy, &asked("POST", "https://evil.test/a?b=[1]")).unwrap();
         let yaml: Vec<String> = rules.iter().map(Rule::to_yaml).collect();
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_loses_the_rules_that_allow_it_and_nothing_else() {
+    fn deny_removes_only_rules_that_allow_the_request() {
         let text = "presets: [github]\ndomains: [open.test, '*.test']\nurl_prefixes: [{host: a.example, path: /x}]\nbudget: {requests: 7}\n";
         let policy = policy(text);
         let request = asked("GET", "https://open.test/y");

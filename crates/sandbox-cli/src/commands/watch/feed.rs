@@ -1,4 +1,4 @@
-//! What is new: which runs there are, once a second, and the lines of their logs as they come.
+//! The source of news: the runs, once a second, and the lines of their logs as they arrive.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,21 +13,21 @@ use crate::control::{Report, Runs};
 use crate::run_folder;
 use crate::run_record::RunRecord;
 
-/// How often runs are asked how they are.
+/// The interval at which runs are asked for their state.
 const ASK: Duration = Duration::from_secs(1);
 
-/// Something that was not known before.
+/// A piece of news.
 #[derive(Debug)]
 pub(super) enum News {
-    /// How all runs are that answer, and what is wrong with the others.
+    /// The reports of the runs that answer, and the problems with the others.
     Runs { reports: Vec<Report>, problems: Vec<String>, now_ms: u64 },
     /// A line of a run's log.
     Line { run: String, line: String },
-    /// A run's log has ended, or cannot be followed.
-    Ended { run: String, cost: Option<f64>, fault: Option<String> },
+    /// A run's log has ended, or following it failed.
+    Ended { run: String, cost: Option<f64>, problem: Option<String> },
 }
 
-/// Sends what is new until no one takes it any more.
+/// Sends news until the receiver is gone.
 pub(super) async fn feed(places: Places, news: Sender<News>) {
     let mut ticks = interval(ASK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -57,26 +57,26 @@ fn now_ms() -> u64 {
 
 async fn follow(report: Report, logs: PathBuf, news: Sender<News>) {
     let run = report.run.clone();
-    let (cost, fault) = match folder_of(&report, &logs) {
+    let (cost, problem) = match folder_of(&report, &logs) {
         Err(why) => (None, Some(why)),
         Ok(folder) => {
-            let fault = lines(&run, &folder, &news).await.err();
+            let problem = lines(&run, &folder, &news).await.err();
             let record = RunRecord::read(&folder);
             let cost = record.and_then(|record| record.session?.cost).filter(|cost| *cost > 0.0);
-            (cost, fault.map(|error| format!("its network log cannot be followed: {error}")))
+            (cost, problem.map(|error| format!("failed to follow its network log: {error}")))
         }
     };
-    // With no one left to take it, nothing is lost.
-    let _ = news.send(News::Ended { run, cost, fault }).await;
+    // Without a receiver, nothing is lost.
+    let _ = news.send(News::Ended { run, cost, problem }).await;
 }
 
 fn folder_of(report: &Report, logs: &Path) -> Result<PathBuf, String> {
     if report.policy.is_none() {
-        return Err("it has no network sandbox, and so no log".to_owned());
+        return Err("it has no network sandbox and therefore no log".to_owned());
     }
     let ids = run_folder::ids(logs);
     let found = ids.iter().find(|id| run_folder::instance(id) == report.run);
-    Ok(logs.join(found.ok_or("the folder of its log was not found")?))
+    Ok(logs.join(found.ok_or("its log folder does not exist")?))
 }
 
 async fn lines(run: &str, folder: &Path, news: &Sender<News>) -> std::io::Result<()> {

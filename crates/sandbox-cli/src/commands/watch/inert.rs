@@ -1,4 +1,4 @@
-//! Text that another party chose, for a screen that it must not change.
+//! Makes text from another party safe to show on the screen.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use unicode_width::UnicodeWidthChar as _;
 
 use crate::printer::sanitize_name;
 
-/// What came over the network, of which at most `most` characters are shown: only printable ASCII
-/// is as it is, and a backslash always begins an escape, so that no two texts look the same.
+/// Text from the network, at most `most` characters of it: only printable ASCII is unchanged, and a
+/// backslash always begins an escape, so that no two texts look the same.
 pub(super) fn from_network(raw: &str, most: usize) -> String {
     let mut shown = String::new();
     for (count, c) in raw.chars().enumerate() {
@@ -27,8 +27,8 @@ pub(super) fn from_network(raw: &str, most: usize) -> String {
     shown
 }
 
-/// The name of a program or a folder: letters of any script are as they are, what has no place of
-/// its own in a line is not.
+/// The name of a program or a folder: letters of any script are unchanged, characters without a
+/// width of their own are escaped.
 pub(super) fn name(raw: &str, most: usize) -> String {
     let mut shown = String::new();
     for c in sanitize_name(&raw.chars().take(most).collect::<String>()).chars() {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_moves_the_cursor_hides_or_looks_like_something_else() {
+    fn hostile_text_is_escaped() {
         for (raw, shown) in [
             ("https://a.test/x?y=[1]", "https://a.test/x?y=[1]"),
             ("a\u{1b}[2Jb\r\n", r"a\x1b[2Jb\x0d\x0a"),

@@ -1,4 +1,4 @@
-//! What lies over the lists, and the line of keys below them.
+//! The overlays on the lists, and the line of keys below them.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -10,7 +10,8 @@ use super::state::{Confirmation, Over, State};
 use super::style::{BAD, FAINT, GOOD, KEY, STRONG, put};
 use super::text::{cut, wrapped};
 
-/// The keys that are always shown, and those that are where there is room, the most useful first.
+/// The keys that are always shown, and those that are shown if there is room, the most useful
+/// first.
 const LAST: [(&str, &str); 2] = [("?", "help"), ("q", "quit")];
 const KEYS: [(&str, &str); 9] = [
     ("↑↓", "select"),
@@ -40,7 +41,7 @@ const HELP: [(&str, &str); 13] = [
     ("", "✓ passed  ✗ blocked  ! failed  ▽ shield down  … open"),
 ];
 
-/// What became of the last key, the filter that is typed, or the keys that there are.
+/// The result of the last key, the filter being typed, or the available keys.
 pub(super) fn footer(state: &State, area: Rect, buffer: &mut Buffer) {
     let (row, width) = (area.height - 1, usize::from(area.width));
     let line = match (&state.over, &state.message) {
@@ -93,8 +94,8 @@ pub(super) fn help(area: Rect, buffer: &mut Buffer) {
     window("Keys", "any key goes back", lines.collect(), area, buffer);
 }
 
-/// The question with all that it is about. Returns whether there is room for it: what cannot be
-/// read as a whole cannot be agreed to.
+/// The question with all its details. Returns whether there is room for it: the user can only agree
+/// to what is shown in full.
 pub(super) fn confirmation(confirmation: &Confirmation, area: Rect, buffer: &mut Buffer) -> bool {
     let Some(choice) = confirmation.choices.get(confirmation.chosen) else { return false };
     let columns = usize::from(area.width.saturating_sub(10)).min(90);
@@ -121,7 +122,7 @@ pub(super) fn confirmation(confirmation: &Confirmation, area: Rect, buffer: &mut
     true
 }
 
-/// A window in the midst of the area, as large as its lines need.
+/// A window in the middle of the area, as large as its lines need.
 fn window(title: &str, keys: &str, lines: Vec<Line<'_>>, area: Rect, buffer: &mut Buffer) {
     let widest = lines.iter().map(Line::width).max().unwrap_or_default();
     let widest = widest.max(keys.chars().count()).max(title.chars().count());

@@ -1,4 +1,4 @@
-//! An entry of a network log as a line of the screen. Nothing in it is text of the task as it came.
+//! An entry of a network log as a line of the screen. It contains no unescaped text of the task.
 
 use allowlist::Asked;
 use sandbox::network::{LogEntry, Tokens};
@@ -8,13 +8,13 @@ use sandbox::network_event::{
 
 use super::inert::from_network;
 
-/// Characters of a URL that are kept, and of any other text.
+/// The number of characters kept of a URL, and of any other text.
 const URL: usize = 1000;
 const WORD: usize = 60;
-/// Bytes of a URL of which the request is kept too, to make a rule of it.
+/// The longest URL, in bytes, whose request is kept to derive a rule from it.
 const ASKED: usize = 4096;
 
-/// What an event means, as the mark of its line has it.
+/// The kind of an event, shown as the mark of its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     Allowed,
@@ -34,26 +34,26 @@ pub(super) struct Row {
     /// Time of day, UTC.
     pub(super) time: String,
     pub(super) mark: Mark,
-    /// The method, or another word for what it is.
+    /// The method, or the kind of the event.
     pub(super) what: String,
     /// The URL, or another place.
     pub(super) place: String,
-    /// The status, or why there is none.
+    /// The status, or why it is missing.
     pub(super) answer: String,
-    /// The rule that permitted it, or more of what went wrong.
+    /// The rule that permitted it, or details of the error.
     pub(super) more: String,
     pub(super) bytes_up: u64,
     pub(super) bytes_down: u64,
     pub(super) duration_ms: Option<u64>,
     pub(super) tokens: Option<Tokens>,
-    /// How many events it stands for.
+    /// The number of events that it represents.
     pub(super) times: u64,
-    /// As it was sent, where rules decide about it.
+    /// The request as it was sent, if rules decide it.
     pub(super) asked: Option<Asked>,
 }
 
 impl Row {
-    /// The line of `entry`; none for one that says nothing of its own.
+    /// The line of `entry`; `None` for entries that are not shown as lines.
     pub(super) fn of(entry: &LogEntry) -> Option<Self> {
         let mut row = match &entry.event {
             Event::Request(request) => of_request(request),
@@ -101,7 +101,7 @@ impl Row {
                 Self::new(Mark::Note, "POLICY", state.to_owned(), "")
             }
             Event::Warning { text } => Self::new(Mark::Note, "WARNING", from_network(text, URL), ""),
-            // What waits for an answer is above the requests.
+            // Pending questions are shown above the requests.
             Event::Asked { .. }
             | Event::Answered { .. }
             | Event::TaskStart
@@ -131,7 +131,7 @@ impl Row {
         }
     }
 
-    /// Whether it is the end of what `open` says is in progress.
+    /// Whether it is the end of the open request or stream `open`.
     pub(super) fn ends(&self, open: &Self) -> bool {
         open.mark == Mark::Open
             && self.mark != Mark::Open
@@ -139,7 +139,7 @@ impl Row {
             && open.place == self.place
     }
 
-    /// Whether `filter`, in lower case, is in it.
+    /// Whether it contains `filter`, which is in lower case.
     pub(super) fn contains(&self, filter: &str) -> bool {
         [&self.what, &self.place, &self.answer].iter().any(|text| text.to_ascii_lowercase().contains(filter))
     }
@@ -175,12 +175,11 @@ fn of_request(request: &RequestRecord) -> Row {
     }
 }
 
-/// The request in the form that rules are made of; none for one that is too long for a rule that a
-/// person reads.
+/// The request, to derive rules from; `None` if it is too long for a readable rule.
 fn asked(request: &RequestRecord) -> Option<Asked> {
     let RequestRecord { method, scheme, host, target, .. } = request;
     let is_short = method.len() + host.len() + target.len() <= ASKED;
-    // What does not begin a path would be taken for a part of the host.
+    // A target without a leading slash would be parsed as part of the host.
     let slash = if target.starts_with('/') { "" } else { "/" };
     is_short.then(|| Asked {
         method: method.clone(),

@@ -1,4 +1,4 @@
-//! What is known of one run. Its memory is bounded, however long it goes on.
+//! The state of one run. Its memory is bounded, regardless of the run's duration.
 
 use std::collections::VecDeque;
 
@@ -8,36 +8,36 @@ use sandbox::network_event::{Event, RequestOutcome};
 use super::row::{Mark, Row};
 use crate::control::Report;
 
-/// Lines that are kept of a run; `sandbox logs` has all.
+/// The number of lines kept of a run; `sandbox logs` has all.
 pub(super) const ROWS: usize = 2000;
 
-/// A run, going on or ended while it was watched.
+/// A run that is active, or that ended while it was watched.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) report: Report,
-    /// When it was last there, in milliseconds since the Unix epoch; `None` while it is.
+    /// When it was last active, in milliseconds since the Unix epoch; `None` while it is active.
     pub(super) ended_ms: Option<u64>,
     rows: VecDeque<Row>,
     next_number: u64,
-    /// The line that keys are about; the newest where it is none.
+    /// The selected line; the newest one if `None`.
     pub(super) selected: Option<u64>,
     pub(super) totals: Totals,
     /// US dollars, at list prices, once an agent reported them.
     pub(super) cost: Option<f64>,
-    /// Why its log is not followed.
-    pub(super) fault: Option<String>,
+    /// Why its log cannot be followed.
+    pub(super) problem: Option<String>,
 }
 
-/// What it did so far, also where that is not among its lines any more.
+/// The totals so far, including lines that are no longer kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) requests: u64,
     pub(super) blocked: u64,
     pub(super) bytes_up: u64,
     pub(super) bytes_down: u64,
-    /// `None` where no vendor of models reported any.
+    /// `None` if no model vendor reported any.
     pub(super) tokens: Option<Tokens>,
-    /// Lines of the log that this program cannot read.
+    /// Log lines that this program cannot parse.
     pub(super) unread: u64,
 }
 
@@ -51,11 +51,11 @@ impl Run {
             selected: None,
             totals: Totals::default(),
             cost: None,
-            fault: None,
+            problem: None,
         }
     }
 
-    /// Takes in a line of its log.
+    /// Adds a line of its log.
     pub(super) fn take(&mut self, line: &str) {
         match LogEntry::parse(line) {
             Ok(entry) => self.add(&entry),
@@ -81,19 +81,19 @@ impl Run {
         self.next_number += 1;
     }
 
-    /// The lines that `shown` lets through, oldest first.
+    /// The lines that pass the filter, oldest first.
     pub(super) fn rows(&self, shown: &Shown) -> Vec<&Row> {
         self.rows.iter().filter(|row| shown.passes(row)).collect()
     }
 
-    /// The selected line among `rows`: the newest where that one is not among them any more.
+    /// The index of the selected line in `rows`; the newest if that line is gone.
     pub(super) fn selected_of(&self, rows: &[&Row]) -> Option<usize> {
         let last = rows.len().checked_sub(1)?;
         let Some(selected) = self.selected else { return Some(last) };
         Some(rows.partition_point(|row| row.number < selected).min(last))
     }
 
-    /// Selects another line; the end of the list is followed.
+    /// Moves the selection; at the end of the list it follows new lines.
     pub(super) fn move_by(&mut self, lines: isize, shown: &Shown) {
         let rows = self.rows(shown);
         let Some(at) = self.selected_of(&rows) else { return };
@@ -132,10 +132,10 @@ impl Totals {
     }
 }
 
-/// Which lines are shown.
+/// The filter of the lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Shown {
-    /// A text that is in them, in lower case.
+    /// The text that they contain, in lower case.
     pub(super) filter: String,
     pub(super) blocked_only: bool,
 }

@@ -1,4 +1,4 @@
-//! What is on the screen, and what keys change of it. It draws nothing and asks nothing of a run.
+//! The state of the screen, and how keys change it. It neither draws nor sends requests to runs.
 
 use std::time::Instant;
 
@@ -13,42 +13,42 @@ use super::run::{Run, Shown};
 use super::seen::Seen;
 use crate::control::{Question, Report};
 
-/// Runs that have ended and are kept.
+/// The number of ended runs that are kept.
 const ENDED: usize = 8;
-/// Characters of a filter.
+/// The maximum length of a filter, in characters.
 const FILTER: usize = 100;
-/// Bytes of a request that is asked about, and of its rule. No screen shows more as a whole.
+/// The maximum size of a question's request and rule, in bytes. No screen shows more in full.
 const ASKED: usize = 8000;
-const TOO_EARLY: &str = "too early, nothing was answered: read what is asked, and press the key again";
-/// Lines that a page has.
+const TOO_EARLY: &str = "too early, not answered: read the question and press the key again";
+/// The number of lines of a page.
 const PAGE: isize = 10;
 
-/// What is on the screen.
+/// The state of the screen.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// Oldest first; those that have ended stay for a while.
+    /// Oldest first; ended runs are kept for a while.
     pub(super) runs: Vec<Run>,
     /// The id of the run whose requests are shown.
     chosen: Option<String>,
     pub(super) shown: Shown,
     pub(super) over: Over,
-    /// What became of the last key.
+    /// The result of the last key.
     pub(super) message: Option<Message>,
     seen: Seen<Asked>,
     /// In milliseconds since the Unix epoch.
     pub(super) now_ms: u64,
 }
 
-/// What a key would answer.
+/// The question that a key would answer.
 #[derive(Debug, PartialEq)]
 enum Asked {
-    /// A request of this run that waits.
+    /// A pending request of this run.
     Question(String, Question),
     /// A confirmation.
     Order(Order),
 }
 
-/// What lies over the lists and gets the keys.
+/// The overlay on the lists, which gets the keys.
 #[derive(Debug, Default)]
 pub(super) enum Over {
     #[default]
@@ -59,7 +59,7 @@ pub(super) enum Over {
     Confirmation(Confirmation),
 }
 
-/// A question to the person at the keys, which only `y` answers with yes, once it could be read.
+/// A question to the user. Only `y` answers it with yes, once the user had time to read it.
 #[derive(Debug)]
 pub(super) struct Confirmation {
     pub(super) title: String,
@@ -68,24 +68,24 @@ pub(super) struct Confirmation {
     pub(super) chosen: usize,
 }
 
-/// One of the things to agree to.
+/// One of the possible orders.
 #[derive(Debug)]
 pub(super) struct Choice {
-    /// All that is changed, line by line.
+    /// The complete change, line by line.
     pub(super) lines: Vec<String>,
-    /// What follows from it.
+    /// Its consequences.
     pub(super) note: String,
     job: Job,
 }
 
-/// A line about what became of something.
+/// A line about the result of an action.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) text: String,
     pub(super) is_bad: bool,
 }
 
-/// What a key asks for that the state cannot do itself.
+/// An effect of a key outside of the state.
 #[derive(Debug, PartialEq)]
 pub(super) enum Effect {
     Leave,
@@ -94,7 +94,7 @@ pub(super) enum Effect {
     Order(Order),
 }
 
-/// What a run is asked for.
+/// An order to a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Order {
     pub(super) run: String,
@@ -112,12 +112,12 @@ pub(super) enum Job {
 }
 
 impl State {
-    /// That looks at the run `chosen` first.
+    /// A state that shows the run `chosen` first.
     pub(super) fn new(chosen: Option<String>) -> Self {
         Self { chosen, ..Self::default() }
     }
 
-    /// The runs that answered, and the time.
+    /// Takes the reports of the runs that answered, and the time.
     pub(super) fn take_reports(&mut self, reports: Vec<Report>, now_ms: u64) {
         self.now_ms = now_ms;
         for run in &mut self.runs {
@@ -129,7 +129,7 @@ impl State {
         for report in reports {
             match self.run_mut(&report.run) {
                 Some(run) => {
-                    // One that was slow to answer has not ended.
+                    // A run that answered late has not ended.
                     run.ended_ms = None;
                     run.report = report;
                 }
@@ -176,16 +176,16 @@ impl State {
             .or_else(|| self.runs.iter().filter_map(of).min_by_key(|(_, question)| question.asked_ms))
     }
 
-    /// How many wait for an answer.
+    /// The number of pending questions.
     pub(super) fn questions(&self) -> usize {
         self.runs.iter().map(|run| run.report.questions.len()).sum()
     }
 
-    pub(super) fn say(&mut self, text: impl Into<String>, is_bad: bool) {
+    pub(super) fn set_message(&mut self, text: impl Into<String>, is_bad: bool) {
         self.message = Some(Message { text: text.into(), is_bad });
     }
 
-    /// What a key would answer now.
+    /// The question that a key would answer now.
     fn asked(&self) -> Option<Asked> {
         match &self.over {
             Over::Confirmation(confirmation) => {
@@ -200,13 +200,13 @@ impl State {
         }
     }
 
-    /// The screen shows the state; `is_whole`: with all of what is asked.
+    /// Records that the state was drawn; `is_whole`: with the question in full.
     pub(super) fn drawn(&mut self, is_whole: bool, at: Instant) {
         let asked = self.asked().filter(|_| is_whole);
         self.seen.drawn(asked, at);
     }
 
-    /// Takes a key that was pressed at `at`.
+    /// Handles a key that was pressed at `at`.
     pub(super) fn press(&mut self, key: KeyEvent, at: Instant) -> Option<Effect> {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             match key.code {
@@ -243,11 +243,11 @@ impl State {
             KeyCode::Char('/') => self.over = Over::Filter,
             KeyCode::Esc => self.shown = Shown::default(),
             KeyCode::Char('b') => self.shown.blocked_only = !self.shown.blocked_only,
-            KeyCode::Char('1'..='3') if self.questions() > 0 && !is_read => self.say(TOO_EARLY, true),
+            KeyCode::Char('1'..='3') if self.questions() > 0 && !is_read => self.set_message(TOO_EARLY, true),
             KeyCode::Char('3') if self.questions() > 0 => return self.refuse_question(),
             KeyCode::Char(key) => {
                 if let Err(why) = self.confirm(key) {
-                    self.say(why, true);
+                    self.set_message(why, true);
                 }
             }
             _ => {}
@@ -287,12 +287,12 @@ impl State {
         }
     }
 
-    /// Asks whether what the key stands for is to be done.
+    /// Asks for confirmation of the key's action.
     fn confirm(&mut self, key: char) -> Result<(), String> {
         let confirmation = match key {
             '1' => self.decision(Verdict::Once),
             '2' => self.decision(Verdict::Always),
-            '3' => Err("nothing waits for an answer".to_owned()),
+            '3' => Err("no question is pending".to_owned()),
             'a' | 'A' => self.permission(key == 'A'),
             'd' | 'D' => self.prohibition(key == 'D'),
             'Q' => {
@@ -303,11 +303,9 @@ impl State {
                 "Raise the shield of this run?",
                 "Its policy decides again about every request.",
             ),
-            's' => self.of_run(
-                Job::Stop,
-                "Stop this run?",
-                "It is asked to end with SIGTERM, and killed after 5 seconds.",
-            ),
+            's' => {
+                self.of_run(Job::Stop, "Stop this run?", "It gets SIGTERM, and is killed after 5 seconds.")
+            }
             _ => return Ok(()),
         }?;
         self.over = Over::Confirmation(confirmation);
@@ -315,7 +313,7 @@ impl State {
     }
 
     fn decision(&self, verdict: Verdict) -> Result<Confirmation, String> {
-        let (run, question) = self.question().ok_or("nothing waits for an answer")?;
+        let (run, question) = self.question().ok_or("no question is pending")?;
         let Question { id, method, url, rule, .. } = question;
         let (title, lines, note) = if verdict == Verdict::Once {
             let host = url.split("://").nth(1).and_then(|rest| rest.split(['/', '?']).next());
@@ -326,7 +324,7 @@ impl State {
             ("Let it pass, and add this rule?", vec![format!("+ {rule}")], note)
         };
         if lines.iter().map(String::len).sum::<usize>() > ASKED {
-            return Err("it is too long to be read here: answer with no".to_owned());
+            return Err("it is too long to show: answer with no".to_owned());
         }
         Ok(Confirmation {
             title: title.to_owned(),
@@ -340,7 +338,7 @@ impl State {
         })
     }
 
-    /// Refusing needs no second key.
+    /// A refusal needs no confirmation.
     fn refuse_question(&self) -> Option<Effect> {
         let (run, question) = self.question()?;
         let job = Job::Decide { question: question.id, verdict: Verdict::No };
@@ -351,8 +349,7 @@ impl State {
         let run = self.living()?;
         let row = self.selected().ok_or("no request is selected")?;
         let asked = row.asked.as_ref().filter(|_| matches!(row.mark, Mark::Blocked | Mark::ShieldDown));
-        let asked =
-            asked.ok_or("no rule decides about this line: select a request that the policy blocked")?;
+        let asked = asked.ok_or("no rule applies to this line: select a request that the policy blocked")?;
         let policy = run.report.policy.as_ref().ok_or("this run has no network sandbox")?;
         let cannot = |why| format!("no rule can be made of this request: {why}");
         let rules = rules_to_allow(policy, asked).map_err(cannot)?;
@@ -363,7 +360,7 @@ impl State {
         });
         let choices: Vec<Choice> = choices.collect();
         if choices.is_empty() {
-            return Err(cannot("it is too long to be read here"));
+            return Err(cannot("it is too long to show"));
         }
         Ok(Confirmation {
             title: "Add this rule?".to_owned(),
@@ -376,7 +373,7 @@ impl State {
     fn prohibition(&self, with_file: bool) -> Result<Confirmation, String> {
         let run = self.living()?;
         let row = self.selected().ok_or("no request is selected")?;
-        let asked = row.asked.as_ref().ok_or("no rule decides about this line: select a request")?;
+        let asked = row.asked.as_ref().ok_or("no rule applies to this line: select a request")?;
         let policy = run.report.policy.as_ref().ok_or("this run has no network sandbox")?;
         let rules = rules_to_deny(policy, asked)?;
         Ok(Confirmation {
@@ -413,14 +410,14 @@ impl State {
         match key {
             KeyCode::Up | KeyCode::BackTab => confirmation.chosen = confirmation.chosen.saturating_sub(1),
             KeyCode::Down | KeyCode::Tab => confirmation.chosen = (confirmation.chosen + 1).min(last),
-            _ if !is_read && key != KeyCode::Esc => self.say(TOO_EARLY, true),
+            _ if !is_read && key != KeyCode::Esc => self.set_message(TOO_EARLY, true),
             KeyCode::Char('y' | 'Y') => {
                 let choice = confirmation.choices.into_iter().nth(confirmation.chosen)?;
-                self.say("working …", false);
+                self.set_message("working …", false);
                 return Some(Effect::Order(Order { run: confirmation.run, job: choice.job }));
             }
             _ => {
-                self.say("nothing was changed", false);
+                self.set_message("nothing was changed", false);
                 return None;
             }
         }
@@ -434,6 +431,6 @@ fn place_of(with_file: bool, run: &Run) -> String {
     if with_file {
         format!("In this run's policy, and in the allowlist of {project}.")
     } else {
-        "In this run's policy; its project's allowlist stays as it is.".to_owned()
+        "In this run's policy; its project's allowlist is not changed.".to_owned()
     }
 }

@@ -1,5 +1,4 @@
-//! The looks that a piece of text can have: the terminal's own sixteen colours on its own
-//! background.
+//! The styles of text: the terminal's own sixteen colours on its own background.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -15,7 +14,7 @@ pub(super) const CARE: Style = Style::new().fg(Color::Yellow);
 pub(super) const BAD: Style = Style::new().fg(Color::Red);
 pub(super) const KEY: Style = Style::new().fg(Color::Cyan);
 
-/// Puts a line at a row of the area, which it does not leave.
+/// Draws a line at a row of the area, clipped to it.
 pub(super) fn put<'a>(buffer: &mut Buffer, area: Rect, row: u16, line: impl Into<Line<'a>>) {
     if row < area.height {
         buffer.set_line(area.x, area.y + row, &line.into(), area.width);

@@ -1,4 +1,4 @@
-//! What is on the screen, drawn to memory.
+//! The screen, drawn to memory.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::view;
 use crate::control::{Question, Report};
 
 const NOW: u64 = 1_770_122_696_000;
-/// What a task may put into a URL, a header or a name.
+/// Text that a task may put into a URL, a header or a name.
 const HOSTILE: &str = "<script>\u{1b}[2J\u{1b}]0;x\u{7}\u{202e}\u{200b}\u{9b}31m\r\n";
 
 fn report(run: &str, started_ms: u64) -> Report {
@@ -72,7 +72,7 @@ fn state() -> State {
     state
 }
 
-/// Each key is pressed by someone who has read what is on the screen.
+/// Presses each key after the screen could be read.
 fn press(state: &mut State, keys: &str) -> Option<Effect> {
     keys.chars().map(|c| press_key(state, KeyCode::Char(c))).last().flatten()
 }
@@ -90,12 +90,12 @@ fn drawn(state: &State, columns: u16, rows: u16) -> String {
 }
 
 #[test]
-fn the_usual_screen() {
+fn usual_screen() {
     insta::assert_snapshot!(drawn(&state(), 80, 24));
 }
 
 #[test]
-fn a_large_screen() {
+fn large_screen() {
     insta::assert_snapshot!(drawn(&state(), 130, 32));
 }
 
@@ -121,7 +121,7 @@ fn no_size_and_no_key_panics() {
 }
 
 #[test]
-fn what_a_task_chose_is_shown_and_changes_nothing() {
+fn hostile_text_is_shown_and_has_no_effect() {
     let mut state = State::new(None);
     let hostile = Report {
         program: format!("sh{HOSTILE}{}", "x".repeat(5000)),
@@ -148,7 +148,7 @@ fn what_a_task_chose_is_shown_and_changes_nothing() {
     ));
     run.take(&format!(r#"{{"v":1,"time":{text},"event":"limit","limit":{text},"count":3}}"#));
     run.take(HOSTILE);
-    state.say(HOSTILE, true);
+    state.set_message(HOSTILE, true);
     let screen = drawn(&state, 110, 30);
     insta::assert_snapshot!(screen);
     for key in ["1", "n2", "nQ"] {
@@ -160,7 +160,7 @@ fn what_a_task_chose_is_shown_and_changes_nothing() {
 }
 
 #[test]
-fn only_yes_allows_and_exactly_what_was_shown() {
+fn only_yes_allows_exactly_the_shown_rule() {
     let mut state = state();
     press(&mut state, "a");
     insta::assert_snapshot!(drawn(&state, 80, 24));
@@ -177,13 +177,13 @@ fn only_yes_allows_and_exactly_what_was_shown() {
     press_key(&mut state, KeyCode::Down);
     let rule = Box::new("evil.test".parse().unwrap());
     assert_eq!(press(&mut state, "y"), order(Job::Allow { rule, with_file: true }));
-    // What comes meanwhile does not change what was asked.
+    // New requests do not change the question.
     press_key(&mut state, KeyCode::End);
     press(&mut state, "a");
     state.run_mut("3fa2c1d4e5").unwrap().take(&request("blocked", "GET", "other.test", "/", ""));
     let rule = Box::new("POST evil.test/collect".parse().unwrap());
     assert_eq!(press(&mut state, "y"), order(Job::Allow { rule, with_file: false }));
-    // One that passed needs no rule.
+    // A request that passed needs no rule.
     press_key(&mut state, KeyCode::Home);
     press_key(&mut state, KeyCode::Down);
     assert_eq!(press(&mut state, "ay"), None);
@@ -193,13 +193,13 @@ fn only_yes_allows_and_exactly_what_was_shown() {
         assert_eq!(press(&mut state, key), None);
         assert_eq!(press(&mut state, "y"), order(job));
     }
-    // Nothing is asked of a run that has ended.
+    // An ended run gets no orders.
     state.take_reports(Vec::new(), NOW);
     assert_eq!(press(&mut state, "Qy"), None);
 }
 
 #[test]
-fn a_request_that_waits_is_answered() {
+fn pending_request_is_answered() {
     let mut state = state();
     let question = |id, asked_ms| Question {
         id,
@@ -223,14 +223,14 @@ fn a_request_that_waits_is_answered() {
     press(&mut state, "2");
     assert!(drawn(&state, 80, 24).contains("+ {host: wait.test, path: /x, methods: [PUT]}"));
     assert_eq!(press(&mut state, "y"), order(Verdict::Always));
-    // What keys do to the lists answers no question.
+    // Keys for the lists answer no question.
     assert_eq!(press(&mut state, "a"), None);
     assert!(drawn(&state, 80, 24).contains("+ {host: evil.test, path: /collect, methods: [POST]}"));
     assert!(matches!(press(&mut state, "y"), Some(Effect::Order(Order { job: Job::Allow { .. }, .. }))));
 }
 
 #[test]
-fn a_key_answers_only_what_could_be_read() {
+fn key_answers_only_a_question_that_could_be_read() {
     let question = |id, url: &str| Question {
         id,
         method: "GET".to_owned(),
@@ -252,14 +252,14 @@ fn a_key_answers_only_what_could_be_read() {
     assert!(!is_order(key(&mut state, '3', begin + almost)));
     state.drawn(true, begin + almost);
     assert!(is_order(key(&mut state, '3', begin + READING)), "the control");
-    // Another one takes its place, under the same number too.
+    // Another question takes its place, also with the same number.
     for other in [question(4, "https://wait.test/"), question(4, "https://evil.test/")] {
         state.take_reports(vec![run(other)], NOW);
         assert!(!is_order(key(&mut state, '3', begin + READING * 2)));
         state.drawn(true, begin + READING * 2);
         assert!(!is_order(key(&mut state, '3', begin + READING * 2)));
     }
-    // Typed ahead, or for a confirmation that the terminal has no room for.
+    // Typed ahead, or for a confirmation that does not fit the terminal.
     let at = begin + READING * 3;
     key(&mut state, '1', at);
     assert!(!is_order(key(&mut state, 'y', at + READING)));
@@ -272,7 +272,7 @@ fn a_key_answers_only_what_could_be_read() {
 }
 
 #[test]
-fn what_the_screen_has_no_room_for_is_not_agreed_to() {
+fn confirmation_that_does_not_fit_is_refused() {
     for (length, columns, rows, is_whole) in [
         (1000, 80, 24, true),
         (1400, 80, 24, false),
@@ -317,7 +317,7 @@ fn lists_are_filtered_followed_and_bounded() {
     press(&mut state, "b");
     let run = state.run_mut("3fa2c1d4e5").unwrap();
     assert_eq!(run.rows(&Shown { blocked_only: true, ..Shown::default() }).len(), 3);
-    // What was in progress ends: one line.
+    // A request in progress ends: it stays one line.
     let open = |state: &State| {
         state
             .chosen_run()
@@ -347,7 +347,7 @@ fn lists_are_filtered_followed_and_bounded() {
 }
 
 #[test]
-fn runs_that_ended_stay_for_a_while_and_not_for_ever() {
+fn ended_runs_are_kept_for_a_limited_time() {
     let mut state = state();
     for number in 0..50 {
         state.take_reports(vec![report(&format!("{number:010}"), NOW + number)], NOW + number);
@@ -357,7 +357,7 @@ fn runs_that_ended_stay_for_a_while_and_not_for_ever() {
 }
 
 #[test]
-fn keys_that_leave() {
+fn quit_keys_end_the_view() {
     let mut state = state();
     assert_eq!(press(&mut state, "q"), Some(Effect::Leave));
     let control = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);

@@ -1,21 +1,21 @@
-//! Texts of the width that there is for them.
+//! Fits texts to a width.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// `text` in so many columns: cut where it is longer, filled up where it is shorter.
+/// `text` in exactly so many columns: cut if it is longer, padded if it is shorter.
 pub(super) fn fitted(text: &str, columns: usize) -> String {
     let cut = cut(text, columns);
     let missing = columns.saturating_sub(cut.width());
     cut + &" ".repeat(missing)
 }
 
-/// The same at the right end of the columns.
+/// The same, aligned right.
 pub(super) fn fitted_right(text: &str, columns: usize) -> String {
     let cut = cut(text, columns);
     " ".repeat(columns.saturating_sub(cut.width())) + &cut
 }
 
-/// `text` in so many columns at most.
+/// `text` in at most so many columns.
 pub(super) fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -32,8 +32,8 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     if columns > 0 { cut + "…" } else { cut }
 }
 
-/// `text` on lines of so many columns, of which there are `most`; the last one says where more was.
-/// A line ends after a word where its last third has such an end.
+/// `text` wrapped to at most `most` lines of so many columns; the last one is marked if text was
+/// cut. A line ends after a word if its last third contains the end of one.
 pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
     let (mut lines, mut rest) = (Vec::new(), text);
     loop {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_have_their_width_whatever_is_in_them() {
+    fn fitted_texts_have_the_requested_width() {
         assert_eq!((fitted("ab", 4), fitted("abcdef", 4)), ("ab  ".to_owned(), "abc…".to_owned()));
         assert_eq!((fitted_right("7", 3), cut("日本語", 4)), ("  7".to_owned(), "日…".to_owned()));
         assert_eq!(fitted("日本語", 4).width(), 4);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_short() {
+    fn amounts_have_at_most_four_figures() {
         for (number, text) in [
             (0, "0"),
             (999, "999"),

@@ -1,5 +1,5 @@
-//! How the state looks: the terminal's own sixteen colours on its own background, and no meaning
-//! that only a colour has.
+//! Draws the state, with the terminal's own sixteen colours on its own background. No meaning
+//! depends on a colour alone.
 
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ use super::text::{amount, cut, fitted, fitted_right, wrapped};
 use crate::commands::allowlist::ALLOWLIST;
 use crate::commands::runs::age_text;
 
-/// Below this, nothing of use can be shown.
+/// Smaller screens show nothing useful.
 const COLUMNS: u16 = 50;
 const ROWS: u16 = 12;
-/// From here on, there is room for more columns.
+/// From this width on, there is room for more columns.
 const WIDE: usize = 110;
-/// Characters of the name of a program or a project.
+/// The maximum number of characters of a program's or project's name.
 const NAME: usize = 200;
 
-/// Draws all of it. Returns whether what is asked is there as a whole.
+/// Draws the state. Returns whether the question is shown in full.
 pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) -> bool {
     if area.width < COLUMNS || area.height < ROWS {
         let text = format!("too small: needs {COLUMNS} x {ROWS}; q leaves");
@@ -104,7 +104,7 @@ fn runs(state: &State, area: Rect, at: u16, buffer: &mut Buffer) -> u16 {
     let chosen = state.chosen_at().unwrap_or_default();
     let first = (chosen + 1).saturating_sub(count);
     if state.runs.is_empty() {
-        let text = "  none yet: `sandbox run -- CMD` or `sandbox agent` begins one";
+        let text = "  none yet: `sandbox run -- CMD` or `sandbox agent` starts one";
         put(buffer, area, at + 1, Line::raw(text));
     }
     let listed = state.runs.iter().enumerate().skip(first).take(count);
@@ -135,7 +135,7 @@ fn run_line(state: &State, run: &Run, is_chosen: bool, [program, width]: [usize;
     Line::from(spans).style(style)
 }
 
-/// So much of its id that a person can name it by it.
+/// The part of its id that is enough to name it.
 fn id(run: &Run) -> String {
     from_network(&run.report.run.chars().take(8).collect::<String>(), 8)
 }
@@ -156,7 +156,7 @@ fn shield(run: &Run, now_ms: u64) -> (String, Style) {
     }
 }
 
-/// What waits for an answer; nothing where nothing does.
+/// The pending question, if any.
 fn question(state: &State, area: Rect, at: u16, buffer: &mut Buffer) -> u16 {
     let Some((run, question)) = state.question() else { return at };
     let heading = match state.questions() {
@@ -185,8 +185,8 @@ fn requests(state: &State, area: Rect, at: u16, end: u16, buffer: &mut Buffer) {
         return;
     };
     rule(buffer, area, at, &summary(state, run));
-    if let Some(fault) = &run.fault {
-        put(buffer, area, at + 1, Line::styled(format!("  {}", from_network(fault, NAME)), CARE));
+    if let Some(problem) = &run.problem {
+        put(buffer, area, at + 1, Line::styled(format!("  {}", from_network(problem, NAME)), CARE));
         return;
     }
     let rows = run.rows(&state.shown);
@@ -197,7 +197,7 @@ fn requests(state: &State, area: Rect, at: u16, end: u16, buffer: &mut Buffer) {
         return;
     };
     let room = usize::from(end.saturating_sub(at + 1));
-    // The selected line stays in the midst, where there are lines on both sides.
+    // The selected line stays in the middle if there are lines on both sides.
     let first = selected.saturating_sub(room / 2).min(rows.len().saturating_sub(room));
     for (offset, (index, row)) in rows.iter().enumerate().skip(first).take(room).enumerate() {
         let line = row_line(row, index == selected, usize::from(area.width));
@@ -263,7 +263,7 @@ fn row_line(row: &Row, is_selected: bool, width: usize) -> Line<'static> {
     let place = Span::raw(fitted(&row.place, width.saturating_sub(used)));
     let line: Line<'_> = starts.into_iter().chain([place]).chain(ends).collect();
     if is_selected {
-        // In one colour, which is the other way round.
+        // In one colour, reversed.
         let text: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
         return Line::styled(text, SELECTED);
     }
@@ -281,7 +281,7 @@ fn mark(mark: Mark) -> (&'static str, Style) {
     }
 }
 
-/// Rows for the selected line, its heading included.
+/// The number of rows for the selected line, including its heading.
 fn details_height(height: u16) -> u16 {
     match height {
         ..=17 => 0,
@@ -310,7 +310,7 @@ fn selected(state: &State, area: Rect, at: u16, buffer: &mut Buffer) {
     }
 }
 
-/// What became of a request and why, and what to do about it.
+/// The result of a request, the reason, and what to do about it.
 fn explanation(state: &State, row: &Row) -> String {
     let policy = state.chosen_run().and_then(|run| run.report.policy.as_ref());
     if let (Mark::Blocked | Mark::ShieldDown, Some(asked), Some(policy)) = (row.mark, &row.asked, policy) {
@@ -320,7 +320,7 @@ fn explanation(state: &State, row: &Row) -> String {
             Decision::Deny(denial) => {
                 format!("{what}: {}", from_network(&denial.message_naming(ALLOWLIST), NAME * 4))
             }
-            _ => format!("{what}: {}; the policy allows it by now", row.answer),
+            _ => format!("{what}: {}; the policy now allows it", row.answer),
         };
     }
     let mut parts = vec![row.answer.clone()];

@@ -1,4 +1,4 @@
-//! Does what a key asked of a run.
+//! Carries out orders to runs.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::{AddedRule, Project};
 
-/// Does it, and says how the run is then, and what came of it.
+/// Carries out the order; returns the run's new state and the result.
 pub(super) async fn perform(
     order: Order,
     places: &Places,
@@ -54,39 +54,39 @@ pub(super) async fn perform(
     }
 }
 
-/// A change of the policy that is in force by then, which may be another one than was shown.
+/// A change to the policy that is in force then, which may differ from the one that was shown.
 fn change(added: Allowlist, removed: Allowlist) -> Request {
     Request::ChangeRules { added, removed }
 }
 
-/// The same change in the allowlist of the project in `root`, which stays as trusted as it was.
+/// The same change in the allowlist of the project in `root`, whose trust is unchanged.
 fn in_file(job: &Job, root: &Path, environment: &Environment) -> Result<Option<String>, Failure> {
     // Nothing may be written to the terminal meanwhile.
     let silent = Printer::new(0, true).quiet(true);
     let project = Project::load_at(root, None, environment, silent)?;
-    let mut said = Vec::new();
+    let mut results = Vec::new();
     match job {
         Job::Allow { rule, .. } => match project.add_rule(None, environment, rule)? {
-            AddedRule::Covered(place) => said.push(format!("the file allows it already by {place}")),
+            AddedRule::Covered(place) => results.push(format!("already allowed in the file by {place}")),
             AddedRule::Added { label, remarks } => {
-                said.push(format!("in {label} too"));
-                said.extend(remarks.texts());
+                results.push(format!("in {label} too"));
+                results.extend(remarks.texts());
             }
         },
         Job::Deny { rules, .. } => {
             for rule in rules {
                 let removal = remove(rule, &project, None)?;
                 match removal.removed.len() {
-                    0 => said.push(format!("nothing in {} is only for it", removal.label)),
-                    _ => said.push(format!("in {} too", removal.label)),
+                    0 => results.push(format!("nothing in {} is specific to it", removal.label)),
+                    _ => results.push(format!("in {} too", removal.label)),
                 }
-                said.extend(removal.remarks.texts());
-                said.extend(removal.left.first().map(|place| format!("still allowed there by {place}")));
+                results.extend(removal.remarks.texts());
+                results.extend(removal.left.first().map(|place| format!("still allowed there by {place}")));
             }
         }
         _ => {}
     }
-    Ok(Some(said.join("; ")))
+    Ok(Some(results.join("; ")))
 }
 
 /// A failure on one line.

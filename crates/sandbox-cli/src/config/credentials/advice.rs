@@ -1,4 +1,4 @@
-//! What is valid and probably not meant.
+//! Warnings about entries that are valid but probably a mistake.
 
 use allowlist::{Allowlist, HostName, HostPattern};
 
@@ -14,13 +14,13 @@ pub(crate) struct Advice {
 }
 
 impl CredentialsFile {
-    /// What a task will trip over with these credentials under `policy`.
+    /// Problems that a task will have with these credentials under `policy`.
     pub(crate) fn advice(&self, environment: &Environment, policy: &Allowlist) -> Vec<Advice> {
         let empty = self.masked.iter().filter_map(|entry| {
             let value = entry.value.resolve(environment).ok()?;
             value.is_empty().then(|| Advice {
                 location: entry.value.location().clone(),
-                message: format!("`{}` is empty, and so it is for the task", entry.variable),
+                message: format!("`{}` is empty, so the task gets an empty value", entry.variable),
             })
         });
         let scopes = self.scopes().flat_map(|(name, location, scopes)| {
@@ -30,7 +30,7 @@ impl CredentialsFile {
         empty.chain(scopes).collect()
     }
 
-    /// The secrets that stand in the file itself.
+    /// The secrets that are in the file itself.
     pub(crate) fn literals(&self) -> Vec<Advice> {
         let literals = self.sources().filter(|source| source.is_literal());
         let advice = |location: &Location| {
@@ -62,7 +62,7 @@ impl CredentialsFile {
 fn everywhere(name: &str, scopes: &[HostPattern]) -> Option<String> {
     let wide = scopes.iter().find(|scope| scope.as_str().bytes().all(|byte| b"*.".contains(&byte)))?;
     Some(format!(
-        "`{name}` is sent to every host that the allowlist permits, because its scope is `{wide}`: name the hosts that are meant"
+        "`{name}` is sent to every host that the allowlist permits, because its scope is `{wide}`: name the intended hosts"
     ))
 }
 
@@ -75,7 +75,7 @@ fn nowhere(name: &str, scopes: &[HostPattern], policy: &Allowlist) -> Option<Str
     Some(format!("`{name}` is sent to {} only, which the allowlist does not permit", hosts.join(", ")))
 }
 
-/// Whether a host may be covered by both; where both have wildcards, that is not asked any further.
+/// Whether a host may match both; two patterns with wildcards are assumed to overlap.
 fn may_meet(one: &HostPattern, other: &HostPattern) -> bool {
     let covers = |wide: &HostPattern, exact: &HostPattern| {
         HostName::from_wire(exact.as_str().as_bytes()).is_ok_and(|host| wide.matches(&host))

@@ -1,4 +1,4 @@
-//! The entries as they are written, and what a preset makes of them.
+//! The entries as they are written, and how presets complete them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use crate::config::time;
 #[serde(deny_unknown_fields, default, expecting = "a mapping, as in {preset: github}")]
 #[schemars(extend("anyOf" = [{"required": ["preset"]}, {"required": ["scopes", "headers"]}]))]
 pub(in crate::config) struct MaskedDocument {
-    /// The secret, or where it is; default `!env` with the name of the entry.
+    /// The secret, or its source; default `!env` with the name of the entry.
     #[schemars(with = "Source")]
     value: Option<Source>,
-    /// How long a value is good that is read from this machine, as in 50m: before that is over, it
-    /// is read again.
+    /// How long a value that is read from the host is valid, as in 50m; it is read again before
+    /// that time is over.
     #[schemars(with = "Ttl")]
     ttl: Option<Spanned<Ttl>>,
-    /// Fills in what is left out.
+    /// Provides the values that are omitted.
     #[schemars(with = "MaskedPreset")]
     preset: Option<MaskedPreset>,
     /// Hosts that get the credential, `*` for any run of characters.
@@ -37,17 +37,17 @@ pub(in crate::config) struct MaskedDocument {
     /// Headers that carry it; `*` for any run of characters.
     #[schemars(with = "Vec<String>", length(min = 1))]
     headers: Option<NonEmpty<HeaderPattern>>,
-    /// In Basic credentials, the pattern that the other half must match; default any.
+    /// In Basic credentials, the pattern that the user must match; default any.
     #[schemars(with = "String")]
     basic_user: Option<Glob>,
-    /// Whether these headers may also carry credentials of the task's own; default they are
+    /// Whether these headers may also carry the task's own credentials; by default they are
     /// removed.
     #[schemars(with = "bool")]
     allow_foreign_credentials: Option<bool>,
     /// Whether it may travel over plain HTTP.
     #[schemars(with = "bool")]
     allow_plaintext: Option<bool>,
-    /// Whether a response may show it to the task; default it is replaced by the surrogate there.
+    /// Whether a response may show it to the task; by default the surrogate replaces it there.
     #[schemars(with = "bool")]
     allow_echo: Option<bool>,
 }
@@ -68,7 +68,7 @@ pub(in crate::config) struct SigningDocument {
     #[serde(rename = "type")]
     #[schemars(with = "SigningType")]
     kind: Option<SigningType>,
-    /// Fills in AWS's hosts and, where no part of the key is given, the usual variables.
+    /// Provides AWS's hosts and, if no part of the key is given, the usual variables.
     #[schemars(with = "SigningPreset")]
     preset: Option<SigningPreset>,
     #[schemars(with = "Source")]
@@ -77,26 +77,26 @@ pub(in crate::config) struct SigningDocument {
     secret_access_key: Option<Source>,
     #[schemars(with = "Source")]
     session_token: Option<Source>,
-    /// How long parts are good that are read from this machine, as in 50m: before that is over,
-    /// they are read again.
+    /// How long parts that are read from the host are valid, as in 50m; they are read again before
+    /// that time is over.
     #[schemars(with = "Ttl")]
     ttl: Option<Spanned<Ttl>>,
     /// Hosts whose requests are signed, `*` for any run of characters.
     #[schemars(with = "Vec<String>", length(min = 1))]
     scopes: Option<NonEmpty<HostPattern>>,
-    /// Whether requests to these hosts may also carry credentials of the task's own, in
-    /// Authorization, in presigned URLs or as session tokens; default they are removed.
+    /// Whether requests to these hosts may also carry the task's own credentials, in Authorization,
+    /// in presigned URLs or as session tokens; by default they are removed.
     allow_foreign_credentials: bool,
 }
 
-/// The one kind of signing credential.
+/// The only kind of signing credential.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 enum SigningType {
     #[serde(rename = "aws-sigv4")]
     AwsSigv4,
 }
 
-/// The one preset of a signing credential.
+/// The only preset of a signing credential.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum SigningPreset {
@@ -185,8 +185,7 @@ fn ttl<'a>(
 }
 
 impl CredentialsFile {
-    /// The entries with what their presets fill in; `folder` is what relative paths are relative
-    /// to.
+    /// The entries, completed by their presets; relative paths start at `folder`.
     pub(in crate::config) fn new(
         masked: Entries<VariableName, MaskedDocument>,
         signing: Entries<String, SigningDocument>,
@@ -223,7 +222,7 @@ impl MaskedDocument {
         };
         let lacks = |what: &str, advice: &str| {
             let way = match self.preset {
-                Some(preset) => format!("the preset `{}` leaves them to you", preset.0.name()),
+                Some(preset) => format!("the preset `{}` does not set them", preset.0.name()),
                 None => "or use a `preset`".to_owned(),
             };
             let shown = variable.escape_debug();
@@ -250,13 +249,13 @@ impl MaskedDocument {
 impl SigningDocument {
     fn entry(self, name: &Spanned<String>, folder: &Path) -> Result<SigningEntry, InvalidFile> {
         let (location, shown) = (name.location(), name.escape_debug());
-        let fault = |what: &str| InvalidFile::new(location, format!("`{shown}` {what}"));
+        let problem = |what: &str| InvalidFile::new(location, format!("`{shown}` {what}"));
         if self.kind.is_none() && self.preset.is_none() {
-            return Err(fault("does not say what it is: write `type: aws-sigv4`, or use `preset: aws`"));
+            return Err(problem("has no `type`: write `type: aws-sigv4`, or use `preset: aws`"));
         }
         let usual = self.preset.map(|SigningPreset::Aws| Preset::Aws.signing_scopes());
         let Some(scopes) = self.scopes.map(|list| list.0).or(usual) else {
-            return Err(fault(
+            return Err(problem(
                 "has no `scopes`: name the hosts, as in [\"*.amazonaws.com\"], or use `preset: aws`",
             ));
         };
@@ -268,9 +267,11 @@ impl SigningDocument {
                 (Some(id), Some(secret), token) => {
                     (id, secret, token.map_or(SessionToken::None, SessionToken::Required))
                 }
-                (None, ..) => return Err(fault("has no `access_key_id`: `!env AWS_ACCESS_KEY_ID` is usual")),
+                (None, ..) => {
+                    return Err(problem("has no `access_key_id`: `!env AWS_ACCESS_KEY_ID` is usual"));
+                }
                 (_, None, _) => {
-                    return Err(fault("has no `secret_access_key`: `!env AWS_SECRET_ACCESS_KEY` is usual"));
+                    return Err(problem("has no `secret_access_key`: `!env AWS_SECRET_ACCESS_KEY` is usual"));
                 }
             };
         let mut entry = SigningEntry {

@@ -1,4 +1,4 @@
-//! Credentials as the configuration has them: where their values are, not what they are.
+//! Credentials as the configuration describes them: the sources of their values, not the values.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) struct MaskedEntry {
     /// Where the entry begins.
     pub(crate) location: Location,
     pub(crate) value: Source,
-    /// How long a value is good that this machine keeps.
+    /// How long a value that is read from the host is valid.
     pub(crate) ttl: Option<Duration>,
     pub(crate) preset: Option<Preset>,
     pub(crate) injection: Injection,
@@ -41,14 +41,14 @@ pub(crate) struct MaskedEntry {
 /// A key that requests are signed again with.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SigningEntry {
-    /// Means nothing but to its author.
+    /// An arbitrary name.
     pub(crate) name: String,
     /// Where the entry begins.
     pub(crate) location: Location,
     pub(crate) access_key_id: Source,
     pub(crate) secret_access_key: Source,
     pub(crate) session_token: SessionToken,
-    /// How long a part is good that this machine keeps.
+    /// How long a part that is read from the host is valid.
     pub(crate) ttl: Option<Duration>,
     pub(crate) scopes: Vec<HostPattern>,
     pub(crate) allow_foreign_credentials: bool,
@@ -59,14 +59,14 @@ pub(crate) struct SigningEntry {
 pub(crate) enum SessionToken {
     /// The key has none.
     None,
-    /// It has to be there.
+    /// It must exist.
     Required(Source),
-    /// The environment has one or has not.
+    /// Optional in the environment.
     IfSet(Source),
 }
 
 impl CredentialsFile {
-    /// The keys of `agent` that the environment has, each masked as its preset says.
+    /// The keys of `agent` that are in the environment, each masked by its preset.
     pub(crate) fn of_environment(agent: &Agent, environment: &Environment) -> Self {
         let location = Location::new("the environment", Position::START);
         let set = agent.credentials().filter(|(variable, _)| environment.text(variable).is_some());
@@ -96,7 +96,7 @@ impl CredentialsFile {
         self
     }
 
-    /// Each variable that the task gets a surrogate in, and where the entry behind it begins.
+    /// Each variable of the task with a surrogate, and the location of its entry.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &Location)> {
         let masked = self.masked.iter().map(|entry| (entry.variable.as_str(), &entry.location));
         let signing = self.signing.iter().flat_map(|entry| {
@@ -106,7 +106,7 @@ impl CredentialsFile {
         masked.chain(signing)
     }
 
-    /// Each value, where it comes from.
+    /// The source of each value.
     pub(crate) fn sources(&self) -> impl Iterator<Item = &Source> {
         let masked = self.masked.iter().map(|entry| &entry.value);
         masked.chain(self.signing.iter().flat_map(SigningEntry::sources))
@@ -114,7 +114,7 @@ impl CredentialsFile {
 }
 
 impl SigningEntry {
-    /// The variables that the task gets surrogates in: those behind `!env`, else those that every
+    /// The variables of the task with surrogates: those named by `!env`, otherwise those that every
     /// AWS client reads.
     pub(crate) fn variables(&self) -> Vec<&str> {
         let sources = self.sources().zip(AWS_VARIABLES);

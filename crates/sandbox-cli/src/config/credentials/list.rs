@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// A list that says something.
+/// A list with at least one element.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Vec<T>", bound(deserialize = "T: Deserialize<'de>"))]
 pub(super) struct NonEmpty<T>(pub(super) Vec<T>);
@@ -12,8 +12,8 @@ impl<T> TryFrom<Vec<T>> for NonEmpty<T> {
 
     fn try_from(list: Vec<T>) -> Result<Self, &'static str> {
         if list.is_empty() {
-            // The reader puts the name of the list before it.
-            return Err(" is empty, so the credential would go nowhere: name at least one");
+            // The reader prefixes the name of the list.
+            return Err(" is empty, so the credential would not be sent: name at least one");
         }
         Ok(Self(list))
     }

@@ -1,4 +1,4 @@
-//! The part `logins` of `sandbox.yaml`: logins of agents that are refreshed on this machine.
+//! The part `logins` of `sandbox.yaml`: logins of agents that are refreshed on the host.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ use crate::printer::quoted;
     expecting = "a mapping, as in {} or {file: /path/of/.credentials.json}"
 )]
 pub(in crate::config) struct LoginDocument {
-    /// The file with the login; default where the agent's program keeps it on this machine.
+    /// The file with the login; default the file of the agent's program on the host.
     #[schemars(with = "String")]
     file: Option<PathBuf>,
     /// Where tokens are refreshed; default the vendor's endpoint.
@@ -33,7 +33,7 @@ pub(in crate::config) struct LoginDocument {
     scopes: Option<NonEmpty<HostPattern>>,
 }
 
-/// A login of this machine's that an agent works with.
+/// A login on the host that an agent works with.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LoginEntry {
     pub(crate) kind: LoginKind,
@@ -44,7 +44,7 @@ pub(crate) struct LoginEntry {
     pub(crate) injection: Injection,
 }
 
-/// The entries; `folder` is what relative paths are relative to.
+/// The entries; relative paths start at `folder`.
 pub(super) fn logins(
     documents: Entries<String, LoginDocument>,
     folder: &Path,
@@ -75,7 +75,7 @@ pub(super) fn logins(
 }
 
 impl LoginEntry {
-    /// How messages and the replacement map call it.
+    /// Its name in messages and in the replacement map.
     pub(crate) fn name(&self) -> String {
         format!("logins.{}", self.kind.name())
     }
@@ -86,30 +86,30 @@ impl LoginEntry {
         self.file.clone().or_else(usual).ok_or_else(|| {
             InvalidFile::new(
                 &self.location,
-                "HOME does not name a folder: give the `file` of this login".to_owned(),
+                "HOME must name a folder; otherwise set `file` of this login".to_owned(),
             )
         })
     }
 
-    /// The login, and where it is refreshed. `state` is the folder for what is known of logins.
+    /// The login, and where it is refreshed. `state` is the folder for the state of logins.
     pub(crate) fn open(
         &self,
         environment: &Environment,
         state: PathBuf,
         resolver: &Resolver,
     ) -> Result<(Login, HttpsEndpoint), InvalidFile> {
-        let fault = |fault: String| InvalidFile::new(&self.location, fault);
+        let problem = |problem: String| InvalidFile::new(&self.location, problem);
         let file = self.file(environment)?;
         let url = match &self.token_url {
             Some(url) => url.clone(),
             None => {
-                self.kind.token_url().parse().map_err(|error| fault(format!("its `token_url` {error}")))?
+                self.kind.token_url().parse().map_err(|error| problem(format!("its `token_url` {error}")))?
             }
         };
         Ok((Login::new(self.kind, file, state, resolver.clone()), HttpsEndpoint::new(url)))
     }
 
-    /// What is read and where it is refreshed, for the person who is to trust it.
+    /// Describes the file and the refresh endpoint, for the trust review.
     pub(crate) fn right(&self) -> String {
         let file = self.file.as_ref().map_or(String::new(), |file| {
             let file = quoted(&file.display().to_string());
@@ -130,33 +130,33 @@ mod tests {
 
     fn entries(yaml: &str) -> Result<Vec<LoginEntry>, String> {
         let file = ConfigFile::parse(yaml, "sandbox.yaml", Path::new("/project/.sandbox"));
-        file.map(|file| file.credentials.logins).map_err(|fault| fault.to_string())
+        file.map(|file| file.credentials.logins).map_err(|problem| problem.to_string())
     }
 
     #[test]
-    fn a_login_is_at_its_usual_place_unless_a_file_is_named() {
+    fn login_file_defaults_to_the_usual_place() {
         let environment = Environment::from([("HOME", "/h"), ("CLAUDE_CONFIG_DIR", "relative")]);
         let file =
             |yaml: &str| entries(yaml).unwrap()[0].file(&environment).map(|file| file.display().to_string());
         assert_eq!(file("logins: {codex: {}}").as_deref(), Ok("/h/.codex/auth.json"));
         assert_eq!(file("logins: {codex: {file: ../x}}").as_deref(), Ok("/project/.sandbox/../x"));
-        let fault = file("logins: {claude: {}}").unwrap_err().to_string();
-        assert_eq!(fault, "sandbox.yaml:1:10: HOME does not name a folder: give the `file` of this login");
+        let problem = file("logins: {claude: {}}").unwrap_err().to_string();
+        assert_eq!(problem, "sandbox.yaml:1:10: HOME must name a folder; otherwise set `file` of this login");
     }
 
     #[test]
-    fn what_a_login_cannot_be_is_reported_with_its_place() {
+    fn invalid_login_is_reported_with_its_place() {
         for (yaml, expected) in [
             ("logins: {gemini: {}}", "sandbox.yaml:1:10: unknown login `gemini`: use `claude` or `codex`"),
             (
                 "logins: {claude: {token_url: 'http://a.example/'}}",
                 "sandbox.yaml:1:30: `token_url` is not an address",
             ),
-            ("logins: {claude: {scopes: []}}", "is empty, so the credential would go nowhere"),
+            ("logins: {claude: {scopes: []}}", "is empty, so the credential would not be sent"),
             ("logins: {claude: {token: x}}", "unknown key `token`"),
         ] {
-            let fault = entries(yaml).unwrap_err();
-            assert!(fault.contains(expected), "{yaml}: {fault}");
+            let problem = entries(yaml).unwrap_err();
+            assert!(problem.contains(expected), "{yaml}: {problem}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The parts `masked_secrets`, `signing_credentials` and `logins` of `sandbox.yaml`: what they may
-//! say, what they come to, and what is said about what was probably not meant.
+//! The parts `masked_secrets`, `signing_credentials` and `logins` of `sandbox.yaml`: their
+//! documents, their evaluation, and warnings about probable mistakes.
 
 mod advice;
 mod document;

@@ -12,12 +12,12 @@ use crate::config::Environment;
 use located_yaml::{InvalidFile, Location};
 
 impl CredentialsFile {
-    /// Looks the values up and makes a surrogate for each. Those that this machine keeps were
+    /// Looks up the values and creates a surrogate for each. Values kept on the host must have been
     /// [read](Self::read) before.
     ///
     /// # Errors
     ///
-    /// Everything that is in the way: one fault at least.
+    /// All errors; at least one.
     pub(crate) fn prepare(&self, environment: &Environment) -> Result<PreparedSecrets, Vec<InvalidFile>> {
         self.prepare_with(None, environment)
     }
@@ -32,7 +32,7 @@ impl CredentialsFile {
         login: Option<MaskedSecret>,
         environment: &Environment,
     ) -> Result<PreparedSecrets, Vec<InvalidFile>> {
-        let mut faults = Vec::new();
+        let mut problems = Vec::new();
         let mut masked = Vec::from_iter(login);
         for entry in &self.masked {
             let secret = entry.resolve(environment).and_then(|secret| {
@@ -41,25 +41,25 @@ impl CredentialsFile {
             });
             match secret {
                 Ok(secret) => masked.push(secret),
-                Err(fault) => faults.push(fault),
+                Err(problem) => problems.push(problem),
             }
         }
         let mut signing = Vec::new();
         for entry in &self.signing {
             let key = entry.resolve(environment).and_then(|key| {
-                prepared(&[], slice::from_ref(&key), &entry.location).map_err(|fault| vec![fault])?;
+                prepared(&[], slice::from_ref(&key), &entry.location).map_err(|problem| vec![problem])?;
                 Ok(key)
             });
             match key {
                 Ok(key) => signing.push(key),
-                Err(mut of_entry) => faults.append(&mut of_entry),
+                Err(mut of_entry) => problems.append(&mut of_entry),
             }
         }
-        // What is wrong only with all of them together is reported at the first.
+        // An error of the entries as a whole is reported at the first one.
         let logins = self.logins.iter().map(|entry| &entry.location);
         match self.variables().map(|(_, location)| location).chain(logins).next() {
-            _ if !faults.is_empty() => Err(faults),
-            Some(first) => prepared(&masked, &signing, first).map_err(|fault| vec![fault]),
+            _ if !problems.is_empty() => Err(problems),
+            Some(first) => prepared(&masked, &signing, first).map_err(|problem| vec![problem]),
             None => prepare_secrets(&masked, &signing).map_err(|_| Vec::new()),
         }
     }

@@ -1,5 +1,5 @@
-//! Reads values from where this machine keeps them: what it runs and opens is nothing that a task
-//! could have written.
+//! Reads values from their sources on the host. It runs and opens nothing that a task could have
+//! written.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -15,17 +15,17 @@ use super::source::{Kept, Source};
 use crate::config::Environment;
 use crate::failure::with_causes;
 
-/// Bytes of a file that holds a value.
+/// The maximum size of a file with a value, in bytes.
 const LONGEST_FILE: u64 = 64 << 10;
 
 /// A value that is read again while a task runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Renewable {
-    /// How long the value is good from when it was read; `None` until it is refused.
+    /// How long the value is valid after it was read; `None`: until it is refused.
     pub(crate) ttl: Option<Duration>,
     /// The hosts that get it.
     pub(crate) scopes: Vec<HostPattern>,
-    /// The variable of each part, and where its value is. All are renewed, or none.
+    /// The variable of each part, and the source of its value. All are renewed, or none.
     parts: Vec<(String, Spanned<Kept>)>,
 }
 
@@ -56,41 +56,40 @@ impl CredentialsFile {
         crate::config::ConfigFile::parse(yaml, "sandbox.yaml", Path::new("/project")).unwrap().credentials
     }
 
-    /// The same with what this machine keeps read: programs are run, and files and keys read, one
+    /// The same, with the values from the host read: programs are run, and files and keys read, one
     /// after the other.
     ///
     /// # Errors
     ///
-    /// Everything that is in the way.
+    /// All errors.
     pub(crate) async fn read(
         &self,
         environment: &Environment,
         resolver: &Resolver,
     ) -> Result<Self, Vec<InvalidFile>> {
         let mut read_file = self.clone();
-        let mut faults = Vec::new();
+        let mut problems = Vec::new();
         for source in read_file.sources_mut() {
             let Some(kept) = source.kept() else { continue };
             match read(kept, environment, resolver).await {
                 Ok(value) => *source = source.with(value),
-                Err(fault) => faults.push(fault),
+                Err(problem) => problems.push(problem),
             }
         }
-        if faults.is_empty() { Ok(read_file) } else { Err(faults) }
+        if problems.is_empty() { Ok(read_file) } else { Err(problems) }
     }
 
-    /// The same with values of the usual form where this machine keeps the real ones: for commands
-    /// that only look.
-    pub(crate) fn with_stand_ins(&self) -> Self {
+    /// The same, with placeholder values instead of those kept on the host: for commands that only
+    /// check.
+    pub(crate) fn with_placeholders(&self) -> Self {
         let mut looked_at = self.clone();
         for source in looked_at.sources_mut() {
-            *source = source.stand_in();
+            *source = source.placeholder();
         }
         looked_at
     }
 
-    /// What is already known to be in the way of [`read`](Self::read) without running or reading
-    /// anything.
+    /// The errors of [`read`](Self::read) that can be found without running or reading anything.
     pub(crate) fn places(&self, environment: &Environment, resolver: &Resolver) -> Vec<InvalidFile> {
         let kept = self.sources().filter_map(Source::kept);
         kept.filter_map(|kept| {
@@ -99,17 +98,17 @@ impl CredentialsFile {
                 Kept::File(path) | Kept::GitHubApp { key: path, .. } => trusted(resolver, path).map(drop),
                 Kept::Keyring(_) => Ok(()),
             };
-            checked.err().map(|fault| InvalidFile::new(kept.location(), fault))
+            checked.err().map(|problem| InvalidFile::new(kept.location(), problem))
         })
         .chain(self.logins.iter().filter_map(|entry| {
-            let at_its_place = |fault| InvalidFile::new(&entry.location, fault);
+            let at_its_place = |problem| InvalidFile::new(&entry.location, problem);
             let file = entry.file(environment);
             file.and_then(|file| trusted(resolver, &file).map_err(at_its_place)).err()
         }))
         .collect()
     }
 
-    /// What this machine keeps, and so can be read again.
+    /// The values that are kept on the host and can be read again.
     pub(crate) fn renewables(&self) -> Vec<Renewable> {
         let masked = self.masked.iter().filter_map(|entry| {
             let kept = entry.value.kept()?;
@@ -146,22 +145,22 @@ async fn read(
     environment: &Environment,
     resolver: &Resolver,
 ) -> Result<SecretValue, InvalidFile> {
-    let fault = |fault: String| InvalidFile::new(kept.location(), fault);
+    let invalid = |problem: String| InvalidFile::new(kept.location(), problem);
     let bytes = match &**kept {
         Kept::Command(command) => {
-            let command = trusted_command(command, environment, resolver).map_err(fault)?;
-            SecretSource::Command(command).read().await.map_err(|error| fault(error.to_string()))?
+            let command = trusted_command(command, environment, resolver).map_err(invalid)?;
+            SecretSource::Command(command).read().await.map_err(|error| invalid(error.to_string()))?
         }
-        Kept::File(path) => read_file(path, resolver).map_err(fault)?,
+        Kept::File(path) => read_file(path, resolver).map_err(invalid)?,
         Kept::GitHubApp { app, key } => {
-            let key = read_file(key, resolver).map_err(fault)?;
-            return app.token(&key, SystemTime::now()).await.map_err(|error| fault(error.to_string()));
+            let key = read_file(key, resolver).map_err(invalid)?;
+            return app.token(&key, SystemTime::now()).await.map_err(|error| invalid(error.to_string()));
         }
         Kept::Keyring(name) => {
-            SecretSource::Keyring(name.clone()).read().await.map_err(|error| fault(error.to_string()))?
+            SecretSource::Keyring(name.clone()).read().await.map_err(|error| invalid(error.to_string()))?
         }
     };
-    value(&bytes).map_err(|problem| fault(format!("{problem}: check its source")))
+    value(&bytes).map_err(|problem| invalid(format!("{problem}: check its source")))
 }
 
 fn read_file(path: &Path, resolver: &Resolver) -> Result<Zeroizing<Vec<u8>>, String> {
@@ -169,7 +168,7 @@ fn read_file(path: &Path, resolver: &Resolver) -> Result<Zeroizing<Vec<u8>>, Str
     read.map(Zeroizing::new).map_err(|error| with_causes(&error))
 }
 
-/// What was read, without one line feed at its end.
+/// The value, without one line feed at its end.
 fn value(bytes: &[u8]) -> Result<SecretValue, &'static str> {
     let text = str::from_utf8(bytes.strip_suffix(b"\n").unwrap_or(bytes));
     match text {
@@ -179,14 +178,15 @@ fn value(bytes: &[u8]) -> Result<SecretValue, &'static str> {
     }
 }
 
-/// The command with the whole path of its program, which no task can have written. Arguments that
-/// are paths are checked like it: a script that a task could have written is as good as a program.
+/// The command with the absolute path of its program, which no task can have written. Arguments
+/// that are paths are checked too: a script that a task could have written is as dangerous as a
+/// program.
 pub(in crate::config) fn trusted_command(
     command: &[String],
     environment: &Environment,
     resolver: &Resolver,
 ) -> Result<HostCommand, String> {
-    // A relative folder of it is another one where the command runs.
+    // A relative folder in it would be a different one where the command runs.
     let folders = environment.exact("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> =
         std::env::split_paths(folders).filter(|folder| folder.is_absolute()).collect();
@@ -203,21 +203,21 @@ pub(in crate::config) fn trusted_command(
         path.to_str().ok_or("the path of the program is not UTF-8")?.to_owned()
     };
     for argument in arguments.iter().filter(|argument| argument.starts_with('/')) {
-        // What is missing may be no path at all, or be made after this: then what counts is where
-        // it would be.
+        // A missing file may not be a path at all, or may be created later: then the place where it
+        // would be counts.
         let found = Path::new(argument).ancestors().find(|path| match resolver.find(path) {
             Ok(_) => true,
             Err(error) => matches!(error.problem(), PathProblem::Link { .. }),
         });
         found.map(|path| trusted(resolver, path)).transpose()?;
     }
-    // What it starts by name is looked for there.
+    // Programs that it starts by name are searched there.
     let kept = folders.iter().filter(|folder| trusted(resolver, folder).is_ok());
     let search_path = std::env::join_paths(kept).map_err(|error| error.to_string())?;
     Ok(HostCommand::new(std::iter::once(path).chain(arguments.iter().cloned())).search_path(search_path))
 }
 
-/// The file at `path`, which no task can have written, nor read.
+/// The file at `path`, which no task can have written or read.
 fn trusted(resolver: &Resolver, path: &Path) -> Result<Found, String> {
     let found = resolver.find(path).map_err(|error| with_causes(&error))?;
     if found.is_untrusted() {
@@ -238,7 +238,7 @@ mod tests {
 
     const VALUE: &str = "hunter2-hunter2-hunter2";
 
-    /// A machine: `/host` of a user, `/tree` of tasks, each with a program `get` and a file
+    /// A host with `/host` of a user and `/tree` of tasks, each with a program `get` and a file
     /// `token`.
     struct Machine {
         root: tempfile::TempDir,
@@ -273,16 +273,16 @@ mod tests {
             let read = credentials.read(&self.environment, &self.resolver).await;
             let shown = format!("{read:?}");
             assert!(!shown.contains("hunter2"), "{shown}");
-            let faults = |faults: Vec<InvalidFile>| {
-                faults.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
+            let problems = |problems: Vec<InvalidFile>| {
+                problems.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
             };
-            let read = read.map_err(faults)?;
+            let read = read.map_err(problems)?;
             Ok(read.masked[0].value.resolve(&self.environment).unwrap().expose().to_owned())
         }
     }
 
     #[tokio::test]
-    async fn values_come_from_where_the_machine_keeps_them() {
+    async fn values_are_read_from_the_host() {
         let machine = Machine::new();
         let tree = machine.root.path().join("tree");
         fs::copy(tree.join("get"), tree.join("planted")).unwrap();
@@ -290,24 +290,24 @@ mod tests {
             ("!file @/host/token", VALUE.to_owned()),
             ("!command [get]", VALUE.to_owned()),
             ("!command [@/host/get, ' $(id) &']", format!("{VALUE} $(id) &")),
-            // One line feed goes, and no more.
+            // Only one line feed is removed.
             ("!command [printf, 'a\\n\\n']", "a\n".to_owned()),
             ("!command [pwd]", "/".to_owned()),
-            // PATH names the folder that it is in, and tasks can write it.
+            // PATH contains its folder, which tasks can write to.
             ("!command [sh, -c, 'planted || echo none']", "none".to_owned()),
             ("written out", "written out".to_owned()),
         ] {
             assert_eq!(machine.read(source).await, Ok(expected), "{source}");
         }
-        // Nothing that only looks runs or reads anything.
-        let looked_at = machine.credentials("!command [get]").with_stand_ins();
+        // Commands that only check run and read nothing.
+        let looked_at = machine.credentials("!command [get]").with_placeholders();
         assert!(looked_at.prepare(&machine.environment).is_ok());
         let unread = machine.credentials("!command [get]").prepare(&machine.environment).unwrap_err();
         assert!(unread[0].to_string().contains("was not read"), "{unread:?}");
     }
 
     #[tokio::test]
-    async fn what_a_task_could_have_written_is_neither_run_nor_read() {
+    async fn task_writable_sources_are_neither_run_nor_read() {
         let machine = Machine::new();
         symlink(machine.root.path().join("host/token"), machine.root.path().join("tree/link")).unwrap();
         for source in [
@@ -318,19 +318,19 @@ mod tests {
             "!command [cat, @/tree/link]",
             "!command [sh, @/tree/not/there/yet]",
         ] {
-            let fault = machine.read(source).await.unwrap_err();
+            let problem = machine.read(source).await.unwrap_err();
             assert!(
-                fault.starts_with("sandbox.yaml:1:29: ") && fault.contains("tasks can write"),
-                "{source}: {fault}"
+                problem.starts_with("sandbox.yaml:1:29: ") && problem.contains("tasks can write"),
+                "{source}: {problem}"
             );
             let seen = machine.credentials(source).places(&machine.environment, &machine.resolver);
             assert_eq!(seen.len(), 1, "{source}: {seen:?}");
         }
-        // A folder of PATH that tasks can write is no way in: what is found there is refused.
+        // Programs from a folder of PATH that tasks can write to are refused.
         fs::remove_file(machine.root.path().join("host/get")).unwrap();
-        let fault = machine.read("!command [get]").await.unwrap_err();
-        assert!(fault.contains("tasks can write"), "{fault}");
-        // The control: on a machine where tasks write elsewhere, each of them is read.
+        let problem = machine.read("!command [get]").await.unwrap_err();
+        assert!(problem.contains("tasks can write"), "{problem}");
+        // The control: on a host where tasks write elsewhere, each of them is read.
         let machine = Machine { resolver: Resolver::default(), ..machine };
         for source in ["!file @/tree/link", "!command [get]", "!command [sh, @/tree/get]"] {
             assert_eq!(machine.read(source).await.as_deref(), Ok(VALUE), "{source}");
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_gives_no_secret_is_a_fault_that_shows_none() {
+    async fn unusable_source_is_an_error_without_the_value() {
         let machine = Machine::new();
         fs::write(machine.root.path().join("host/empty"), "\n").unwrap();
         fs::write(machine.root.path().join("host/binary"), b"\xff").unwrap();
@@ -356,8 +356,8 @@ mod tests {
                 "exit status: 2: not signed in",
             ),
         ] {
-            let fault = machine.read(source).await.unwrap_err();
-            assert!(fault.contains(expected), "{source}: {fault}");
+            let problem = machine.read(source).await.unwrap_err();
+            assert!(problem.contains(expected), "{source}: {problem}");
         }
     }
 }

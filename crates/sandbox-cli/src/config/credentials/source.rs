@@ -1,5 +1,4 @@
-//! Where the value of a credential comes from: a text or variable, or a place where this machine
-//! keeps it.
+//! The source of a credential's value: a text, a variable, or a place on the host.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,36 +16,36 @@ use crate::config::Environment;
 use crate::config::setting::{Content, ENV_TAG, Setting};
 use crate::printer::quoted;
 
-/// What takes the place of a value that nothing has read, where nothing but its form counts.
-const STAND_IN: &str = "stands-in-for-a-value-0123456789";
+/// A placeholder for a value that was not read, where only its form matters.
+const PLACEHOLDER: &str = "stands-in-for-a-value-0123456789";
 
-/// How a value is written that is not in the file.
+/// The tags for values that are not in the file.
 const TAGS: &str =
     "`!env NAME`, `!command [PROGRAM, …]`, `!file PATH`, `!keyring NAME` or `!github_app {app: …, …}`";
 
-/// The value of a credential, or where it is.
+/// The value of a credential, or its source.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Source {
     /// A text or variable.
     Setting(Setting),
-    /// A place of this machine, which is read when a command starts that was trusted to.
+    /// A place on the host, which is read when a trusted command starts.
     Kept(Spanned<Kept>),
 }
 
-/// A place where this machine keeps a value.
+/// A place on the host that has a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kept {
-    /// What a program prints; program first.
+    /// The output of a program; program first.
     Command(Vec<String>),
-    /// What a file holds.
+    /// The content of a file.
     File(PathBuf),
     /// The key of this name in the kernel's keyring of the user.
     Keyring(String),
-    /// A token that a GitHub App makes with the key in a file.
+    /// A token that a GitHub App creates with the key in a file.
     GitHubApp { app: GitHubApp, key: PathBuf },
 }
 
-/// What stands after `!github_app`.
+/// The document after `!github_app`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GitHubAppDocument {
@@ -118,7 +117,7 @@ impl<'de> Deserialize<'de> for Written {
                     }
                     _ => {
                         return Err(A::Error::custom(format!(
-                            "`!{}` means nothing here: use {TAGS}",
+                            "unknown tag `!{}`; expected {TAGS}",
                             tag.escape_debug()
                         )));
                     }
@@ -145,7 +144,7 @@ impl JsonSchema for Source {
 }
 
 impl Kept {
-    /// A name that is looked up, or the whole path: what a relative one is depends on the folder.
+    /// A name that is looked up, or an absolute path: a relative one would depend on the folder.
     fn command(command: Vec<String>) -> Option<Self> {
         let program = command.first()?;
         (!program.is_empty() && (program.starts_with('/') || !program.contains('/')))
@@ -167,7 +166,7 @@ impl Kept {
         };
         if repositories.is_empty() {
             return Err(
-                "`repositories` is empty: name those that the token is for, without their owner".to_owned()
+                "`repositories` must name the repositories of the token, without their owner".to_owned()
             );
         }
         if let Some(name) = repositories.iter().find(|name| !is_name(name)) {
@@ -188,7 +187,7 @@ impl Kept {
         Ok(Self::GitHubApp { app, key })
     }
 
-    /// How long a value from here is used where nothing else is said; `None`: until it is refused.
+    /// The default validity of a value from here; `None`: until it is refused.
     pub(crate) fn usual_ttl(&self) -> Option<Duration> {
         match self {
             Self::GitHubApp { .. } => Some(GitHubApp::LIFETIME),
@@ -199,7 +198,8 @@ impl Kept {
     fn usage(tag: &str) -> &'static str {
         match tag {
             "command" => {
-                "`!command` takes a list: a program name or absolute path, then its arguments, as in `!command [op, read, \"op://vault/item/field\"]`"
+                "`!command` takes a list: a program name or absolute path, then its arguments, as \
+                 in `!command [op, read, \"op://vault/item/field\"]`"
             }
             "file" => "`!file` takes a path, as in `!file /run/secrets/token`",
             _ => "`!keyring` takes the name of a key, as in `!keyring gh-token`",
@@ -208,8 +208,7 @@ impl Kept {
 }
 
 impl fmt::Display for Kept {
-    /// What is done to read it, for the person who is to trust it. One argument never looks like
-    /// two.
+    /// Describes how it is read, for the trust review. One argument never looks like two.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=@%+,".contains(c);
         match self {
@@ -221,9 +220,9 @@ impl fmt::Display for Kept {
                         format!("{word:?}").replace('`', "\\x60")
                     }
                 });
-                write!(f, "run `{}` on this machine", quoted.collect::<Vec<_>>().join(" "))
+                write!(f, "run `{}` on the host", quoted.collect::<Vec<_>>().join(" "))
             }
-            Self::File(path) => write!(f, "read {} of this machine", quoted(&path.display().to_string())),
+            Self::File(path) => write!(f, "read {} of the host", quoted(&path.display().to_string())),
             Self::Keyring(name) => write!(f, "read the key {} of your keyring", quoted(name)),
             Self::GitHubApp { app, key } => {
                 write!(f, "make {app}, with the key in {}", quoted(&key.display().to_string()))
@@ -253,7 +252,7 @@ impl Source {
         }
     }
 
-    /// The name behind `!env`.
+    /// The name after `!env`.
     pub(crate) fn variable_name(&self) -> Option<&str> {
         match self {
             Self::Setting(setting) => setting.variable_name(),
@@ -261,7 +260,7 @@ impl Source {
         }
     }
 
-    /// What is done to get it, for the person who is to trust it.
+    /// Describes how it is obtained, for the trust review.
     pub(crate) fn right(&self) -> String {
         match self {
             Self::Kept(kept) => (**kept).to_string(),
@@ -272,12 +271,12 @@ impl Source {
         }
     }
 
-    /// Whether the value stands in the file itself.
+    /// Whether the value is in the file itself.
     pub(super) fn is_literal(&self) -> bool {
         matches!(self, Self::Setting(setting) if setting.variable_name().is_none())
     }
 
-    /// The place where this machine keeps it, and where that is written.
+    /// Its place on the host, and the location of that in the file.
     pub(crate) fn kept(&self) -> Option<&Spanned<Kept>> {
         match self {
             Self::Setting(_) => None,
@@ -298,16 +297,16 @@ impl Source {
         Self::Setting(Setting::literal(value, self.location().clone()))
     }
 
-    /// The same with a value of the usual form where this machine keeps the real one.
-    pub(super) fn stand_in(&self) -> Self {
-        if self.kept().is_some() { self.with(SecretValue::new(STAND_IN)) } else { self.clone() }
+    /// The same, with a placeholder if the value is kept on the host.
+    pub(super) fn placeholder(&self) -> Self {
+        if self.kept().is_some() { self.with(SecretValue::new(PLACEHOLDER)) } else { self.clone() }
     }
 
     /// The value itself.
     ///
     /// # Errors
     ///
-    /// When it is a variable that is not set, or was not read from where it is kept.
+    /// If it is a variable that is not set, or a value that was not read from its place.
     pub(super) fn resolve(&self, environment: &Environment) -> Result<SecretValue, InvalidFile> {
         match self {
             Self::Setting(setting) => setting.resolve(environment),

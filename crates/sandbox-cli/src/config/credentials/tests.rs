@@ -1,4 +1,4 @@
-//! What the entries may say, what is said about what they may not, and what they come to.
+//! Valid entries, the errors of invalid ones, and their evaluation.
 
 use allowlist::Allowlist;
 use sandbox::credentials::Preset;
@@ -12,7 +12,7 @@ fn parse(text: &str) -> Result<CredentialsFile, String> {
     file.map(|file| file.credentials).map_err(|error| error.to_string())
 }
 
-/// Each entry in one line: variables, where the values come from, hosts, headers, flags.
+/// Each entry in one line: variables, sources of the values, hosts, headers, flags.
 fn summary(text: &str) -> Vec<String> {
     let credentials = parse(text).unwrap();
     let from = |source: &Source| match source.kept() {
@@ -62,7 +62,7 @@ fn summary(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn entries_say_all_or_leave_it_to_what_is_usual() {
+fn entries_are_complete_or_use_defaults() {
     for (text, expected) in [
         (
             "masked_secrets: {A: {scopes: [a.example], headers: [Authorization]}}",
@@ -78,11 +78,11 @@ fn entries_say_all_or_leave_it_to_what_is_usual() {
         ),
         (
             "masked_secrets: {A: {value: !command [op, read, 'op://a b/c', ''], scopes: [a.example], headers: [x]}}",
-            r#"A=(run `op read "op://a b/c" ""` on this machine) a.example x"#,
+            r#"A=(run `op read "op://a b/c" ""` on the host) a.example x"#,
         ),
         (
             "masked_secrets: {A: {value: !file ../token, scopes: [a.example], headers: [x], ttl: 50m}}",
-            "A=(read `/project/../token` of this machine) a.example x",
+            "A=(read `/project/../token` of the host) a.example x",
         ),
         (
             "masked_secrets: {A: {value: !keyring my token, scopes: [a.example], headers: [x]}}",
@@ -98,7 +98,7 @@ fn entries_say_all_or_leave_it_to_what_is_usual() {
         ),
         (
             "signing_credentials: {K: {preset: aws, access_key_id: !file /id, secret_access_key: !command [/bin/key], ttl: 1h, scopes: [s3.example]}}",
-            "K AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY=(read `/id` of this machine)+(run `/bin/key` on this machine) s3.example",
+            "K AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY=(read `/id` of the host)+(run `/bin/key` on the host) s3.example",
         ),
         (
             "signing_credentials: {K: {type: aws-sigv4, access_key_id: !env ID, secret_access_key: !env KEY, scopes: [s3.example]}}",
@@ -126,10 +126,10 @@ fn entries_say_all_or_leave_it_to_what_is_usual() {
     assert!(summary("masked_secrets: {}\nsigning_credentials: {}").is_empty());
 }
 
-/// Every preset with hosts of its own fills in scopes and headers, whichever key comes first; the
-/// entry has the last word.
+/// Every preset with hosts provides scopes and headers, in any order of the keys; the entry
+/// overrides them.
 #[test]
-fn presets_fill_in_what_is_left_out() {
+fn presets_complete_entries() {
     for preset in Preset::ALL {
         let usual = preset.injection();
         let name = preset.name();
@@ -151,7 +151,7 @@ fn presets_fill_in_what_is_left_out() {
         let alone = parse(&format!("masked_secrets: {{A: {{preset: {name}}}}}"));
         if usual.scopes.is_empty() {
             let expected = format!(
-                "sandbox.yaml:1:18: `A` has no `scopes`: name the hosts that get it, as in [api.example.com]; the preset `{name}` leaves them to you"
+                "sandbox.yaml:1:18: `A` has no `scopes`: name the hosts that get it, as in [api.example.com]; the preset `{name}` does not set them"
             );
             assert_eq!(alone.unwrap_err(), expected);
         } else {
@@ -162,8 +162,8 @@ fn presets_fill_in_what_is_left_out() {
     assert_eq!(entry.value.variable_name(), Some("GH_TOKEN"));
 }
 
-/// Documents with a fault each.
-const FAULTY: &[&str] = &[
+/// Documents with one error each.
+const INVALID: &[&str] = &[
     "masked_secrets: [A]",
     "masked_secrets:\n  A: secret",
     "masked_secrets:\n  A: {scope: [a.example]}",
@@ -215,9 +215,9 @@ const FAULTY: &[&str] = &[
 ];
 
 #[test]
-fn a_fault_has_its_place_and_its_fix() {
+fn errors_name_their_place_and_fix() {
     let error = |text: &&str| format!("{text:?}\n  {}\n", parse(text).err().unwrap_or_default());
-    insta::assert_snapshot!(FAULTY.iter().map(error).collect::<String>());
+    insta::assert_snapshot!(INVALID.iter().map(error).collect::<String>());
 }
 
 const TWO: &str = "masked_secrets:
@@ -235,11 +235,11 @@ const SET: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn everything_that_is_not_set_is_reported() {
-    let faults = parse(TWO).unwrap().prepare(&Environment::default()).unwrap_err();
-    let places: Vec<String> = faults
+fn all_unset_variables_are_reported() {
+    let problems = parse(TWO).unwrap().prepare(&Environment::default()).unwrap_err();
+    let places: Vec<String> = problems
         .iter()
-        .map(|fault| fault.to_string().split(" is not set").next().unwrap().to_owned())
+        .map(|problem| problem.to_string().split(" is not set").next().unwrap().to_owned())
         .collect();
     assert_eq!(
         places,
@@ -254,7 +254,7 @@ fn everything_that_is_not_set_is_reported() {
 }
 
 #[test]
-fn the_task_gets_surrogates_and_its_proxy_the_values() {
+fn task_gets_surrogates_and_proxy_gets_their_values() {
     let prepared = parse(TWO).unwrap().prepare(&Environment::from(SET)).unwrap();
     let variables: Vec<&str> = prepared.env_vars().keys().map(String::as_str).collect();
     for expected in ["A", "B", "ID", "KEY"] {
@@ -268,7 +268,7 @@ fn the_task_gets_surrogates_and_its_proxy_the_values() {
 }
 
 #[test]
-fn the_proxy_gets_what_a_signing_entry_allows() {
+fn proxy_gets_the_options_of_signing_entries() {
     for (text, allowed) in [
         ("", false),
         (", allow_foreign_credentials: false", false),
@@ -288,19 +288,19 @@ fn the_proxy_gets_what_a_signing_entry_allows() {
 }
 
 #[test]
-fn without_a_session_token_in_the_environment_a_preset_has_none() {
+fn preset_without_session_token_in_the_environment_has_none() {
     let credentials = parse("signing_credentials: {K: {preset: aws, scopes: [s3.example]}}").unwrap();
     let environment = [
         ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
         ("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
     ];
     assert!(credentials.prepare(&Environment::from(environment)).is_ok());
-    let faults = credentials.prepare(&Environment::default()).unwrap_err();
-    assert_eq!(faults.len(), 2, "{faults:?}");
+    let problems = credentials.prepare(&Environment::default()).unwrap_err();
+    assert_eq!(problems.len(), 2, "{problems:?}");
 }
 
 #[test]
-fn what_is_probably_not_meant_is_reported() {
+fn probable_mistakes_are_reported() {
     let advice = |text: &str, policy: &str| -> Vec<String> {
         let policy = Allowlist::from_yaml(policy, "policy").unwrap();
         let environment = Environment::from([("A", "x"), ("NOTHING", "")]);
@@ -334,12 +334,12 @@ fn what_is_probably_not_meant_is_reported() {
     let empty = "masked_secrets: {A: {value: !env NOTHING, scopes: [a.example], headers: [x]}}";
     assert_eq!(
         advice(empty, "domains: [a.example]"),
-        ["sandbox.yaml:1:29: `A` is empty, and so it is for the task"]
+        ["sandbox.yaml:1:29: `A` is empty, so the task gets an empty value"]
     );
 }
 
 #[test]
-fn a_secret_in_the_file_is_reported_without_showing_it() {
+fn secret_in_the_file_is_reported_without_its_value() {
     let text = "masked_secrets:\n  A: {value: hunter2, scopes: [a.example], headers: [x]}\n  B: {scopes: [a.example], headers: [x]}\n";
     let literals = parse(text).unwrap().literals();
     let [literal] = literals.as_slice() else { panic!("{literals:?}") };

@@ -1,4 +1,4 @@
-//! What `sandbox.yaml` may say, and what is said about what it may not.
+//! Valid documents of `sandbox.yaml`, and the errors of invalid ones.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn at(line: usize, column: usize) -> Location {
 }
 
 #[test]
-fn everything_at_once() {
+fn all_keys_at_once_are_parsed() {
     let file = parse(
         r#"
 engine: unix:///run/podman/podman.sock
@@ -94,14 +94,14 @@ agent: codex
 }
 
 #[test]
-fn an_empty_file_says_nothing() {
+fn empty_file_is_the_default() {
     for text in ["", "# nothing\n", "---\n", "{}", "\u{feff}"] {
         assert_eq!(parse(text), Ok(ConfigFile::default()), "{text:?}");
     }
 }
 
-/// Documents with a fault each.
-const FAULTY: &[&str] = &[
+/// Documents with one error each.
+const INVALID: &[&str] = &[
     "imge: x",
     "image: a\nimage: b",
     "image:",
@@ -166,24 +166,24 @@ const FAULTY: &[&str] = &[
 ];
 
 #[test]
-fn a_fault_has_its_place_and_its_fix() {
+fn errors_name_their_place_and_fix() {
     let error = |text: &&str| format!("{text:?}\n  {}\n", parse(text).err().unwrap_or_default());
-    insta::assert_snapshot!(FAULTY.iter().map(error).collect::<String>());
+    insta::assert_snapshot!(INVALID.iter().map(error).collect::<String>());
 }
 
 #[test]
-fn more_services_than_any_task_needs_are_refused() {
+fn too_many_services_are_refused() {
     let parsed = |count: u16| {
         let service = |at: u16| format!("  s{at}: {{tcp: '127.0.0.1:{}'}}\n", 1000 + at);
         parse(&format!("services:\n{}", (0..count).map(service).collect::<String>()))
     };
     assert_eq!(parsed(256).unwrap().host_services.len(), 256);
     let error = parsed(5000).unwrap_err();
-    assert_eq!(error, "sandbox.yaml:258:3: there are more than 256 services");
+    assert_eq!(error, "sandbox.yaml:258:3: at most 256 services are allowed");
 }
 
 #[test]
-fn a_file_that_is_not_there_is_none() {
+fn missing_file_is_none() {
     assert_eq!(
         ConfigFile::read(&Resolver::default(), Path::new("/no/such/sandbox.yaml"), "x")
             .unwrap()
@@ -193,7 +193,7 @@ fn a_file_that_is_not_there_is_none() {
 }
 
 #[test]
-fn what_is_not_set_is_reported_with_its_place() {
+fn unset_variables_are_reported_with_their_place() {
     let file = parse("env:\n  A: x\n  B: !env NOT_SET\n").unwrap();
     let resolve = |name: &str| file.env[name].resolve(&Environment::default());
     assert_eq!(resolve("A").unwrap().expose(), "x");

@@ -1,4 +1,4 @@
-//! What the lines of a configuration say.
+//! The lines of rights of configurations.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::*;
 
-/// Of a project in `/project`, under limits of the user's own.
+/// The rights of a project in `/project`, with limits in the user's own file.
 fn rights(yaml: &str) -> Rights {
     let user = ConfigFile::of_text("resource_limits: {memory: 1g, timeout: 10m}");
     configuration_rights(&ConfigFile::of_text(yaml), &user, |path| path.starts_with("/project"))
 }
 
 #[test]
-fn what_every_run_may_do_needs_no_trust() {
+fn default_rights_need_no_trust() {
     for yaml in [
         "",
         "resource_limits: {memory: 1g, cpus: 2, timeout: 5m}\nprotected_paths: [ci]\nenv: {A: b}",
@@ -26,29 +26,29 @@ fn what_every_run_may_do_needs_no_trust() {
 }
 
 #[test]
-fn each_key_that_gives_more_is_a_line() {
+fn each_key_with_a_right_is_a_line() {
     for (yaml, line) in [
         (
             "network_sandbox: false",
-            "turn the network sandbox off: reach whatever this machine reaches, without a log",
+            "turn the network sandbox off: use the host's network access, without a log",
         ),
         ("workspace: direct", "let agents work on the work tree itself instead of on a copy"),
         ("engine: unix:///x.sock", "use the engine `unix:///x.sock`"),
-        ("upstream: {dns: 192.0.2.1}", "look names up at 192.0.2.1:53"),
+        ("upstream: {dns: 192.0.2.1}", "resolve names at 192.0.2.1:53"),
         ("upstream: {allow_addresses: [10.0.0.0/8]}", "reach the private network 10.0.0.0/8"),
         ("upstream: {extra_roots: /r.pem}", "trust the certificate authorities in `/r.pem`"),
         (
             "services: {db: {tcp: '127.0.0.1:5432'}}",
-            "connect to this machine's service db:5432 at 127.0.0.1:5432",
+            "connect to the host's service db:5432 at 127.0.0.1:5432",
         ),
-        ("mounts: ['/etc/ssl:/x:ro']", "read `/etc/ssl` of this machine, at `/x`"),
-        ("mounts: ['/data:/x']", "read and write `/data` of this machine, at `/x`"),
-        ("dockerfile: /etc/hosts", "build the image with the Dockerfile `/etc/hosts` of this machine"),
-        ("build: {network: host}", "build images outside of the sandbox, on this machine's network"),
+        ("mounts: ['/etc/ssl:/x:ro']", "read `/etc/ssl` of the host, at `/x`"),
+        ("mounts: ['/data:/x']", "read and write `/data` of the host, at `/x`"),
+        ("dockerfile: /etc/hosts", "build the image with the Dockerfile `/etc/hosts` of the host"),
+        ("build: {network: host}", "build images outside of the sandbox, on the host's network"),
         ("env: {A: !env MINE}", "read your variable `MINE`, as `A`"),
         (
             "env: {OPENAI_API_KEY: k}",
-            "give the task `OPENAI_API_KEY` of the project's own instead of yours, with the digest 8254c329a92850f6d539dd376f4816ee2764517d",
+            "give the task `OPENAI_API_KEY` of the project instead of yours, with the digest 8254c329a92850f6d539dd376f4816ee2764517d",
         ),
         ("pass_env: [MINE]", "read your variable `MINE`"),
         (
@@ -61,7 +61,7 @@ fn each_key_that_gives_more_is_a_line() {
         ),
         (
             "masked_secrets: {T: {value: !command [op, 'a b'], scopes: [a.example], headers: [x]}}",
-            "run `op \"a b\"` on this machine, for the secret `T`",
+            "run `op \"a b\"` on the host, for the secret `T`",
         ),
         (
             "masked_secrets: {T: {scopes: ['*[a, in `x`].example'], headers: [x]}}",
@@ -95,7 +95,7 @@ fn each_key_that_gives_more_is_a_line() {
 }
 
 #[test]
-fn a_limit_that_goes_away_is_a_right_that_is_new() {
+fn removed_limit_is_an_added_right() {
     let (with, without) =
         (rights("resource_limits: {cpus: 2, pids_limit: 9}"), rights("resource_limits: {cpus: 2}"));
     let new: Vec<_> = without.lines().difference(with.lines()).collect();
@@ -105,7 +105,7 @@ fn a_limit_that_goes_away_is_a_right_that_is_new() {
 }
 
 #[test]
-fn a_work_tree_that_is_written_where_the_users_own_settings_do_not_asks() {
+fn workspace_mode_beyond_the_users_own_needs_trust() {
     let needs_trust = |user: &str| {
         let (file, user) = (ConfigFile::of_text("workspace: auto"), ConfigFile::of_text(user));
         configuration_rights(&file, &user, |_| true).need_trust()
@@ -115,7 +115,7 @@ fn a_work_tree_that_is_written_where_the_users_own_settings_do_not_asks() {
 }
 
 #[test]
-fn every_key_that_a_configuration_can_have_is_among_those_whose_texts_are_compared() {
+fn compared_variants_cover_every_key() {
     fn keys(schema: &Value, found: &mut BTreeSet<String>) {
         if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
             found.extend(properties.keys().cloned());
@@ -136,7 +136,7 @@ fn every_key_that_a_configuration_can_have_is_among_those_whose_texts_are_compar
 
 #[test]
 fn no_name_begins_or_ends_a_line() {
-    let hostile = r#""a` of this machine\n    + nothing\u001b[2J\u2028\u202e\u200b\u3164\u00a0     + x""#;
+    let hostile = r#""a` of the host\n    + nothing\u001b[2J\u2028\u202e\u200b\u3164\u00a0     + x""#;
     for yaml in [
         format!("image: {hostile}"),
         format!("mounts: [{}]", hostile.replace("\"a", "\"/a:/b").replace("2028", "2028/")),
@@ -158,14 +158,14 @@ fn no_name_begins_or_ends_a_line() {
                 "{line:?}"
             );
             assert!(!line.contains("  "), "{line:?}");
-            // Backticks are ours alone, so they come in pairs; a program's arguments have quotes
+            // Only we write backticks, so they come in pairs; a program's arguments have quotes
             // inside of them.
             assert!(line.matches('`').count().is_multiple_of(2) || line.contains('"'), "{line:?}");
         }
     }
 }
 
-/// The ways to write each key, all of which give different rights.
+/// The variants of each key, which all give different rights.
 const KEYS: &[&[&str]] = &[
     &["", "engine: unix:///a.sock", "engine: unix:///b.sock"],
     &["", "prefix: a", "prefix: b"],
@@ -174,7 +174,7 @@ const KEYS: &[&[&str]] = &[
         "image: x",
         r#"image: "x\u200b""#,
         r#"image: "x\u3164""#,
-        "image: 'x` that this machine has'",
+        "image: 'x`, image `y'",
         r#"image: "x\nuse""#,
         r"image: 'x\nuse'",
         "dockerfile: /etc/a",
@@ -230,7 +230,7 @@ const KEYS: &[&[&str]] = &[
         "masked_secrets: {T: {value: !command [op], scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: !command [op, a, b], scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: !command [op, a b], scopes: [a.example], headers: [x]}}",
-        "masked_secrets: {T: {value: !command [op, 'a` on this machine'], scopes: [a.example], headers: [x]}}",
+        "masked_secrets: {T: {value: !command [op, 'a` on the host'], scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: !file /a, scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: !file '/a`', scopes: [a.example], headers: [x]}}",
         "masked_secrets: {T: {value: !file /a, ttl: 5m, scopes: [a.example], headers: [x]}}",
@@ -313,7 +313,7 @@ const KEYS: &[&[&str]] = &[
         "mounts: ['/a:/y']",
         "mounts: ['/a:/x', '/b:/y']",
         "mounts: ['/b:/x', '/a:/y']",
-        "mounts: ['/a` of this machine, at `/x:/x']",
+        "mounts: ['/a` of the host, at `/x:/x']",
         "mounts: ['in:/x']",
     ],
     &["", "workspace: direct", "workspace: copy", "workspace: auto"],
@@ -339,7 +339,7 @@ fn lines(chosen: &[usize]) -> BTreeSet<String> {
 }
 
 #[test]
-fn each_way_to_write_a_key_has_a_text_of_its_own() {
+fn each_variant_of_a_key_has_its_own_text() {
     for (at, key) in KEYS.iter().enumerate() {
         let of = |way: usize| {
             let mut chosen = vec![0; KEYS.len()];
@@ -355,7 +355,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn configurations_that_differ_in_any_right_differ_in_their_text(
+    fn configurations_with_different_rights_have_different_texts(
         one in prop::collection::vec(any::<prop::sample::Index>(), KEYS.len()),
         other in prop::collection::vec(any::<prop::sample::Index>(), KEYS.len()),
         at in 0..KEYS.len(),

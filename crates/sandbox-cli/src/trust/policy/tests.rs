@@ -1,4 +1,4 @@
-//! What the lines of a policy say.
+//! The lines of rights of policies.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ fn each_host_is_a_line_with_its_path_and_methods() {
 }
 
 #[test]
-fn each_ref_that_is_pushed_is_a_line_with_force_and_deletion() {
+fn each_pushed_ref_is_a_line_with_force_and_deletion() {
     assert_eq!(
         lines(
             "domains: [a.example]\nurl_prefixes:\n  - {host: a.example, path: /t/app, git: {push: [refs/heads/x, 'refs/tags/*'], force: true, delete: true}}\n  - {host: a.example, path: /t/lib, git: {}}\n"
@@ -49,7 +49,7 @@ fn each_ref_that_is_pushed_is_a_line_with_force_and_deletion() {
 }
 
 #[test]
-fn a_named_repository_narrows_pushes_to_its_host_only() {
+fn named_repository_narrows_pushes_to_its_host_only() {
     let but = ", but where repositories are named, push only to these";
     let reach = |host: &str, repository: &str| {
         let yaml = format!(
@@ -66,7 +66,7 @@ fn a_named_repository_narrows_pushes_to_its_host_only() {
 }
 
 #[test]
-fn many_patterns_with_many_repositories_take_no_long_time() {
+fn many_patterns_with_many_repositories_are_fast() {
     let hosts = (0..4000).map(|at| HostPattern::new(&format!("h{at}*.example")).unwrap());
     let repositories = (0..4000)
         .map(|at| UrlRule::repository(&format!("r{at}*.example"), "/x", GitRule::default()).unwrap().into());
@@ -77,11 +77,11 @@ fn many_patterns_with_many_repositories_take_no_long_time() {
 }
 
 #[test]
-fn tools_of_a_vendor_ask_where_they_reach_further_also_without_a_host() {
+fn vendor_tools_with_wider_reach_need_trust() {
     assert_eq!(
         lines("vendor_tools: {web_search: policy, mcp: any, denied: refuse}"),
         [
-            "let the model's vendor run mcp, which reaches whatever it likes",
+            "let the model's vendor run mcp, which reaches any host",
             "let the model's vendor run web_search, for hosts of this policy",
             "refuse requests with a vendor's tool that is not allowed",
         ]
@@ -92,7 +92,7 @@ fn tools_of_a_vendor_ask_where_they_reach_further_also_without_a_host() {
 }
 
 #[test]
-fn a_bound_that_is_absent_is_said() {
+fn absent_budgets_are_listed() {
     let budget = |yaml: &str| policy_rights(&Allowlist::from_yaml(yaml, "x").unwrap());
     let with = budget("domains: [a.example]\nbudget: {requests: 9}");
     assert!(with.lines().contains("make at most 9 requests in a run"), "{with:?}");
@@ -147,7 +147,7 @@ impl Part {
     }
 }
 
-/// All that a policy gives, without its text.
+/// The rights that a policy gives, as data.
 #[derive(Debug, Clone, PartialEq)]
 struct Given {
     parts: BTreeSet<Part>,
@@ -184,7 +184,7 @@ impl Given {
         policy.with_vendor_tools(tools).with_budget(budget)
     }
 
-    /// The same where what gives no more is left out: a push fetches too, and a budget of nothing
+    /// The same without redundant parts: a push includes a fetch, and a budget without limits
     /// bounds nothing.
     fn normal(mut self) -> Self {
         let pushed: Vec<Part> = self
@@ -204,7 +204,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn policies_that_differ_in_any_right_differ_in_their_text(one in given(), other in given(), part in part()) {
+    fn policies_with_different_rights_have_different_texts(one in given(), other in given(), part in part()) {
         let text = |given: &Given| policy_rights(&given.policy()).lines().clone();
         let same = |one: &Given, other: &Given| one.clone().normal() == other.clone().normal();
         let mut near = one.clone();

@@ -48,14 +48,14 @@ async fn commits_of_a_run_that_was_killed_come_with_the_next_command() {
     assert!(!fixture.host(&fixture.work_tree, NAMES).contains("task"), "the control: nothing came yet");
     let next = fixture.run("direct", "git log -1 --format=%s task");
     assert_eq!((next.code, next.stdout.as_str()), (Some(0), "task\n"), "{next:?}");
-    assert!(next.stderr.contains("what a run that was killed did in repositories"), "{next:?}");
+    assert!(next.stderr.contains("changes in repositories by a run that was killed"), "{next:?}");
     assert_eq!(
         fixture.host(&fixture.work_tree, "git log -1 --format=%s task; git fsck --strict 2>&1"),
         "task\n"
     );
     // Once.
     let next = fixture.sandbox(&["clean"]);
-    assert!(!next.stderr.contains("what a run that was killed"), "{next:?}");
+    assert!(!next.stderr.contains("by a run that was killed"), "{next:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,11 +98,11 @@ async fn import_that_fails_is_an_error_and_made_when_its_cause_is_gone() {
     let running = Running::start(&fixture, &commit("task"));
     fixture.host(&fixture.work_tree, "mv .git ../other; git init -q .");
     let ended = running.finish();
-    ended.fails(125, "could not be imported");
-    assert!(ended.stderr.contains("is kept in `"), "{ended:?}");
+    ended.fails(125, "failed to import the task's changes");
+    assert!(ended.stderr.contains("are kept in `"), "{ended:?}");
     fixture.host(&fixture.work_tree, "rm -r .git; mv ../other .git");
     // One that took long to fail is nothing for a start.
-    let kept_in = ended.stderr.split("is kept in `").nth(1).and_then(|rest| rest.split('`').next());
+    let kept_in = ended.stderr.split("are kept in `").nth(1).and_then(|rest| rest.split('`').next());
     fs::write(Path::new(kept_in.expect("a folder")).join("slow"), "").expect("a file");
     let next = fixture.run("direct", "true");
     assert!(next.code == Some(0) && next.stderr.contains("took long to fail before"), "{next:?}");

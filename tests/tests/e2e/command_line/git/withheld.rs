@@ -124,7 +124,9 @@ async fn work_trees_of_the_host_in_the_tree_keep_their_pointers() {
                 assert!(!fixture.work_tree.join("moved/.git").exists(), "{ended:?}");
             }
             assert_eq!(
-                ["held back", "behind:", "the task wrote"].iter().any(|said| ended.stderr.contains(said)),
+                ["withheld", "not imported:", "the task wrote"]
+                    .iter()
+                    .any(|said| ended.stderr.contains(said)),
                 attempt != "true",
                 "{attempt} {mode}: {ended:?}"
             );
@@ -187,7 +189,7 @@ async fn settings_of_a_task_wait_and_are_listed_one_by_one() {
         };
         assert_eq!(pushed(&fixture), "");
         assert!(fixture.host(&fixture.root(), "git -C origin for-each-ref").contains("refs/heads/later"));
-        // Not with all files that are held back, but one by one.
+        // Not with all files that are withheld, but one by one.
         let all = fixture.sandbox(&["apply", "--include-protected", "--force"]);
         assert_eq!(all.code, Some(0), "{all:?}");
         assert_eq!(pushed(&fixture), "");
@@ -207,7 +209,7 @@ async fn a_repository_that_a_task_makes_waits_as_a_whole() {
     let script = "git init -q -b main . && echo a > a && git add a && git -c user.name=a -c user.email=a@a.test commit -qm one";
     let ended = project.output(&["run", "--workspace", "auto", "--", "bash", "-ec", script]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.stderr.contains("A  .git/ (held back: repository)"), "{ended:?}");
+    assert!(ended.stderr.contains("A  .git/ (withheld: repository)"), "{ended:?}");
     assert!(project.path().join("a").exists() && !project.path().join(".git").exists());
     let log = || {
         Command::new("git").args(["log", "--format=%s"]).current_dir(project.path()).output().expect("git")

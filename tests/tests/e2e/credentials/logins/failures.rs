@@ -62,10 +62,9 @@ echo '{RESULT}'"
     let ended: Ended = child.wait_with_output().expect("our own child").into();
     assert_eq!(ended.code, Some(0), "the present token is good for minutes: {ended:?}");
     assert!(
-        ended
-            .stderr
-            .contains("failed to renew `logins.claude`, so the previous value stays; it is not tried again")
-            && ended.stderr.contains("log in again with `claude`"),
+        ended.stderr.contains(
+            "failed to renew `logins.claude`; the previous value remains in use; no further attempt"
+        ) && ended.stderr.contains("log in again with `claude`"),
         "{ended:?}"
     );
     assert_eq!(machine.vendor.asked(), 1);

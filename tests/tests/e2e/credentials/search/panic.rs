@@ -58,7 +58,7 @@ async fn when_the_command_panics_nothing_is_found_and_its_code_is_the_sandboxs_o
         "thread 'main' panicked at crates/sandbox-cli/src/forced_panic.rs",
         "the message is withheld",
         "stack backtrace:",
-        "the sandbox panicked, which is a fault in it",
+        "the sandbox panicked; this is a bug",
     ] {
         assert!(stderr.contains(said), "{stderr}");
     }
