@@ -1,9 +1,10 @@
-//! A gateway: many conversations with Claude Code at once over HTTP, each a task of its own.
+//! A gateway for many concurrent conversations with Claude Code over HTTP, each in a task of its
+//! own.
 //!
 //! ```text
 //! ANTHROPIC_API_KEY=… cargo run -p sandbox --example gateway -- LISTEN STATE_DIR PROXY_DIR IMAGE CLAUDE [DNS ROOTS NETWORK]
 //!
-//! PUT  /conversations/ID             {"allowlist": "domains: [api.anthropic.com]", "timeout_s": 600} makes it; 409 when it is there
+//! PUT  /conversations/ID             {"allowlist": "domains: [api.anthropic.com]", "timeout_s": 600} creates it; 409 if it exists
 //! POST /conversations/ID/prompts     text: asks Claude Code in the background, in the session of the conversation
 //! GET  /conversations/ID             {"running": true, "events": 7, "result": null, "error": null}
 //! POST /conversations/ID/stop        returns when it has ended
@@ -12,8 +13,9 @@
 //! GET  /conversations/ID/log         the network log
 //! ```
 //!
-//! DNS, ROOTS and NETWORK are for a network of your own: a name server, a file of certificates,
-//! addresses that are not public. There is no authentication: all that reach LISTEN may use it.
+//! DNS, ROOTS and NETWORK are for a private network: a name server, a file of certificates, and
+//! addresses that are not public. There is no authentication: everyone who reaches LISTEN can use
+//! it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -73,7 +75,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         terminated.recv().await;
     };
     axum::serve(listener, router(gateway)).with_graceful_shutdown(stopped).await?;
-    // Stops what still runs, and leaves nothing on the engine.
+    // Stops running executions, and leaves nothing on the engine.
     sandbox.shutdown().await?;
     Ok(())
 }
@@ -147,8 +149,10 @@ async fn create(
         .limits(ResourceLimits::default().timeout(Duration::from_secs(new.timeout_s)));
     let conversation = Conversation { task: gateway.sandbox.create_task(spec)?, progress: Arc::default() };
     match lock(&gateway.conversations).entry(id) {
-        // What it runs would have no owner.
-        Entry::Occupied(_) => Err(Failure::new(StatusCode::CONFLICT, "there is such a conversation already")),
+        // The execution of an existing conversation would be orphaned.
+        Entry::Occupied(_) => {
+            Err(Failure::new(StatusCode::CONFLICT, "a conversation with this id already exists"))
+        }
         Entry::Vacant(free) => {
             free.insert(conversation);
             Ok(StatusCode::CREATED)
@@ -163,7 +167,7 @@ async fn ask(State(gateway): Shared, Path(id): Path<String>, text: String) -> Re
     {
         let mut progress = lock(&progress);
         if progress.running {
-            return Err(Failure::new(StatusCode::CONFLICT, "it is answering; wait or stop it"));
+            return Err(Failure::new(StatusCode::CONFLICT, "the conversation is answering; wait or stop it"));
         }
         *progress = Progress { running: true, ..Progress::default() };
     }
@@ -171,7 +175,7 @@ async fn ask(State(gateway): Shared, Path(id): Path<String>, text: String) -> Re
     Ok(StatusCode::ACCEPTED)
 }
 
-/// Runs beside those of all other conversations.
+/// Runs concurrently with all other conversations.
 async fn follow(
     mut execution: Execution<claude_output::StreamEvent, ExecutionResult>,
     progress: Arc<Mutex<Progress>>,
@@ -216,11 +220,11 @@ async fn log(State(gateway): Shared, Path(id): Path<String>) -> Result<String, F
 impl Gateway {
     fn conversation(&self, id: &str) -> Result<Conversation, Failure> {
         let known = lock(&self.conversations).get(id).cloned();
-        known.ok_or_else(|| Failure::new(StatusCode::NOT_FOUND, "there is no such conversation"))
+        known.ok_or_else(|| Failure::new(StatusCode::NOT_FOUND, "no conversation with this id exists"))
     }
 }
 
-/// What the client gets as the error.
+/// The error for the client.
 struct Failure {
     status: StatusCode,
     text: String,
@@ -250,7 +254,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// No code that holds one of these locks can panic.
+/// Code that holds one of these locks cannot panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

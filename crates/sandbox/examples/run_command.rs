@@ -1,4 +1,4 @@
-//! Runs a command that may reach one host, and prints what it said and what the network log says.
+//! Runs a command that may reach one host, and prints its output and the network log.
 //!
 //! ```text
 //! cargo run -p sandbox --example run_command -- ENGINE STATE_DIR PROXY_DIR IMAGE HOST COMMAND…

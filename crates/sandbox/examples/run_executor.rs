@@ -1,5 +1,4 @@
-//! Runs lines for a shell, one after the other in one untrusted container, and prints what each
-//! came to.
+//! Runs shell lines one after the other in one untrusted container, and prints their results.
 //!
 //! ```text
 //! cargo run -p sandbox --example run_executor -- ENGINE STATE_DIR PROXY_DIR IMAGE LINE…

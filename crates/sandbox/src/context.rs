@@ -1,4 +1,4 @@
-//! What the tasks of one sandbox share.
+//! State that the tasks of one sandbox share.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,26 +20,26 @@ use crate::spec::{ImageTag, ObjectId};
 use crate::stop_switch::StopSwitch;
 use sandbox_podman::Engine;
 
-/// What launches the programs of a sandbox.
+/// Launches the programs of a sandbox.
 pub(crate) enum Backend {
-    /// Podman, as this crate verifies it.
+    /// Podman, verified by this crate.
     Engine(Engine),
-    /// What the caller gave us in its place.
+    /// A launcher that the caller provides instead.
     Injected(Arc<dyn Launcher>),
 }
 
-/// What tasks need of their sandbox.
+/// The state of a sandbox that its tasks use.
 pub(crate) struct Shared {
     config: SandboxConfig,
     backend: Backend,
     instance: InstanceLock,
     egress: OnceCell<Egress>,
-    /// Whether its start was begun, whatever became of it.
+    /// Whether its start was attempted, successful or not.
     begun: AtomicBool,
-    /// The switches of tasks that exist, so that a shutdown can stop them. Locked for single
-    /// operations only.
+    /// The switches of existing tasks, for a shutdown to stop them. Locked for single operations
+    /// only.
     switches: Mutex<Vec<Weak<StopSwitch>>>,
-    /// Removals of executions in the background. Locked for single operations only.
+    /// Background removals of executions. Locked for single operations only.
     cleanups: Mutex<JoinSet<Result<(), SandboxError>>>,
 }
 
@@ -67,7 +67,7 @@ impl Shared {
         }
     }
 
-    /// What launches programs where no engine does.
+    /// The launcher that replaces the engine.
     pub(crate) fn launcher(&self) -> Option<&Arc<dyn Launcher>> {
         match &self.backend {
             Backend::Engine(_) => None,
@@ -88,7 +88,7 @@ impl Shared {
         self.instance.id()
     }
 
-    /// The egress, started now unless it was before.
+    /// The egress; started on first use.
     pub(crate) async fn egress(&self) -> Result<&Egress, SandboxError> {
         self.begun.store(true, Ordering::Relaxed);
         let start = async || {
@@ -106,17 +106,17 @@ impl Shared {
         format!("{}-{kind}-{id}", self.config.prefix)
     }
 
-    /// Where what the execution `id` plants is moved to.
+    /// The folder that files planted by the execution `id` are moved to.
     pub(crate) fn quarantine(&self, id: &ObjectId) -> PathBuf {
         self.config.state_dir.join("quarantine").join(id.to_string())
     }
 
-    /// Where the views of repositories of all executions are.
+    /// The folder of the repository views of all executions.
     pub(crate) fn all_views(&self) -> PathBuf {
         self.config.state_dir.join("views").join(&self.config.prefix)
     }
 
-    /// Where those of the execution `id` are.
+    /// The folder of the repository views of the execution `id`.
     pub(crate) fn views(&self, id: &ObjectId) -> PathBuf {
         self.all_views().join(id.to_string())
     }
@@ -141,22 +141,22 @@ impl Shared {
         id.ok_or_else(|| SandboxError::NoImage(tag.clone()))
     }
 
-    /// The files that give a container its name, its neighbours and its name server.
+    /// The files that give a container its host name, hosts and name server.
     pub(crate) fn own_files(&self) -> OwnFiles {
         OwnFiles::new(&self.config.state_dir)
     }
 
-    /// The files of earlier starts that no later one asked for.
+    /// Removes files of earlier starts that no later start uses.
     pub(crate) fn remove_old_files(&self) {
         if let Err(error) = socket_folder::remove_dead(self.state_dir()) {
-            tracing::warn!(%error, "sockets of dead instances could not be removed");
+            tracing::warn!(%error, "failed to remove the sockets of dead instances");
         }
         if let Err(error) = self.own_files().remove_old() {
-            tracing::warn!(%error, "files of earlier starts could not be removed");
+            tracing::warn!(%error, "failed to remove the files of earlier starts");
         }
     }
 
-    /// The name of the egress network if no instance used it and it was removed.
+    /// Removes the egress network if no instance uses it, and returns its name.
     pub(crate) async fn remove_unused_network(&self) -> Result<Option<String>, SandboxError> {
         let Ok(engine) = self.engine() else {
             return Ok(None);
@@ -172,7 +172,7 @@ impl Shared {
         switch
     }
 
-    /// Does something about an execution that has ended. A shutdown waits for it.
+    /// Runs `work` for an execution that has ended. A shutdown waits for it.
     pub(crate) fn in_background(
         &self,
         work: impl Future<Output = Result<(), SandboxError>> + Send + 'static,
@@ -181,17 +181,17 @@ impl Shared {
         while let Some(done) = cleanups.try_join_next() {
             log_failure(done);
         }
-        // What it reports is about this execution.
+        // Its log entries belong to the span of this execution.
         cleanups.spawn(work.in_current_span());
     }
 
-    /// Stops every execution, and waits for their ends.
+    /// Stops every execution and waits for them to end.
     pub(crate) async fn stop_all(&self) {
         let switches: Vec<_> = lock(&self.switches).iter().filter_map(Weak::upgrade).collect();
         futures_util::future::join_all(switches.iter().map(|switch| switch.stop())).await;
     }
 
-    /// Waits until what was begun about ended executions is done.
+    /// Waits for the background work of ended executions.
     pub(crate) async fn wait_for_cleanups(&self) {
         let mut running = std::mem::take(&mut *lock(&self.cleanups));
         while let Some(done) = running.join_next().await {
@@ -200,15 +200,15 @@ impl Shared {
     }
 }
 
-/// Says when something about an execution that has ended could not be done.
+/// Logs when background work of an ended execution failed.
 fn log_failure(done: Result<Result<(), SandboxError>, JoinError>) {
     let error = match done {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error,
-        // What tokio says of a panic holds its message, which may show anything.
+        // The message of a panic, which tokio's error contains, may hold secrets.
         Err(_panic) => SandboxError::TeardownFailed,
     };
-    tracing::warn!(%error, "an execution could not be removed; its objects are removed by label");
+    tracing::warn!(%error, "failed to remove an execution; its objects are removed by label");
 }
 
 impl fmt::Debug for Shared {
@@ -220,7 +220,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// No code that holds one of these locks can panic.
+/// Code that holds one of these locks cannot panic.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,10 @@
 //! Bare repositories of the host that tasks fetch from and push to, and mirrors of upstreams.
 //!
 //! In a task a repository is `http://gate/NAME.git`, served by `git http-backend` of the host (git
-//! 2.32 or later) over a socket that only the task's proxy sees. The allowlist decides what is
-//! fetched and pushed. No hook runs, and what a push rewrites or deletes is kept below
-//! `refs/sandbox/backup/`. On the host the repository is [`Repository::path`], from where `git
-//! fetch` takes what a task pushed.
+//! 2.32 or later) over a socket that only the task's proxy sees. The allowlist decides what may be
+//! fetched and pushed. No hooks run, and refs that a push rewrites or deletes are kept below
+//! `refs/sandbox/backup/`. On the host the repository is at [`Repository::path`], from where `git
+//! fetch` gets what a task pushed.
 //!
 //! ```
 //! use sandbox::gate::Rewrites;
@@ -26,8 +26,8 @@ use std::path::Path;
 
 pub use sandbox_gate::{Change, ChangeKind, Gate, GateError, Repository, Rewrites, SyncReport};
 
-/// The repositories in `gate` below the state folder of a [`SandboxConfig`](crate::SandboxConfig);
-/// for what needs no engine.
+/// The repositories in `gate` below the state folder of a [`SandboxConfig`](crate::SandboxConfig),
+/// for operations that need no engine.
 #[must_use]
 pub fn open(state_dir: &Path) -> Gate {
     Gate::open(&state_dir.join("gate"))

@@ -1,4 +1,4 @@
-//! The images that are ours, and removing old ones.
+//! The images of the sandbox, and their removal.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -11,14 +11,14 @@ const OWNER: &str = "sandbox.image.owner";
 const KIND: &str = "sandbox.image.kind";
 const LOWER: &str = "sandbox.image.lower";
 
-/// What an image of ours is.
+/// The kind of an image of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ImageKind {
-    /// The lower layer: what a Dockerfile makes.
+    /// The lower layer: the image of a Dockerfile.
     Repo,
-    /// The upper layer: with the entry point.
+    /// The upper layer, with the entry point.
     Overlay,
     /// The image of egress proxies.
     Proxy,
@@ -27,7 +27,7 @@ pub enum ImageKind {
 impl ImageKind {
     const ALL: [Self; 3] = [Self::Repo, Self::Overlay, Self::Proxy];
 
-    /// As it is written in tags and labels.
+    /// Its name in tags and labels.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl ImageKind {
     }
 }
 
-/// An image that was built under a prefix.
+/// An image that was built with a prefix.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct ImageSummary {
@@ -47,25 +47,25 @@ pub struct ImageSummary {
     /// The tag, `localhost/<prefix>-<kind>:<sha256>`. `None` for an image that a newer one has
     /// replaced.
     pub tag: Option<String>,
-    /// What it is.
+    /// The kind of the image.
     pub kind: ImageKind,
     /// When it was built.
     pub created: SystemTime,
-    /// Bytes, layers that other images share included.
+    /// The size in bytes, including layers shared with other images.
     pub size: u64,
 }
 
-/// The labels of an image; an overlay names the id of what it is built on.
+/// The labels of an image; an overlay has the id of its base.
 pub(crate) fn labels(prefix: &str, kind: ImageKind, lower: Option<&str>) -> BTreeMap<String, String> {
-    // An overlay inherits what the lower layer has, so every label is set each time.
+    // An overlay inherits the labels of its base, so every label is always set.
     [(OWNER, prefix), (KIND, kind.as_str()), (LOWER, lower.unwrap_or_default())]
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }
 
-/// The tag of an image of ours. It says `localhost`, because an engine takes a name without a
-/// registry for one of a registry.
+/// The tag of an image of the sandbox. It has the host `localhost`, because an engine looks up a
+/// name without a host in a registry.
 pub(crate) fn tag(prefix: &str, kind: ImageKind, sha256: &str) -> String {
     format!("localhost/{prefix}-{}:{sha256}", kind.as_str())
 }
@@ -76,8 +76,8 @@ pub(crate) fn is_built_on(labels: &BTreeMap<String, String>, lower: &str) -> boo
         && labels.get(LOWER).is_some_and(|known| known == lower)
 }
 
-/// Whether the image `name` is an overlay of ours already; what others built on one has another
-/// name.
+/// Whether the image `name` is an overlay of the sandbox; an image that others built on one has
+/// another name.
 pub(crate) fn is_overlay(name: &str, labels: &BTreeMap<String, String>, prefix: &str) -> bool {
     let bare = name.strip_prefix("localhost/").unwrap_or(name);
     bare.starts_with(&format!("{prefix}-{}:", ImageKind::Overlay.as_str()))
@@ -93,27 +93,27 @@ pub(crate) async fn list(engine: &Engine, prefix: &str) -> Result<Vec<ImageSumma
     Ok(images)
 }
 
-/// Removes those images of `prefix` that are older than `age` or were replaced; returns them.
-/// Images in use stay.
+/// Removes the images of `prefix` that are older than `age` or were replaced, and returns them.
+/// Images in use are kept.
 pub(crate) async fn prune(
     engine: &Engine,
     prefix: &str,
     age: Duration,
 ) -> Result<Vec<ImageSummary>, EngineError> {
     let now = SystemTime::now();
-    // The newest first: an overlay goes before what it is built on.
+    // The newest first: an overlay is removed before its base.
     let old = list(engine, prefix).await?.into_iter().rev().filter(|image| is_old(image, now, age));
     remove(engine, old).await
 }
 
-/// Removes the images of proxies of `prefix`, those included that lost their name. Images in use
-/// stay.
+/// Removes the images of proxies of `prefix`, including those that lost their name. Images in use
+/// are kept.
 pub(crate) async fn remove_proxies(engine: &Engine, prefix: &str) -> Result<(), EngineError> {
     let proxies = list(engine, prefix).await?.into_iter().filter(|image| image.kind == ImageKind::Proxy);
     remove(engine, proxies).await.map(drop)
 }
 
-/// Removes `images` but those in use, and returns which.
+/// Removes `images` except those in use, and returns the removed ones.
 async fn remove(
     engine: &Engine,
     images: impl Iterator<Item = ImageSummary>,
@@ -129,7 +129,7 @@ async fn remove(
     Ok(removed)
 }
 
-/// The image of a proxy has no time in it: it is only old where everything is.
+/// The image of a proxy has no creation time: it is only old if everything is.
 fn is_old(image: &ImageSummary, now: SystemTime, age: Duration) -> bool {
     let has_age = image.kind != ImageKind::Proxy || image.created > SystemTime::UNIX_EPOCH;
     image.tag.is_none()
@@ -137,8 +137,8 @@ fn is_old(image: &ImageSummary, now: SystemTime, age: Duration) -> bool {
         || (has_age && now.duration_since(image.created).is_ok_and(|old| old > age))
 }
 
-/// `None` for an image that others built on one of ours, or tagged for another purpose: it is not
-/// ours to list or remove.
+/// `None` for an image that others built on one of the sandbox's, or tagged for another purpose: it
+/// is neither listed nor removed.
 fn summary(image: podman::ImageSummary, prefix: &str) -> Option<ImageSummary> {
     let label = image.labels.get(KIND)?;
     let kind = ImageKind::ALL.into_iter().find(|kind| kind.as_str() == label)?;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn only_images_that_bear_our_names_alone_are_ours() {
+    fn image_with_a_foreign_tag_is_not_listed() {
         for (kind, tags, expected) in [
             ("repo", vec!["localhost/p-repo:1"], Some(Some("localhost/p-repo:1"))),
             ("overlay", vec!["elsewhere.example/library/p-overlay:1"], None),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn replaced_images_are_old_at_once() {
+    fn replaced_image_is_old_immediately() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
         let image = |tag: Option<&str>| ImageSummary {
             id: String::new(),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_knows_what_it_is_built_on() {
+    fn overlay_label_has_the_id_of_its_base() {
         assert!(is_built_on(&labels("p", ImageKind::Overlay, Some("sha256:1")), "sha256:1"));
         assert!(!is_built_on(&labels("p", ImageKind::Overlay, Some("sha256:1")), "sha256:2"));
         assert!(!is_built_on(&labels("p", ImageKind::Repo, None), ""));

@@ -1,4 +1,4 @@
-//! The lock that shows other instances that this one lives.
+//! The lock by which other instances see that this one is alive.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -11,12 +11,12 @@ use std::time::Duration;
 /// The first line of a lock file: only such files are ever removed.
 const MARK: &str = "sandbox instance";
 const FOLDER: &str = "instances";
-/// What the name of a lock file ends with before it is locked.
+/// The extension of a lock file before it is locked.
 const FRESH: &str = "new";
-/// How long that takes at the most: then its instance is dead.
+/// The longest time until the lock: after that its instance is dead.
 const BIRTH: Duration = Duration::from_mins(5);
 
-/// The lock of this instance could not be taken.
+/// The lock of this instance could not be acquired.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {operation} `{}`", path.display())]
 pub struct LockError {
@@ -25,12 +25,12 @@ pub struct LockError {
     source: io::Error,
 }
 
-/// Where the lock of an instance is to be found.
+/// The location of an instance's lock.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LockLocation {
     /// The file.
     pub(crate) path: PathBuf,
-    /// What sees that file: see [`here`].
+    /// The view of the file system that has the file: see [`here`].
     pub(crate) view: String,
 }
 
@@ -41,9 +41,9 @@ impl LockLocation {
     }
 }
 
-/// What distinguishes one view of files from another: the kernel since its start, and the mount
-/// namespace. An engine may be shared by processes that do not see each other's files, on other
-/// machines or in containers.
+/// Identifies a view of the file system: the running kernel's boot, and the mount namespace. An
+/// engine may be shared by processes that do not see each other's files, on other machines or in
+/// containers.
 fn here() -> &'static str {
     static HERE: LazyLock<String> = LazyLock::new(|| {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -53,12 +53,13 @@ fn here() -> &'static str {
     &HERE
 }
 
-/// Whether an instance lives.
+/// Whether an instance is alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Liveness {
-    /// Its lock is held, or that is not known: what may live is left alone.
+    /// Its lock is held, or its state is unknown: objects of a possibly living instance are not
+    /// touched.
     Alive,
-    /// Its lock is free, or its file is gone from where it would be seen.
+    /// Its lock is free, or its file is missing where it would be visible.
     Dead,
 }
 
@@ -68,13 +69,13 @@ pub(crate) enum Liveness {
 pub(crate) struct InstanceLock {
     id: String,
     location: LockLocation,
-    /// Never read: the lock goes with it.
+    /// Never read: the lock is released with it.
     _file: File,
 }
 
 impl InstanceLock {
-    /// Makes a new instance in `state_dir` (made if missing, mode 0700) and removes the files of
-    /// dead ones.
+    /// Creates a new instance in `state_dir` (created if missing, mode 0700) and removes the files
+    /// of dead ones.
     pub(crate) fn acquire(state_dir: &Path) -> Result<Self, LockError> {
         let folder = state_dir.join(FOLDER);
         let failed = |operation, path: &Path| {
@@ -87,7 +88,7 @@ impl InstanceLock {
         remove_dead_files(&folder);
         let id = format!("{:016x}", rand::random::<u64>());
         let path = folder.join(Self::file_name(&id));
-        // Locked under another name first: no one can find the file while its lock is still free.
+        // Locked under another name first: the file is never visible while its lock is still free.
         let fresh = folder.join(format!("{id}.{FRESH}"));
         let mut file = OpenOptions::new()
             .write(true)
@@ -106,7 +107,7 @@ impl InstanceLock {
             let _ = fs::remove_file(&fresh);
             return Err(error);
         }
-        tracing::debug!(instance = %id, "instance lock taken");
+        tracing::debug!(instance = %id, "instance lock acquired");
         Ok(Self { id, location: LockLocation { path, view: here().to_owned() }, _file: file })
     }
 
@@ -128,13 +129,13 @@ impl InstanceLock {
 
 impl Drop for InstanceLock {
     fn drop(&mut self) {
-        // The file first, while the lock is still ours. Without the file, what this instance left
-        // counts as dead.
+        // Remove the file first, while the lock is still held. Without the file, the objects that
+        // this instance left count as dead.
         let _ = fs::remove_file(&self.location.path);
     }
 }
 
-/// Whether the instance that holds `lock` lives.
+/// Whether the instance that holds `lock` is alive.
 pub(crate) fn liveness(lock: &LockLocation) -> Liveness {
     match open(&lock.path) {
         Ok(file) => match file.try_lock() {
@@ -147,14 +148,14 @@ pub(crate) fn liveness(lock: &LockLocation) -> Liveness {
     }
 }
 
-/// The process that holds `lock`, as it wrote itself down.
+/// The process that holds `lock`, as recorded in the file.
 pub(crate) fn pid(lock: &Path) -> Option<u32> {
     let text = read_marked(&mut open(lock).ok()?)?;
     text.lines().nth(1)?.strip_prefix("pid ")?.parse().ok()
 }
 
-/// Removes the lock file of a dead instance. A path that came from a label could name any file: one
-/// that is locked, or that no instance wrote, stays.
+/// Removes the lock file of a dead instance. A path from a label could name any file: a file that
+/// is locked, or that no instance wrote, is kept.
 pub(crate) fn remove_dead_file(lock: &Path) -> bool {
     let Ok(mut file) = open(lock) else { return false };
     file.try_lock().is_ok() && read_marked(&mut file).is_some() && fs::remove_file(lock).is_ok()
@@ -171,8 +172,8 @@ fn remove_dead_files(folder: &Path) {
     }
 }
 
-/// Removes the file of an instance that died before it had its lock: it may be empty, so its age
-/// has to show that it is not in use.
+/// Removes the file of an instance that died before it had its lock: it may be empty, so only its
+/// age shows that it is not in use.
 fn remove_unborn_file(fresh: &Path) {
     let Ok(file) = open(fresh) else { return };
     let age = file.metadata().and_then(|facts| facts.modified());
@@ -182,7 +183,7 @@ fn remove_unborn_file(fresh: &Path) {
     }
 }
 
-/// Not through a symbolic link, and without waiting for the other end of a pipe.
+/// Follows no symbolic link, and does not wait for the other end of a pipe.
 fn open(lock: &Path) -> io::Result<File> {
     let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(lock)?;
@@ -196,7 +197,7 @@ fn read_marked(file: &mut File) -> Option<String> {
 }
 
 fn unknown(lock: &Path, error: &io::Error) -> Liveness {
-    tracing::warn!(lock = %lock.display(), %error, "it is not known whether an instance lives; its objects stay");
+    tracing::warn!(lock = %lock.display(), %error, "failed to determine whether an instance is alive; its objects are kept");
     Liveness::Alive
 }
 
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_alive_until_it_is_dropped() {
+    fn lock_is_alive_until_it_is_dropped() {
         let state = tempfile::tempdir().unwrap();
         let lock = InstanceLock::acquire(&state.path().join("state")).unwrap();
         let location = lock.location().clone();
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_instance_leaves_is_dead_and_goes_with_the_next_start() {
+    fn lock_of_a_killed_instance_is_dead_and_removed_by_the_next_start() {
         let state = tempfile::tempdir().unwrap();
         let folder = state.path().join(FOLDER);
         fs::create_dir(&folder).unwrap();
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_instance_leaves_that_died_at_its_birth_goes_when_it_is_old() {
+    fn file_of_an_instance_that_died_before_its_lock_is_removed_when_old() {
         let state = tempfile::tempdir().unwrap();
         let folder = state.path().join(FOLDER);
         fs::create_dir(&folder).unwrap();
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_counts_as_alive() {
+    fn instance_of_unknown_state_counts_as_alive() {
         let state = tempfile::tempdir().unwrap();
         let folder = state.path().join("folder.lock");
         fs::create_dir(&folder).unwrap();
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_no_instance_wrote_is_never_removed() {
+    fn file_of_no_instance_is_never_removed() {
         let state = tempfile::tempdir().unwrap();
         let other = state.path().join("00.lock");
         fs::write(&other, "precious").unwrap();

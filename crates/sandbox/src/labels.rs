@@ -1,4 +1,4 @@
-//! The labels that say whose an object is.
+//! The labels that identify the owner of an object.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ const ROLE: &str = "sandbox.role";
 const LOCK: &str = "sandbox.lock";
 const VIEW: &str = "sandbox.view";
 
-/// What an object is for.
+/// The purpose of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -26,7 +26,7 @@ pub enum Role {
     Network,
     /// The network through which proxies reach the internet; shared by all instances of a prefix.
     Egress,
-    /// A container that is created to look into an image and never started.
+    /// A container that is created to inspect an image and never started.
     Probe,
     /// The container of a run, which outlives its instance once it was started.
     Run,
@@ -37,10 +37,10 @@ pub enum Role {
 impl Role {
     const ALL: [Self; 7] =
         [Self::Task, Self::Proxy, Self::Network, Self::Egress, Self::Probe, Self::Run, Self::Build];
-    /// What the engine calls a container whose process was never started.
+    /// The engine's states of a container whose process was never started.
     const NEVER_STARTED: [&str; 3] = ["created", "configured", "initialized"];
 
-    /// As it is written in the label.
+    /// The value of its label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Role {
         }
     }
 
-    /// Whether a container of this role in the state `state` stays when its instance ends.
+    /// Whether a container of this role in the state `state` is kept when its instance ends.
     pub(crate) fn outlives(self, state: &str) -> bool {
         self == Self::Run && !Self::NEVER_STARTED.contains(&state)
     }
@@ -66,7 +66,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// Whose an object is and what it is for.
+/// The owner and purpose of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Labels {
     owner: String,
@@ -77,8 +77,8 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// Labels of an object of `instance` under `prefix`, for the execution context `context`
-    /// (empty: for all), with the role of a task.
+    /// Labels of an object of `instance` with `prefix`, for the execution context `context` (empty:
+    /// shared by all), with the role of a task.
     pub(crate) fn new(prefix: &str, instance: &InstanceLock, context: &str) -> Self {
         Self {
             owner: prefix.to_owned(),
@@ -89,7 +89,7 @@ impl Labels {
         }
     }
 
-    /// The same owner's labels for another kind of object.
+    /// The labels of the same owner for another role.
     #[must_use]
     pub(crate) fn with_role(&self, role: Role) -> Self {
         Self { role, ..self.clone() }
@@ -105,7 +105,7 @@ impl Labels {
         &self.instance
     }
 
-    /// The execution context; empty for what all share.
+    /// The execution context; empty for shared objects.
     pub(crate) fn context(&self) -> &str {
         &self.context
     }
@@ -119,7 +119,7 @@ impl Labels {
         &self.lock
     }
 
-    /// As the engine keeps them.
+    /// The labels as the engine stores them.
     pub(crate) fn to_map(&self) -> BTreeMap<String, String> {
         [
             (OWNER, self.owner.clone()),
@@ -134,8 +134,7 @@ impl Labels {
         .collect()
     }
 
-    /// Reads labels back. `None` when one is missing or makes no sense: such an object is not ours
-    /// to touch.
+    /// Parses labels. `None` when one is missing or invalid: such an object is never touched.
     pub(crate) fn from_map(map: &BTreeMap<String, String>) -> Option<Self> {
         let role = map.get(ROLE)?;
         let instance = map.get(INSTANCE)?;
@@ -157,7 +156,7 @@ impl Labels {
         format!("{OWNER}={prefix}")
     }
 
-    /// The filter that finds, with that one, what the instance `id` made.
+    /// The additional filter that finds the objects of the instance `id`.
     pub(crate) fn made_by(id: &str) -> String {
         format!("{INSTANCE}={id}")
     }
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_keeps_reads_back_the_same() {
+    fn labels_survive_a_round_trip() {
         for role in Role::ALL {
             let labels = labels().with_role(role);
             assert_eq!(Labels::from_map(&labels.to_map()), Some(labels));
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_lack_something_or_make_no_sense_are_not_ours() {
+    fn incomplete_or_invalid_labels_are_ignored() {
         for name in [OWNER, INSTANCE, CONTEXT, ROLE, LOCK, VIEW] {
             let mut map = labels().to_map();
             map.remove(name);
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filters_name_labels_that_objects_carry() {
+    fn filters_match_labels_of_objects() {
         let labels = labels();
         for filter in [Labels::owned_by(labels.owner()), Labels::made_by(labels.instance())] {
             let (name, value) = filter.split_once('=').unwrap();

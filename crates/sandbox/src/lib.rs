@@ -2,9 +2,10 @@
 //!
 //! # Credentials
 //!
-//! A container need not hold a secret to use it. [`prepare_secrets`](credentials::prepare_secrets)
-//! makes a surrogate for each: the container gets the surrogates, the task's proxy gets the real
-//! values over its stdin and puts them into requests to the hosts that each is for.
+//! A container does not need to hold a secret to use it.
+//! [`prepare_secrets`](credentials::prepare_secrets) creates a surrogate for each: the container
+//! gets the surrogates, the task's proxy gets the real values over its stdin and puts them into
+//! requests to the hosts that each is scoped to.
 //!
 //! ```
 //! use allowlist::{Allowlist, HostPattern};
@@ -28,21 +29,21 @@
 //! })];
 //! let prepared = prepare_secrets(&masked, &signing)?;
 //!
-//! let policy = Allowlist::from_yaml("domains: [api.github.com, '*.amazonaws.com']", "policy.yaml")?;
-//! // Surrogates last: they win over what the caller passes on.
-//! let env = ContainerEnv::default().with("CI", "true").merge(prepared.env_vars());
-//! let network = Network::Sandboxed(NetworkSandboxConfig::new(policy).replacements(prepared.into_replacements()));
+//! let policy = Allowlist::from_yaml("domains: [api.github.com, '*.amazonaws.com']",
+//! "policy.yaml")?; // Surrogates last: they override variables that the caller passes through. let
+//! env = ContainerEnv::default().with("CI", "true").merge(prepared.env_vars()); let network =
+//! Network::Sandboxed(NetworkSandboxConfig::new(policy).replacements(prepared.into_replacements()));
 //! # Ok((env, network))
 //! # }
 //! # example()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Without [`Network::Sandboxed`] there is no proxy: surrogates go out as they are, and services
-//! refuse them. A program that holds real values should turn its core dumps off, as the `sandbox`
+//! Without [`Network::Sandboxed`] there is no proxy: surrogates are sent unchanged, and services
+//! reject them. A program that holds real values should disable core dumps, as the `sandbox`
 //! command does; the proxy does so by itself.
 //!
-//! How it is built, and why, is in the repository's `ARCHITECTURE.md`; what it defends against, in
+//! The design and its reasons are in the repository's `ARCHITECTURE.md`, the threat model in
 //! `SECURITY.md`.
 
 mod config;
@@ -85,7 +86,7 @@ pub use spec::{
 };
 pub use task::{Command, CommandResult, Execution, ExecutionResult, Input, Message, Prompt, Task, Timings};
 
-/// What an [`Isolation`] is made of.
+/// The parts of an [`Isolation`].
 pub mod isolation {
     pub use crate::spec::{
         AppArmorProfile, Capability, Device, HostEntry, Runtime, Seccomp, StopSignal, Tmpfs, Ulimit,
@@ -101,7 +102,7 @@ pub mod network {
     pub use sandbox_proxy_protocol::{Tokens, Traffic, Verdict};
 }
 
-/// What [`LogEntry::event`](network::LogEntry::event) is made of: the proxy's own words.
+/// The types of [`LogEntry::event`](network::LogEntry::event), as the proxy reports them.
 pub mod network_event {
     pub use sandbox_proxy_protocol::{
         BlockReason, DnsAnswer, Event, PolicyChange, PolicyState, PortProtocol, RequestOutcome,
@@ -118,7 +119,7 @@ pub mod credentials {
     pub use sandbox_ssh::{HostCommand, SecretSource, SecretSourceError};
 }
 
-/// The sessions of Claude Code.
+/// Claude Code sessions.
 pub mod session {
     pub use sandbox_session::{
         MissingEvents, ReplyOutline, SessionError, SessionMetadata, SessionOutline, SessionReply,
@@ -137,7 +138,7 @@ pub mod workspace {
     pub use sandbox_workspace::{ImportError, ImportReport, Left, RefChange, RefOutcome, SettingChange};
 }
 
-/// What the engine is and has, and whether a sandbox on it keeps its guarantees.
+/// Facts about the engine, and verification of the sandbox's guarantees on it.
 pub mod diagnostics {
     pub use crate::egress::Prerequisites;
     pub use crate::error::VerifyError;

@@ -1,4 +1,4 @@
-//! The façade: what a caller can do with a sandbox.
+//! The façade: all operations of a sandbox.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +26,8 @@ use sandbox_podman::{Capabilities, Engine, EngineFacts};
 use sandbox_ssh::{SshScope, Unlock};
 use sandbox_workspace::{Patience, WorkspaceGuard};
 
-/// Runs tasks in containers of one engine. See the crate's example for its life. A clone is the
-/// same sandbox.
+/// Runs tasks in containers of one engine. See the crate's example for its life cycle. A clone is
+/// the same sandbox.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     shared: Arc<Shared>,
@@ -35,18 +35,17 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Connects to the engine, removes what dead instances left, and prepares what all tasks share:
-    /// the proxy's image, the root authority and the egress network. With
+    /// Connects to the engine, removes what dead instances left, and prepares the resources that
+    /// all tasks share: the proxy's image, the root authority and the egress network. With
     /// [`SandboxConfig::on_demand`] it only connects.
     ///
-    /// It takes a lock of its own, which shows other instances that this one lives.
+    /// It takes a lock of its own, by which other instances see that this one is alive.
     ///
     /// # Errors
     ///
-    /// When the configuration cannot be used, the engine cannot be reached or is too old,
-    /// `state_dir` cannot be written, or something cannot be prepared. Nothing is left on the
-    /// engine then but the proxy's image; what a future that was dropped leaves, the next sweep
-    /// removes.
+    /// When the configuration is invalid, the engine is unreachable or too old, `state_dir` is not
+    /// writable, or a shared resource cannot be prepared. Only the proxy's image then remains on
+    /// the engine. If the future is dropped, the next sweep removes what it left.
     pub async fn start(config: SandboxConfig) -> Result<Self, SandboxError> {
         config.validate()?;
         let on_demand = config.on_demand;
@@ -58,13 +57,14 @@ impl Sandbox {
         let shared = Arc::new(Shared::new(config, Backend::Engine(engine), instance));
         let sandbox = Self { shared, runs: Arc::default() };
         if !on_demand {
-            // Neither is dropped half done when the other fails.
-            let (swept, prepared) = tokio::join!(sandbox.remove_left(Patience::Start), sandbox.prepare());
-            // The caller gets no report of it.
+            // Both run to completion even if the other fails.
+            let (swept, prepared) =
+                tokio::join!(sandbox.remove_leftovers(Patience::Start), sandbox.prepare());
+            // The caller gets no report of this sweep.
             let swept = swept.map(|report| task::log_git(&report.git));
             if let Err(error) = swept.and(prepared) {
                 if let Err(left) = sandbox.shared.stop_egress().await {
-                    tracing::warn!(error = %left, "the egress network was not removed; the next sweep removes it");
+                    tracing::warn!(error = %left, "failed to remove the egress network; the next sweep removes it");
                 }
                 return Err(error);
             }
@@ -72,35 +72,35 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// A sandbox whose programs `launcher` launches, and no podman: for tests of programs that use
+    /// A sandbox whose programs `launcher` launches, without podman: for tests of programs that use
     /// this crate, with a [`ScriptedEngine`](crate::launcher::ScriptedEngine), and for engines that
-    /// this crate does not know. Of the configuration, `engine`, `proxy_dir` and `upstream` are not
-    /// used. What is launched, and what is not, is said in [`launcher`](crate::launcher).
+    /// this crate does not support. `engine`, `proxy_dir` and `upstream` of the configuration are
+    /// unused. [`launcher`](crate::launcher) documents what is launched.
     ///
-    /// **It keeps none of the promises of this crate about containers and networks.** It has no
-    /// proxy, verifies nothing, and confines a program as far as `launcher` does. No configuration,
-    /// variable or file leads here: [`Sandbox::start`] always is podman, verified.
+    /// **None of this crate's guarantees about containers and networks hold.** There is no proxy
+    /// and no verification, and a program is confined only as far as `launcher` confines it. No
+    /// configuration, variable or file leads here: [`Sandbox::start`] always uses podman, verified.
     ///
     /// # Errors
     ///
-    /// When the configuration cannot be used, or `state_dir` cannot be written.
+    /// When the configuration is invalid, or `state_dir` is not writable.
     pub fn with_launcher(
         config: SandboxConfig,
         launcher: impl Launcher + 'static,
     ) -> Result<Self, SandboxError> {
         config.validate()?;
         let instance = InstanceLock::acquire(&config.state_dir)?;
-        tracing::warn!("a launcher stands in the place of podman: programs are confined as far as it does");
+        tracing::warn!("a launcher replaces podman: programs are confined only as far as it confines them");
         let shared = Arc::new(Shared::new(config, Backend::Injected(Arc::new(launcher)), instance));
         Ok(Self { shared, runs: Arc::default() })
     }
 
-    /// Prepares what all tasks share, unless that was done: with [`SandboxConfig::on_demand`], the
-    /// first execution that needs a proxy need not wait for it then.
+    /// Prepares the resources that all tasks share, unless that was done. With
+    /// [`SandboxConfig::on_demand`], this spares the first execution that needs a proxy the wait.
     ///
     /// # Errors
     ///
-    /// When something cannot be prepared.
+    /// When a shared resource cannot be prepared.
     pub async fn prepare(&self) -> Result<(), SandboxError> {
         if self.shared.launcher().is_some() {
             return Ok(());
@@ -108,8 +108,8 @@ impl Sandbox {
         Box::pin(self.shared.egress()).await.map(drop)
     }
 
-    /// Finds the image that tasks run in, and builds it unless one of the same content and young
-    /// enough is there. What the steps of a build may reach says [`ImageSource::with_network`].
+    /// Finds the image that tasks run in. Builds it unless there is one of the same content that is
+    /// recent enough. For what the steps of a build may reach, see [`ImageSource::with_network`].
     ///
     /// # Errors
     ///
@@ -122,11 +122,11 @@ impl Sandbox {
         Box::pin(image::ensure(&self.shared, request.into())).await
     }
 
-    /// A task that runs Claude Code. Nothing is started yet.
+    /// A task that runs an agent. Nothing is started yet.
     ///
     /// # Errors
     ///
-    /// When the specification cannot be used, or the session folder cannot be read or made.
+    /// When the specification is invalid, or the session folder cannot be read or created.
     pub fn create_task(&self, spec: TaskSpec) -> Result<Task, SandboxError> {
         refuse_untrusted(self.shared.state_dir(), "session_dir", &spec.session_dir)?;
         Task::new(Arc::clone(&self.shared), spec)
@@ -136,27 +136,27 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// When the specification cannot be used.
+    /// When the specification is invalid.
     pub fn create_command(&self, spec: CommandSpec) -> Result<Command, SandboxError> {
         Command::new(Arc::clone(&self.shared), spec)
     }
 
-    /// An executor of untrusted commands. No container is made yet.
+    /// An executor of untrusted commands. No container is created yet.
     ///
     /// # Errors
     ///
-    /// When the configuration cannot be used, or the program `sandbox-inside` is missing.
+    /// When the configuration is invalid, or the program `sandbox-inside` is missing.
     pub fn create_executor(&self, config: ExecutorConfig) -> Result<Executor, SandboxError> {
         Executor::new(Arc::clone(&self.shared), config)
     }
 
-    /// The SSH keys of the scope `name`, kept below the state folder: see
-    /// [`SshSigner`](crate::ssh::SshSigner) for what uses them. Nothing is read, made or unlocked
-    /// yet; what another process does with the same scope at the same time is waited for.
+    /// The SSH keys of the scope `name`, kept below the state folder;
+    /// [`SshSigner`](crate::ssh::SshSigner) uses them. Nothing is read, created or unlocked yet.
+    /// Later operations wait for other processes that use the same scope.
     ///
     /// # Errors
     ///
-    /// When `name` is not the name of a scope: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, the first
+    /// When `name` is not a valid scope name: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, the first
     /// a letter or digit.
     pub fn init_ssh(&self, name: &str, unlock: Unlock) -> Result<SshScope, SandboxError> {
         Ok(ssh::scope(self.shared.state_dir(), name, unlock)?)
@@ -169,13 +169,13 @@ impl Sandbox {
         gate::open(self.shared.state_dir())
     }
 
-    /// Containers that go on without us.
+    /// Containers that outlive this process.
     #[must_use]
     pub fn runs(&self) -> Runs {
         Runs::new(Arc::clone(&self.shared), Arc::clone(&self.runs))
     }
 
-    /// The id of this instance, as [`Inventory`] and the labels of its objects have it.
+    /// The id of this instance, as in [`Inventory`] and in the labels of its objects.
     #[must_use]
     pub fn instance_id(&self) -> &str {
         self.shared.instance_id()
@@ -185,7 +185,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// When the engine fails, or has no image of that name.
+    /// When the engine fails, or has no image with that name.
     pub async fn image_tags(&self, source: &ImageSource) -> Result<ImageTags, SandboxError> {
         let id = match source {
             ImageSource::Build { .. } => String::new(),
@@ -197,7 +197,7 @@ impl Sandbox {
         Ok(image::tags(self.shared.prefix(), source, &id))
     }
 
-    /// The images that were built under this prefix, oldest first.
+    /// The images that were built with this prefix, oldest first.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Sandbox {
     }
 
     /// Removes the images of this prefix that are older than `age` or were replaced, and returns
-    /// which. Images in use stay.
+    /// them. Images in use are kept.
     ///
     /// # Errors
     ///
@@ -216,8 +216,9 @@ impl Sandbox {
         Ok(image_store::prune(self.shared.engine()?, self.shared.prefix(), age).await?)
     }
 
-    /// Removes what [`Sandbox::ensure_image`] made of `source`, and returns the tags that were
-    /// there. An image that was not built here stays; only what was put on it goes.
+    /// Removes what [`Sandbox::ensure_image`] built for `source`, and returns the tags that
+    /// existed. An image that was not built here is kept; only the layer that was added to it is
+    /// removed.
     ///
     /// # Errors
     ///
@@ -228,7 +229,7 @@ impl Sandbox {
             tags => tags?,
         };
         let mut removed = Vec::new();
-        // An overlay goes before what it is built on.
+        // An overlay is removed before its base.
         for tag in [Some(tags.overlay), tags.repo].into_iter().flatten() {
             if self.shared.engine()?.image(&tag).await?.is_some() {
                 self.shared.engine()?.remove_image(&tag).await?;
@@ -238,11 +239,11 @@ impl Sandbox {
         Ok(removed)
     }
 
-    /// Writes one archive of the images `tags`, for [`Sandbox::load_images`] on another machine.
+    /// Writes the images `tags` to one archive, for [`Sandbox::load_images`] on another machine.
     ///
     /// # Errors
     ///
-    /// When an image is not there, the engine fails, or `writer` does.
+    /// When an image is missing, or the engine or `writer` fails.
     pub async fn save_images(
         &self,
         tags: &[&str],
@@ -251,11 +252,11 @@ impl Sandbox {
         Ok(image::save(self.shared.engine()?, tags, writer).await?)
     }
 
-    /// Loads the images of an archive; returns their tags.
+    /// Loads the images of an archive and returns their tags.
     ///
     /// # Errors
     ///
-    /// When the engine fails, `reader` does, or it is not such an archive.
+    /// When the engine or `reader` fails, or the input is not such an archive.
     pub async fn load_images(
         &self,
         reader: impl AsyncRead + Send + Unpin + 'static,
@@ -263,25 +264,26 @@ impl Sandbox {
         Ok(image::load(self.shared.engine()?, reader).await?)
     }
 
-    /// Looks from inside of containers whether the sandbox keeps its promises, on this engine and
+    /// Verifies from inside of containers that the sandbox keeps its guarantees, on this engine and
     /// in the image of `spec`.
     ///
     /// # Errors
     ///
-    /// When the specification cannot be used, the program `sandbox-inside` is missing, or a
-    /// container could not be launched. A guarantee that does not hold is in the report.
+    /// When the specification is invalid, the program `sandbox-inside` is missing, or a container
+    /// cannot be launched. A guarantee that does not hold is in the report.
     pub async fn verify(&self, spec: VerifySpec) -> Result<VerifyReport, SandboxError> {
         verify::verify(&self.shared, &spec).await
     }
 
-    /// What the engine's version can do. With a launcher in its place, what the oldest podman can.
+    /// The capabilities of the engine's version. With a launcher, those of the oldest supported
+    /// podman.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         let oldest = || Capabilities::new(Capabilities::OLDEST);
         self.shared.engine().map_or_else(|_| oldest(), |engine| *engine.capabilities())
     }
 
-    /// What the engine says about itself and its host.
+    /// What the engine reports about itself and its host.
     ///
     /// # Errors
     ///
@@ -290,7 +292,7 @@ impl Sandbox {
         Ok(self.shared.engine()?.facts().await?)
     }
 
-    /// What exists on the engine under this prefix, and whose it is.
+    /// The objects on the engine with this prefix, and their owners.
     ///
     /// # Errors
     ///
@@ -299,9 +301,9 @@ impl Sandbox {
         Ok(reap::inventory(self.shared.engine()?, self.shared.prefix()).await?)
     }
 
-    /// Bridges on the engine's host that a killed podman service left: they have a name that the
-    /// sandbox chose for a network of this engine, and no network has them. `None` where the host's
-    /// interfaces cannot be seen, as with an engine without root.
+    /// Bridges that a killed podman service left on the engine's host: their names were chosen by
+    /// the sandbox for networks of this engine, and no network uses them. `None` where the host's
+    /// interfaces are not visible, as with a rootless engine.
     ///
     /// # Errors
     ///
@@ -311,7 +313,7 @@ impl Sandbox {
     }
 
     /// Removes what dead instances left, and the egress network when no instance uses it.
-    /// [`Sandbox::start`] removes the former too.
+    /// [`Sandbox::start`] does only the former.
     ///
     /// # Errors
     ///
@@ -320,9 +322,9 @@ impl Sandbox {
         self.sweep_with(Patience::Whole).await
     }
 
-    /// The same before something else begins, which does not wait for long: of what tasks did in
-    /// repositories, it leaves to [`sweep`](Self::sweep) what takes more than 30 seconds to be
-    /// imported, and what took more than five to fail before.
+    /// Like [`sweep`](Self::sweep), but bounded in time, for use before other work. Repositories
+    /// whose import takes more than 30 seconds, or took more than five to fail before, are left to
+    /// [`sweep`](Self::sweep).
     ///
     /// # Errors
     ///
@@ -332,30 +334,30 @@ impl Sandbox {
     }
 
     async fn sweep_with(&self, patience: Patience) -> Result<SweepReport, SandboxError> {
-        let mut report = self.remove_left(patience).await?;
+        let mut report = self.remove_leftovers(patience).await?;
         report.networks.extend(self.shared.remove_unused_network().await?);
         Ok(report)
     }
 
     /// Removes what dead instances left.
-    async fn remove_left(&self, patience: Patience) -> Result<SweepReport, SandboxError> {
+    async fn remove_leftovers(&self, patience: Patience) -> Result<SweepReport, SandboxError> {
         self.shared.remove_old_files();
         let Ok(engine) = self.shared.engine() else {
             return Ok(SweepReport::default());
         };
         let mut report = reap::sweep(engine, self.shared.prefix()).await?;
-        // What may still be written is not imported.
+        // Something may still write where a removal failed; do not import from there.
         if report.failed.is_empty() {
             report.git = WorkspaceGuard::recover(self.shared.all_views(), patience).await?;
         }
         Ok(report)
     }
 
-    /// Removes what all instances share and the next start-up makes again: the egress network, the
-    /// images of proxies and the trust files of images. Returns whether it did: it does not while
-    /// another instance lives.
+    /// Removes the resources that all instances share and the next start creates again: the egress
+    /// network, the images of proxies and the trust files of images. Returns `false`, without
+    /// removing them, while another instance is alive.
     ///
-    /// The root authority stays.
+    /// The root authority is kept.
     ///
     /// # Errors
     ///
@@ -365,13 +367,13 @@ impl Sandbox {
         Ok(egress::remove_shared(shared.engine()?, shared.config(), &shared.labels("")).await?)
     }
 
-    /// Stops all executions of this instance, waits for their ends, and removes everything it made;
-    /// the egress network too, when no other instance uses it. Runs that were started go on,
+    /// Stops all executions of this instance, waits for them to end, and removes everything that it
+    /// created, including the egress network when no other instance uses it. Started runs continue,
     /// without the networks that this instance sandboxed.
     ///
     /// # Errors
     ///
-    /// When something could not be removed; the next start-up removes it.
+    /// When something could not be removed; the next start removes it.
     pub async fn shutdown(&self) -> Result<(), SandboxError> {
         self.shared.stop_all().await;
         self.shared.wait_for_cleanups().await;

@@ -1,7 +1,7 @@
-//! Folders of Unix sockets that containers reach: one for each owner, removed with it.
+//! Folders of Unix sockets for containers: one for each owner, removed with it.
 //!
-//! A container's users are others than the host's, so a socket is open to whoever reaches it. On
-//! the host that is this user alone, who owns the folder above.
+//! A container's users differ from the host's, so a socket is open to every user who reaches it. On
+//! the host only this user does, who owns the parent folder.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -14,17 +14,17 @@ use tokio::net::UnixListener;
 
 use crate::spec::Mount;
 
-/// A folder of sockets. Dropping it removes it; what a killed process leaves, [`remove_dead`]
-/// removes.
+/// A folder of sockets. Dropping it removes it; [`remove_dead`] removes the folder of a killed
+/// process.
 #[derive(Debug)]
 pub(crate) struct SocketFolder {
     path: PathBuf,
-    /// Locked as long as the folder is used.
+    /// Locked while the folder is in use.
     lock: File,
 }
 
 impl SocketFolder {
-    /// An empty one in the state folder. Blocks.
+    /// Creates an empty folder in the state folder. Blocks.
     pub(crate) fn create(state_dir: &Path) -> io::Result<Self> {
         let parent = parent(state_dir);
         create_folder(&parent, 0o700)?;
@@ -35,14 +35,14 @@ impl SocketFolder {
         DirBuilder::new().mode(0o700).create(&path)?;
         let lock = File::open(&path)?;
         lock.try_lock()?;
-        // Whatever the umask is.
+        // Independent of the umask.
         fs::set_permissions(&path, Permissions::from_mode(0o755))?;
         Ok(Self { path, lock })
     }
 
-    /// Listens on a socket called `name`. Blocks.
+    /// Listens on a socket named `name`. Blocks.
     pub(crate) fn listen(&self, name: &str) -> io::Result<UnixListener> {
-        // The path of a socket may have 107 bytes; that of its folder may have more.
+        // A socket's path is limited to 107 bytes; its folder's path may be longer.
         let path = format!("/proc/self/fd/{}/{name}", self.lock.as_raw_fd());
         let listener = std::os::unix::net::UnixListener::bind(&path)?;
         fs::set_permissions(&path, Permissions::from_mode(0o666))?;
@@ -59,19 +59,19 @@ impl SocketFolder {
 impl Drop for SocketFolder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            tracing::warn!(%error, folder = %self.path.display(), "sockets were not removed; the next start removes them");
+            tracing::warn!(%error, folder = %self.path.display(), "failed to remove sockets; the next start removes them");
         }
     }
 }
 
-/// Removes the sockets of owners that are gone.
+/// Removes the sockets of dead owners.
 pub(crate) fn remove_dead(state_dir: &Path) -> io::Result<()> {
     let parent = parent(state_dir);
     let all = match File::open(&parent) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };
-    // No other process is between making a folder and locking it.
+    // No other process is between creating a folder and locking it.
     if all.try_lock().is_err() {
         return Ok(());
     }
@@ -99,9 +99,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sockets_are_for_everybody_in_a_folder_for_one_user() {
+    async fn socket_is_open_in_a_private_folder() {
         let dir = tempfile::tempdir().unwrap();
-        // Longer than the path of a socket may be.
+        // Longer than a socket's path may be.
         let state = dir.path().join("x".repeat(120));
         let folder = SocketFolder::create(&state).unwrap();
         let listener = folder.listen("a.sock").unwrap();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_uses_is_removed() {
+    fn folder_in_use_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
         remove_dead(dir.path()).unwrap();
         let living = SocketFolder::create(dir.path()).unwrap();
@@ -124,7 +124,7 @@ mod tests {
         let busy = File::open(parent(dir.path())).unwrap();
         busy.lock_shared().unwrap();
         remove_dead(dir.path()).unwrap();
-        assert_eq!(folders(dir.path()), 2, "another is making one");
+        assert_eq!(folders(dir.path()), 2, "another process is creating one");
         drop(busy);
         remove_dead(dir.path()).unwrap();
         assert!(!left.exists() && living.path.exists());

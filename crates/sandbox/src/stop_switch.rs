@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::error::SandboxError;
 
-/// The state of the execution that runs, or ran last.
+/// The state of the current or last execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,
@@ -14,12 +14,12 @@ enum Phase {
     Stopping,
 }
 
-/// Lets one execution run at a time, and lets any other task stop it.
+/// Permits one execution at a time, and lets any other task stop it.
 #[derive(Debug)]
 pub(crate) struct StopSwitch(watch::Sender<Current>);
 
-/// The number distinguishes executions: the next may begin before a caller that waits for the end
-/// of this one has looked.
+/// The number distinguishes executions: the next may start before a waiter for the end of this one
+/// has looked.
 #[derive(Debug, Clone, Copy)]
 struct Current {
     number: u64,
@@ -31,7 +31,7 @@ impl StopSwitch {
         Self(watch::Sender::new(Current { number: 0, phase: Phase::Idle }))
     }
 
-    /// Begins an execution; the guard ends it, whatever becomes of it.
+    /// Begins an execution, which ends when the guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<RunGuard, SandboxError> {
         let begun = self.0.send_if_modified(|current| {
             let idle = current.phase == Phase::Idle;
@@ -58,19 +58,19 @@ impl StopSwitch {
         });
         let mut changes = self.0.subscribe();
         let has_ended = |current: &Current| current.phase == Phase::Idle || current.number != stopped;
-        // The sender is our own field: it cannot be gone.
+        // The sender is a field of `self`: it cannot be gone.
         let _ = changes.wait_for(has_ended).await;
         running
     }
 
-    /// Ends when someone asked the execution to stop.
+    /// Ends when the execution was asked to stop.
     pub(crate) async fn requested(&self) {
         let mut changes = self.0.subscribe();
         let _ = changes.wait_for(|current| current.phase == Phase::Stopping).await;
     }
 }
 
-/// An execution that has the switch.
+/// An execution that holds the switch.
 #[derive(Debug)]
 pub(crate) struct RunGuard(Arc<StopSwitch>);
 
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_execution_at_a_time() {
+    async fn second_execution_is_refused_while_one_runs() {
         let switch = Arc::new(StopSwitch::new());
         let guard = switch.begin().unwrap();
         assert!(matches!(switch.begin(), Err(SandboxError::Busy)));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stopping_waits_for_the_end_and_returns_whether_there_was_something_to_stop() {
+    async fn stop_waits_for_the_end_and_returns_whether_one_ran() {
         let switch = Arc::new(StopSwitch::new());
         assert!(!switch.stop().await);
         let guard = switch.begin().unwrap();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stopping_does_not_wait_for_the_next_execution() {
+    async fn stop_does_not_wait_for_the_next_execution() {
         let switch = Arc::new(StopSwitch::new());
         let guard = switch.begin().unwrap();
         let mut stop = std::pin::pin!(switch.stop());

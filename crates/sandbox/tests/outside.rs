@@ -1,5 +1,5 @@
-//! A program outside of the workspace can use each reusable crate: a crate made here depends on
-//! them by path alone.
+//! A program outside of the workspace can use each reusable crate: a crate created here depends on
+//! them by path only.
 #![expect(clippy::disallowed_methods, reason = "cargo is asked as a user would ask it")]
 
 use std::fmt::Write as _;
@@ -34,7 +34,7 @@ async fn conversation(policy: allowlist::Allowlist) -> Result<(), Box<dyn std::e
 "#;
 
 #[test]
-fn a_crate_outside_of_the_workspace_compiles() {
+fn crate_outside_of_the_workspace_compiles() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut manifest =
@@ -52,7 +52,7 @@ fn a_crate_outside_of_the_workspace_compiles() {
     fs::create_dir(folder.path().join("src")).unwrap();
     fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
     fs::write(folder.path().join("src/main.rs"), MAIN).unwrap();
-    // The versions that the workspace has, which are here already.
+    // The versions of the workspace, which are available offline.
     fs::copy(crates.join("../Cargo.lock"), folder.path().join("Cargo.lock")).unwrap();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let checked = Command::new(env!("CARGO"))

@@ -1,6 +1,6 @@
-//! Programs that use this crate, tested without podman: as a user of the library would, through its
-//! public interface.
-#![expect(clippy::unwrap_used, reason = "clippy takes what several tests share for code that is not a test")]
+//! Tests programs that use this crate without podman: through its public interface, like a user of
+//! the library.
+#![expect(clippy::unwrap_used, reason = "clippy treats shared test helpers as code outside of tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use sandbox::{
 };
 use tokio::io::AsyncReadExt as _;
 
-/// A sandbox on a scripted engine, and a folder for what a test has on the host.
+/// A sandbox on a scripted engine, and a folder for a test's files on the host.
 struct Fixture {
     folder: tempfile::TempDir,
     engine: ScriptedEngine,
@@ -67,7 +67,7 @@ fn chain(error: &SandboxError) -> String {
 }
 
 #[tokio::test]
-async fn a_command_is_launched_as_specified_and_does_what_its_script_says() {
+async fn command_is_launched_as_specified_and_plays_its_script() {
     let fixture = Fixture::new().await;
     fixture.engine.then(Script::new().stdout("out").stderr("err").stdout(vec![b'x'; 20_000]).exit(3));
     let policy = allowlist::Allowlist::from_yaml("domains: [api.example]", "policy.yaml").unwrap();
@@ -97,7 +97,7 @@ async fn a_command_is_launched_as_specified_and_does_what_its_script_says() {
 }
 
 #[tokio::test]
-async fn an_end_by_force_is_what_it_is_on_an_engine() {
+async fn forced_ends_are_those_of_an_engine() {
     let fixture = Fixture::new().await;
     fixture.engine.then(Script::new().stdout("so far").runs_on()).then(Script::new().runs_out_of_memory());
     let limits = ResourceLimits::default().timeout(Duration::from_millis(20));
@@ -116,13 +116,13 @@ async fn an_end_by_force_is_what_it_is_on_an_engine() {
     ));
     assert!(command.stop().await);
     assert!(execution.await.unwrap().stopped);
-    // An input without an end does not hold up what does not read it.
+    // Endless input does not delay a program that does not read it.
     drop(command.execute(Input::Reader(Box::new(tokio::io::repeat(0)))));
     fixture.sandbox.shutdown().await.unwrap();
 }
 
 #[tokio::test]
-async fn failures_of_the_engine_are_those_that_a_caller_will_see() {
+async fn engine_failures_are_returned_to_the_caller() {
     let fixture = Fixture::new().await;
     let not_found = ContainerError::ProgramNotFound { program: "prog".to_owned() };
     fixture
@@ -138,7 +138,7 @@ async fn failures_of_the_engine_are_those_that_a_caller_will_see() {
     assert!(fixture.run(fixture.command(), "").await.unwrap_err().is_engine_unreachable());
 
     let error = fixture.run(fixture.command(), "").await.unwrap_err();
-    let expected = "program 5, `prog arg`; say what it does with `ScriptedEngine::then`";
+    let expected = "program 5, `prog arg`; add one with `ScriptedEngine::then`";
     assert!(chain(&error).contains(expected), "{}", chain(&error));
 
     fixture.engine.without_image("localhost/x");
@@ -151,7 +151,7 @@ async fn failures_of_the_engine_are_those_that_a_caller_will_see() {
 }
 
 #[tokio::test]
-async fn what_a_task_plants_is_found_and_its_session_goes_on() {
+async fn planted_file_is_found_and_the_session_continues() {
     let fixture = Fixture::new().await;
     let said = |text: &str| {
         format!(
@@ -189,7 +189,7 @@ async fn what_a_task_plants_is_found_and_its_session_goes_on() {
 }
 
 #[tokio::test]
-async fn commands_and_files_of_an_executor_are_programs_in_both_modes() {
+async fn executor_commands_and_files_are_programs_in_both_modes() {
     for mode in [ExecutorMode::Reuse, ExecutorMode::Fresh] {
         let fixture = Fixture::new().await;
         let executor = fixture.executor(mode);
@@ -216,7 +216,7 @@ async fn commands_and_files_of_an_executor_are_programs_in_both_modes() {
         let options = ExecOptions { timeout, ..ExecOptions::default() };
         assert!(executor.execute(["sleep"], options).await.unwrap().timed_out);
         let error = executor.execute(["y"], ExecOptions::default()).await.unwrap_err();
-        assert!(chain(&error).contains("nothing is scripted for program 5, `y`"), "{}", chain(&error));
+        assert!(chain(&error).contains("no script for program 5, `y`"), "{}", chain(&error));
 
         fixture.engine.then(Script::new().loses_the_engine()).then(Script::new());
         let error = executor.execute(["z"], ExecOptions::default()).await.unwrap_err();
@@ -235,7 +235,7 @@ async fn commands_and_files_of_an_executor_are_programs_in_both_modes() {
 }
 
 #[tokio::test]
-async fn runs_of_this_process_live_and_end() {
+async fn runs_of_this_process_start_and_end() {
     let fixture = Fixture::new().await;
     let runs = fixture.sandbox.runs();
     let (sender, mut called) = tokio::sync::mpsc::unbounded_channel();
@@ -273,7 +273,7 @@ async fn runs_of_this_process_live_and_end() {
     assert!(matches!(refused, Err(SandboxError::NoEngine)), "{refused:?}");
 }
 
-/// A launcher of another's: what a program reads, it writes.
+/// A custom launcher: a program writes the bytes that it reads.
 #[derive(Debug)]
 struct Echo;
 
@@ -317,7 +317,7 @@ impl ProgramControl for Echo {
 }
 
 #[tokio::test]
-async fn another_can_write_a_launcher() {
+async fn custom_launcher_is_usable() {
     let folder = tempfile::tempdir().unwrap();
     let config = SandboxConfig::new(EngineAddress::unix("/none"), folder.path());
     let sandbox = Sandbox::with_launcher(config, Echo).unwrap();
@@ -335,7 +335,7 @@ async fn another_can_write_a_launcher() {
 }
 
 #[tokio::test]
-async fn what_needs_an_engine_says_so() {
+async fn operation_that_needs_an_engine_is_an_error() {
     let fixture = Fixture::new().await;
     fixture.sandbox.prepare().await.unwrap();
     fixture.sandbox.sweep().await.unwrap();

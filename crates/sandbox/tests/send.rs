@@ -1,8 +1,8 @@
-//! Every future of the library can go to another thread: a gateway runs each conversation in a task
-//! of its own.
+//! Every future of the library can move to another thread: a gateway runs each conversation in a
+//! task of its own.
 //!
-//! That this compiles is the test. Each future is made inside of one that owns what it borrows, as
-//! in `tokio::spawn`.
+//! Compiling is the test. Each future is created inside of one that owns what it borrows, as in
+//! `tokio::spawn`.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,16 +1,16 @@
-//! Where the engine is. The only file of the library that reads the environment.
+//! The engine's address. The only file of the library that reads the environment.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A configuration that cannot be used, and the fix.
+/// An invalid configuration, and the fix.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidConfig(pub(crate) String);
 
-/// Where the engine listens: a Unix socket.
+/// The address of the engine: a Unix socket.
 ///
 /// ```
 /// let address: sandbox::EngineAddress = "unix:///run/podman/podman.sock".parse()?;
@@ -27,8 +27,8 @@ impl EngineAddress {
     }
 
     /// The engine as the command `sandbox` finds it: `CONTAINER_HOST`, else `DOCKER_HOST`, else
-    /// podman's socket of the user or of the machine. `DOCKER_HOST` counts only where it is a Unix
-    /// socket: it is most often Docker's.
+    /// podman's socket of the user or of the system. `DOCKER_HOST` is used only if it is a Unix
+    /// socket, because it usually names Docker.
     ///
     /// # Errors
     ///
@@ -37,12 +37,12 @@ impl EngineAddress {
         Self::discover_in(|name| std::env::var_os(name), Path::exists).map(|(address, _)| address)
     }
 
-    /// The same in an environment of the caller's, where `is_socket` says what is there. Also gives
-    /// where the engine was named.
+    /// Like [`discover`](Self::discover) in a given environment, with `is_socket` as the check for
+    /// sockets. Also returns which source named the engine.
     ///
     /// # Errors
     ///
-    /// The same.
+    /// As for [`discover`](Self::discover).
     pub fn discover_in(
         environment: impl Fn(&str) -> Option<OsString>,
         is_socket: impl Fn(&Path) -> bool,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_wish_counts() {
+    fn first_usable_source_is_chosen() {
         let usual = ["/run/podman/podman.sock", "/run/user/1/podman/podman.sock"];
         let container = ("CONTAINER_HOST", "unix:///container.sock");
         let docker = ("DOCKER_HOST", "unix:///docker.sock");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_said() {
+    fn unusable_source_is_named_in_the_error() {
         let error = found(&[("DOCKER_HOST", "tcp://10.0.0.1:2375")], &[]).unwrap_err();
         assert!(
             error.contains("CONTAINER_HOST nor DOCKER_HOST names one")

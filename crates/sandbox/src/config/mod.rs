@@ -1,4 +1,4 @@
-//! Construction-time configuration: where the engine is, and what the sandbox keeps where.
+//! Configuration of a sandbox: the engine's address and the state's location.
 
 mod address;
 mod options;

@@ -1,4 +1,4 @@
-//! Construction-time configuration of a [`Sandbox`](crate::Sandbox).
+//! Configuration of a [`Sandbox`](crate::Sandbox).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,41 +12,41 @@ use super::address::{EngineAddress, InvalidConfig};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpstreamConfig {
-    /// The name server that proxies ask. Default: the host's first usable one.
+    /// The name server that proxies use. Default: the host's first usable one.
     pub dns: Option<SocketAddr>,
-    /// Authorities that proxies trust in addition to the web's, PEM. Default none.
+    /// CAs that proxies trust in addition to the web's, as PEM. Default: none.
     pub extra_roots_pem: String,
-    /// Networks that may be reached although they are not public. Default none.
+    /// Networks that may be reached although they are not public. Default: none.
     pub allow_addresses: Vec<IpNet>,
 }
 
-/// Construction-time configuration of a [`Sandbox`](crate::Sandbox).
+/// Configuration of a [`Sandbox`](crate::Sandbox).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SandboxConfig {
     /// The engine's socket.
     pub engine: EngineAddress,
-    /// Separates gateways and command lines on one host: the names of all objects begin with it.
+    /// Separates gateways and command lines on one host: every object's name starts with it.
     pub prefix: String,
-    /// Keeps the root authority, locks and public trust files; made with mode 0700.
+    /// The folder of the root authority, locks and public trust files; created with mode 0700.
     pub state_dir: PathBuf,
-    /// The folder of the static programs `sandbox-proxy` and `sandbox-inside`, which the crates of
-    /// those names build. Default: the checkout's build output for a program that lies in it, else
-    /// beside the running program.
+    /// The folder of the static programs `sandbox-proxy` and `sandbox-inside`, which are built from
+    /// the crates of those names. Default: the checkout's build output if the running program is in
+    /// it, else the folder of the running program.
     pub proxy_dir: Option<PathBuf>,
     /// How proxies reach the internet.
     pub upstream: UpstreamConfig,
-    /// An image that is older is built again. Default 24 h.
+    /// An image that is older is rebuilt. Default: 24 h.
     pub max_image_age: Duration,
-    /// Whether [`Sandbox::start`](crate::Sandbox::start) only connects: to look at what is there,
-    /// or to clean it. The first execution that needs a proxy prepares what it needs then, and
-    /// nothing is swept before [`Sandbox::sweep`](crate::Sandbox::sweep) or
-    /// [`Sandbox::sweep_at_start`](crate::Sandbox::sweep_at_start) is called. Default no.
+    /// Whether [`Sandbox::start`](crate::Sandbox::start) only connects, to inspect or clean up. The
+    /// first execution that needs a proxy then prepares the shared resources, and nothing is swept
+    /// until [`Sandbox::sweep`](crate::Sandbox::sweep) or
+    /// [`Sandbox::sweep_at_start`](crate::Sandbox::sweep_at_start) is called. Default: no.
     pub on_demand: bool,
 }
 
 impl SandboxConfig {
-    /// The defaults, on the engine at `engine`, with state in `state_dir`: prefix `sandbox`, images
+    /// The defaults, with the engine at `engine` and state in `state_dir`: prefix `sandbox`, images
     /// at most 24 h old.
     #[must_use]
     pub fn new(engine: EngineAddress, state_dir: impl Into<PathBuf>) -> Self {
@@ -61,11 +61,11 @@ impl SandboxConfig {
         }
     }
 
-    /// The same, on the engine that [`EngineAddress::discover`] finds.
+    /// Like [`new`](Self::new), with the engine that [`EngineAddress::discover`] finds.
     ///
     /// # Errors
     ///
-    /// As [`EngineAddress::discover`].
+    /// As for [`EngineAddress::discover`].
     pub fn discover(state_dir: impl Into<PathBuf>) -> Result<Self, InvalidConfig> {
         Ok(Self::new(EngineAddress::discover()?, state_dir))
     }
@@ -76,11 +76,11 @@ impl SandboxConfig {
         Self { on_demand: true, ..self }
     }
 
-    /// Checks whether `prefix` can be a [`prefix`](Self::prefix).
+    /// Checks whether `prefix` is a valid [`prefix`](Self::prefix).
     ///
     /// # Errors
     ///
-    /// When it is not 1 to 32 lower-case letters, digits and hyphens, a letter first.
+    /// When it is not 1 to 32 lower-case letters, digits and hyphens, starting with a letter.
     pub fn validate_prefix(prefix: &str) -> Result<(), InvalidConfig> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let good = prefix.starts_with(|c: char| c.is_ascii_lowercase())
@@ -90,7 +90,7 @@ impl SandboxConfig {
             return Ok(());
         }
         Err(InvalidConfig(format!(
-            "prefix `{}`: use 1 to 32 lower-case letters, digits and hyphens, a letter first",
+            "prefix `{}` must be 1 to 32 lower-case letters, digits and hyphens, starting with a letter",
             prefix.escape_debug()
         )))
     }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_that_would_not_make_an_object_name_is_refused() {
+    fn prefix_that_is_not_an_object_name_is_refused() {
         for (prefix, good) in
             [("sandbox", true), ("a-1", true), ("", false), ("A", false), ("-a", false), ("a b", false)]
         {

@@ -1,8 +1,8 @@
-//! Whether the kernel confines a process as an `AppArmor` profile says.
+//! Checks that the kernel confines a process by an `AppArmor` profile.
 //!
-//! The kernel applies a profile with the program that it is for, and shows until then only to the
-//! process itself which one that will be. So what the runtime was asked for is compared before the
-//! program starts, and what is in force right after.
+//! The kernel applies a profile when it executes the program, and until then shows only the process
+//! itself which one that will be. So the runtime's request is compared before the program starts,
+//! and the profile in force right after.
 
 use std::fs;
 use std::io;
@@ -13,17 +13,17 @@ use tokio::time::Instant;
 
 use crate::spec::AppArmorProfile;
 
-/// How long a runtime may take from the word to start to the program.
+/// How long a runtime may take from the start request to the program's execution.
 const DEADLINE: Duration = Duration::from_secs(10);
 const ASK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Whether the kernel has `AppArmor`, where `sys` is its `/sys`.
+/// Whether the kernel has `AppArmor`, with `sys` as its `/sys`.
 pub(super) fn is_enabled(sys: &Path) -> bool {
     fs::read_to_string(sys.join("module/apparmor/parameters/enabled")).is_ok_and(|text| text.trim() == "Y")
 }
 
-/// Waits until `profile` is in force for the process `pid`, or the process has ended. An error says
-/// what is in force instead.
+/// Waits until `profile` is in force for the process `pid`, or the process has ended. An error
+/// states the profile in force instead.
 pub(super) async fn in_force(proc: &Path, pid: u32, profile: &AppArmorProfile) -> Result<(), String> {
     let begun = Instant::now();
     loop {
@@ -41,9 +41,9 @@ pub(super) async fn in_force(proc: &Path, pid: u32, profile: &AppArmorProfile) -
     }
 }
 
-/// What confines the process; `None` once it has ended.
+/// The profile of the process; `None` once it has ended.
 fn current(process: &Path) -> io::Result<Option<String>> {
-    // Where there are several modules, the second may be another's.
+    // With several security modules, the second file may belong to another one.
     let read = |name: &str| fs::read_to_string(process.join("attr").join(name));
     match read("apparmor/current").or_else(|_| read("current")) {
         Ok(text) => Ok(Some(text.trim_end_matches(['\n', '\0']).to_owned())),
@@ -52,8 +52,7 @@ fn current(process: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Whether it is the profile or a part of it that the profile leads to, and more than a report of
-/// what it would refuse.
+/// Whether it is the profile or a child profile of it, in enforce mode.
 fn is_enforced(is: &str, profile: &AppArmorProfile) -> bool {
     let rest = is.strip_prefix(profile.as_str());
     let Some((part, mode)) = rest.and_then(|rest| rest.rsplit_once(" (")) else {
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_the_planned_profile_enforced_is_in_force() {
+    async fn profile_that_is_not_the_planned_one_enforced_is_refused() {
         let profile = "mine".parse().unwrap();
         for (is, good) in [
             ("mine (enforce)\n", true),
@@ -99,7 +98,7 @@ mod tests {
                 }
             }
         }
-        // Another module's word does not count where AppArmor has one of its own.
+        // The file of another module does not count if AppArmor has its own.
         let proc = fake("apparmor/current", "mine (enforce)\n");
         fs::write(proc.path().join("7/attr/current"), "_\n").unwrap();
         in_force(proc.path(), 7, &profile).await.unwrap();
@@ -107,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_says_whether_it_has_it() {
+    fn apparmor_is_detected_in_sys() {
         let sys = tempfile::tempdir().unwrap();
-        assert!(!is_enabled(sys.path()), "it has never heard of it");
+        assert!(!is_enabled(sys.path()), "without the module");
         let folder = sys.path().join("module/apparmor/parameters");
         fs::create_dir_all(&folder).unwrap();
         for (text, expected) in [("Y\n", true), ("N\n", false), ("", false)] {

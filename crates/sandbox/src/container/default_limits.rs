@@ -1,4 +1,4 @@
-//! The limits that an engine gives to containers that ask for none.
+//! The engine's default limits of containers.
 
 use crate::spec::{Ulimit, UlimitKind};
 use sandbox_podman::{ContainerId, Engine, EngineError, LimitFacts};
@@ -6,12 +6,12 @@ use sandbox_podman::{ContainerId, Engine, EngineError, LimitFacts};
 use super::plan::ContainerPlan;
 use super::request;
 
-/// What podman 4 sets to numbers of its own as soon as any limit is given, whatever its
-/// configuration says; where its service may not raise limits, no container starts with them.
+/// The limits that podman 4 replaces by its own numbers as soon as any limit is set, regardless of
+/// its configuration; if its service may not raise limits, containers then fail to start.
 const DISPLACED: [UlimitKind; 2] = [UlimitKind::OpenFiles, UlimitKind::Processes];
 
-/// Creates the container of `plan`, with those of the engine's own limits that it would otherwise
-/// lose. Nothing of it runs yet.
+/// Creates the container of `plan`, with those of the engine's default limits that would otherwise
+/// be lost. Its process does not run yet.
 pub(crate) async fn create(engine: &Engine, plan: &ContainerPlan) -> Result<ContainerId, EngineError> {
     let is_given = |kind| plan.isolation.ulimits.iter().any(|limit| limit.kind == kind);
     let is_complete = DISPLACED.iter().all(|&kind| is_given(kind));
@@ -58,7 +58,7 @@ mod tests {
     use crate::spec::ContainerEnv;
 
     #[tokio::test]
-    async fn values_of_variables_that_the_engine_quotes_are_blotted_out() {
+    async fn values_of_variables_in_engine_errors_are_hidden() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("engine.sock");
         let listener = UnixListener::bind(&socket).unwrap();
@@ -72,7 +72,7 @@ mod tests {
                     body.len()
                 );
                 stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.unwrap();
-                // Closed with anything unread, the connection would be reset.
+                // Closing with unread data would reset the connection.
                 stream.read_to_end(&mut Vec::new()).await.unwrap();
             }
         });
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_would_be_displaced_is_taken_over() {
+    fn displaced_limits_alone_are_set_explicitly() {
         let fact = |name: &str, soft, hard| LimitFacts { name: name.to_owned(), soft, hard };
         let facts =
             [fact("RLIMIT_NOFILE", 512, 1024), fact("RLIMIT_NPROC", -1, -1), fact("RLIMIT_CORE", 7, 7)];

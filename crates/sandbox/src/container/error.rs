@@ -1,4 +1,4 @@
-//! What can go wrong with a container before its process runs.
+//! Errors of a container before its process runs.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,73 +6,73 @@ use std::path::PathBuf;
 use crate::spec::InvalidSpec;
 use sandbox_podman::EngineError;
 
-/// A container could not be launched, or is not what was asked for. It has been removed.
+/// A container could not be launched, or is not what was requested. It has been removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContainerError {
-    /// The engine refused, failed or cannot be reached.
+    /// The engine refused, failed or is unreachable.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The engine made something else than what was planned.
+    /// The created container differs from the plan.
     #[error("container `{container}` is not as planned, so it was removed: {}", differences.join("; "))]
     NotAsPlanned {
         /// Its name.
         container: String,
-        /// What differs, each with what was planned and what is.
+        /// The differences, each with the planned and the actual value.
         differences: Vec<String>,
     },
-    /// The image is not there.
+    /// The image does not exist.
     #[error("Image not found: the engine has no image `{image}`")]
     NoImage {
         /// Its name.
         image: String,
     },
-    /// What is to be mounted cannot be reached.
-    #[error("failed to find `{}`, which is to be mounted", path.display())]
+    /// The source of a mount is not accessible.
+    #[error("failed to find the source `{}` of a mount", path.display())]
     MountSource {
-        /// The host's path.
+        /// The path on the host.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: InvalidSpec,
     },
-    /// A file that gives the container its name or its name server cannot be written.
+    /// A file with the container's host name or name server could not be written.
     #[error("failed to write `{}`", path.display())]
     OwnFile {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file of the sandbox's own that the container needs cannot be written.
+    /// A file of the sandbox that the container needs could not be written.
     #[error("failed to write `{}`", path.display())]
     SandboxFile {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// This engine cannot do what the specification asks for. Podman itself often says nothing of
-    /// it and leaves it out.
+    /// This engine does not support the specification. Podman itself often ignores such settings
+    /// silently.
     #[error("{field}: {engine} {problem}; {hint}")]
     Unsupported {
         /// The field of the specification.
         field: &'static str,
         /// The engine and its version.
         engine: String,
-        /// What it does instead.
+        /// The engine's behaviour.
         problem: String,
-        /// What to do about it.
+        /// The fix.
         hint: String,
     },
-    /// What the kernel enforces for the container cannot be read.
+    /// The confinement that the kernel enforces for the container cannot be read.
     #[error(
-        "cannot verify the confinement of container `{container}`: {problem}; the sandbox must run in the process namespace of \
+        "failed to verify the confinement of container `{container}`: {problem}; the sandbox must run in the process namespace of \
          its engine"
     )]
     Unverifiable {
         /// Its name.
         container: String,
-        /// What could not be read.
+        /// The facts that could not be read.
         problem: String,
     },
     /// The kernel would let the container send packets past its proxy.
@@ -80,17 +80,17 @@ pub enum ContainerError {
     Unfiltered {
         /// Its name.
         container: String,
-        /// Why, and what to do about it.
+        /// The cause and the fix.
         problem: String,
     },
-    /// The image lacks the program. A shell calls this 127.
+    /// The image lacks the program: exit code 127 of a shell.
     #[error("no program `{program}` in the image")]
     ProgramNotFound {
         /// The program.
         program: String,
     },
-    /// The image has the program, and it cannot be executed. A shell calls this 126.
-    #[error("`{program}` cannot be executed in the image")]
+    /// The image has the program, but it is not executable: exit code 126 of a shell.
+    #[error("`{program}` in the image is not executable")]
     ProgramNotExecutable {
         /// The program.
         program: String,

@@ -1,5 +1,5 @@
-//! A further program in a container that runs, confined as its first one: the engine gives it the
-//! same user, rights, filter and control group.
+//! A further program in a running container, confined like the first one: the engine gives it the
+//! same user, privileges, seccomp filter and control group.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -13,14 +13,14 @@ use sandbox_podman::{Engine, EngineError, TerminalSize};
 use super::kernel::Process;
 use super::launcher::{Answer, ExecSpec, Exit, LaunchedProgram, ProgramControl, ProgramLog};
 
-/// How long it may take to end when it is asked to.
+/// How long it may take to end after the request.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long it may take to be gone after SIGKILL, and to be noted by its engine.
+/// How long it may take to end after SIGKILL, and to be recorded by its engine.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
-/// How often the engine is asked whether it has ended: nothing reports it.
-const LOOKS: Duration = Duration::from_millis(100);
+/// The polling interval for its end, which no event reports.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Such a program.
+/// A program that was started in this way.
 #[derive(Debug)]
 struct Executed {
     engine: Engine,
@@ -29,13 +29,13 @@ struct Executed {
     terminal: bool,
 }
 
-/// Starts a program in the container of this id.
+/// Starts a program in the container with this id.
 pub(super) async fn exec(
     engine: &Engine,
     container: &str,
     spec: &ExecSpec,
 ) -> Result<LaunchedProgram, EngineError> {
-    // What the image's entry point sets for the first program.
+    // The variable that the image's entry point sets for the first program.
     let confined = std::iter::once("IS_SANDBOX=1".to_owned());
     let variables: Vec<String> =
         confined.chain(spec.variables.iter().map(|(name, value)| format!("{name}={value}"))).collect();
@@ -46,8 +46,8 @@ pub(super) async fn exec(
     if let Some(size) = spec.terminal
         && let Err(error) = executed.resize(size).await
     {
-        // Podman 4 knows no size at the start. It may have ended already.
-        tracing::debug!(%error, "the terminal of a command has no size");
+        // Podman 4 supports no initial size. The program may have ended already.
+        tracing::debug!(%error, "failed to set the size of a command's terminal");
     }
     Ok(LaunchedProgram { stdin, output, control: std::sync::Arc::new(executed) })
 }
@@ -57,19 +57,19 @@ impl Executed {
         loop {
             let unknown = match self.engine.inspect_exec(&self.id).await {
                 Ok(state) if state.running => None,
-                // Negative where the engine does not know.
+                // Negative if the engine does not know it.
                 Ok(state) if state.exit_code >= 0 => return Ok(Exit::new(state.exit_code)),
-                Ok(_) => Some(EngineError::refused("inspect command", &self.id, "nobody knows how it ended")),
+                Ok(_) => Some(EngineError::refused("inspect command", &self.id, "its exit code is unknown")),
                 Err(error) => Some(error),
             };
             if let Some(error) = unknown {
                 return if self.went_with_container().await? { Ok(Exit::new(128 + 9)) } else { Err(error) };
             }
-            tokio::time::sleep(LOOKS).await; // tidy: sleep: the engine reports nothing to wait for
+            tokio::time::sleep(POLL_INTERVAL).await; // tidy: sleep: the engine reports nothing to wait for
         }
     }
 
-    /// Whether its container has ended, and the kernel has killed it with all else there.
+    /// Whether its container has ended, so that the kernel has killed it with all other processes.
     async fn went_with_container(&self) -> Result<bool, EngineError> {
         match self.engine.inspect_container(&self.container).await {
             Ok(container) => Ok(!matches!(container.state.status.as_str(), "running" | "paused")),
@@ -78,7 +78,7 @@ impl Executed {
         }
     }
 
-    /// Sends a signal to it and to all that descends from it. The engine has no call for that.
+    /// Sends a signal to it and to all its descendants. The engine has no call for that.
     async fn signal(&self, signal: Signal) -> Result<(), EngineError> {
         let state = match self.engine.inspect_exec(&self.id).await {
             Ok(state) if state.running => state,
@@ -91,11 +91,11 @@ impl Executed {
         }
         let Some(process) = hold(state.pid) else { return Ok(()) };
         let proc = Path::new("/proc");
-        // What it is looked at for afterwards cannot have been another process.
+        // Opened before the check, so that the checked process cannot be another one.
         if !is_of_container(proc, state.pid, &self.container) {
-            return Err(unreachable("its process is not seen from here"));
+            return Err(unreachable("its process is not visible from here"));
         }
-        // They are its descendants only as long as it lives.
+        // They are its descendants only while it lives.
         for process in descendants(proc, state.pid).into_iter().chain([process]) {
             match pidfd_send_signal(&process, signal) {
                 Ok(()) | Err(Errno::SRCH) => {}
@@ -106,7 +106,7 @@ impl Executed {
     }
 }
 
-/// Holds a process, so that its number becomes no other's: `None` if there is none of this number.
+/// Opens a process, so that its number cannot be reused: `None` if there is none with this number.
 fn hold(pid: u32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
 }
@@ -116,13 +116,13 @@ fn is_of_container(proc: &Path, pid: u32, container: &str) -> bool {
     Process { pid, monitor, id: container }.is_of_container(proc)
 }
 
-/// The processes that descend from one that is held.
+/// The descendants of an opened process.
 fn descendants(proc: &Path, pid: u32) -> Vec<OwnedFd> {
     let (mut found, mut parents) = (Vec::new(), vec![pid]);
     while let Some(above) = parents.pop() {
         for child in children(proc, above) {
             let Some(process) = hold(child) else { continue };
-            // The number may have become another's before it was held.
+            // The number may have been reused before it was opened.
             if parent(proc, child) == Some(above) {
                 found.push(process);
                 parents.push(child);
@@ -173,7 +173,7 @@ impl ProgramControl for Executed {
     }
 
     fn log(&self) -> Answer<'_, ProgramLog> {
-        let refused = EngineError::refused("read the log of command", &self.id, "nothing of it is kept");
+        let refused = EngineError::refused("read the log of command", &self.id, "it is not stored");
         Box::pin(std::future::ready(Err(refused)))
     }
 
@@ -190,19 +190,19 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a process with descendants")]
-    fn all_that_descends_from_a_process_is_found() {
+    fn descendants_of_a_process_are_found() {
         let script = "sleep 1000 & setsid sh -c 'sleep 1000; true' & wait";
         let mut shell = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).spawn().unwrap();
         let proc = Path::new("/proc");
         let deadline = std::time::Instant::now() + KILL_DEADLINE;
         let found = loop {
             let found = descendants(proc, shell.id());
-            // Two sleep, and a shell that waits for one of them.
+            // Two sleep, and a shell waits for one of them.
             if found.len() == 3 {
                 break found;
             }
             assert!(std::time::Instant::now() < deadline, "{}", found.len());
-            std::thread::sleep(LOOKS); // tidy: sleep: nothing reports what a shell has started
+            std::thread::sleep(POLL_INTERVAL); // tidy: sleep: nothing reports what a shell has started
         };
         for process in &found {
             pidfd_send_signal(process, Signal::KILL).unwrap();

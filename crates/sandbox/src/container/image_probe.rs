@@ -1,4 +1,4 @@
-//! Looks into an image.
+//! Inspects the files of an image.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::labels::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation};
 use sandbox_podman::{Engine, EngineError};
 
-/// A container of the image that is created, read and removed, and never started: nothing of the
+/// A container of the image that is created, read and removed, but never started: nothing of the
 /// image runs.
 #[derive(Debug)]
 pub(crate) struct ImageProbe {
@@ -16,7 +16,7 @@ pub(crate) struct ImageProbe {
 }
 
 impl ImageProbe {
-    /// Makes one of the image `image`.
+    /// Creates a probe of the image `image`.
     pub(crate) async fn create(
         engine: &Engine,
         image: &str,
@@ -45,12 +45,12 @@ impl ImageProbe {
         Ok(Self { engine: engine.clone(), created })
     }
 
-    /// An archive of what is at `path`; `None` when there is nothing.
+    /// An archive of the file or folder at `path`; `None` if there is none.
     pub(crate) async fn download(&self, path: &str) -> Result<Option<Bytes>, EngineError> {
         self.engine.download(self.created.handle().id(), path).await
     }
 
-    /// Removes it.
+    /// Removes the probe.
     pub(crate) async fn remove(self) -> Result<(), EngineError> {
         self.created.remove().await
     }

@@ -1,4 +1,4 @@
-//! What may stand in the place of the engine: whatever launches programs and looks after them.
+//! The interface of replacements of the engine, which launch and monitor programs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,59 +13,62 @@ use sandbox_podman::{EngineError, Output, Stdin, TerminalSize};
 use super::error::ContainerError;
 use super::plan::ContainerPlan;
 
-/// What a [`Launcher`] answers.
+/// The future of a [`Launcher`]'s answer.
 pub type Answer<'a, T, E = EngineError> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
-/// Launches programs in the place of the engine.
-/// [`Sandbox::with_launcher`](crate::Sandbox::with_launcher) is given one.
+/// Launches programs instead of the engine, see
+/// [`Sandbox::with_launcher`](crate::Sandbox::with_launcher).
 pub trait Launcher: fmt::Debug + Send + Sync {
-    /// Whether there is an image of this name.
+    /// Whether there is an image with this name.
     fn has_image<'a>(&'a self, image: &'a str) -> Answer<'a, bool>;
 
-    /// Starts the program of `plan`. Nothing is left of one that could not be started, or whose
-    /// future was dropped.
+    /// Starts the program of `plan`. A program that failed to start, or whose future was dropped,
+    /// must leave nothing.
     fn launch<'a>(&'a self, plan: &'a LaunchPlan) -> Answer<'a, LaunchedProgram, ContainerError>;
 }
 
 /// A program that was started: waits for it, ends it and removes it. Any number of callers may do
-/// so at the same time.
+/// so concurrently.
 pub trait ProgramControl: fmt::Debug + Send + Sync {
-    /// Waits for its end. It is an error when it is not known how it ended: it may still run then.
+    /// Waits for its end. It is an error if its exit is unknown: it may then still run.
     fn wait(&self) -> Answer<'_, Exit>;
 
-    /// Asks it to end, and kills it when its time is over, as the isolation of its plan says.
-    /// Returns when it is dead.
+    /// Asks it to end, and kills it after the stop timeout of its plan's isolation. Returns when it
+    /// is dead.
     fn stop(&self) -> Answer<'_, ()>;
 
-    /// Kills it, and does not wait. For one that has ended, there is nothing to be done.
+    /// Kills it without waiting. Does nothing for a program that has ended.
     fn kill(&self) -> Answer<'_, ()>;
 
-    /// Gives its terminal another size. An error where it has none that can be resized, which is
-    /// the default.
+    /// Resizes its terminal. An error, also by default, if it has none that can be resized.
     fn resize(&self, _size: TerminalSize) -> Answer<'_, ()> {
-        let refused =
-            EngineError::refused("resize the terminal of", "program", "it has none that can be resized");
+        let refused = EngineError::refused(
+            "resize the terminal of",
+            "program",
+            "it has no terminal that can be resized",
+        );
         Box::pin(std::future::ready(Err(refused)))
     }
 
-    /// Starts a further program beside it, confined in the same way. It ends when this one does. An
-    /// error where that cannot be done, which is the default.
+    /// Starts a further program in its container, confined in the same way. It ends when this one
+    /// does. An error, also by default, if the launcher does not support it.
     fn exec<'a>(&'a self, _spec: &'a ExecSpec) -> Answer<'a, LaunchedProgram, ContainerError> {
-        let refused = EngineError::refused("start a command beside", "program", "its launcher starts none");
+        let refused =
+            EngineError::refused("start a command next to", "program", "its launcher does not support it");
         Box::pin(std::future::ready(Err(refused.into())))
     }
 
-    /// What a run has written.
+    /// The output of a run.
     fn log(&self) -> Answer<'_, ProgramLog>;
 
-    /// Kills it and removes everything of it. For one that is gone, there is nothing to be done.
+    /// Kills it and removes all its objects. Does nothing if they no longer exist.
     fn remove(&self) -> Answer<'_, ()>;
 }
 
-/// What is to be launched: what podman would be asked for, but without what belongs to its network.
+/// The plan of a launch: the request to podman, without the parts of the network.
 ///
 /// For an executor the program is `/run/sandbox/inside supervise`, which the crate `sandbox-inside`
-/// builds and a launcher has to have. It speaks that crate's frames.
+/// builds and a launcher must provide. It uses that crate's frames.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct LaunchPlan {
@@ -75,39 +78,39 @@ pub struct LaunchPlan {
     pub image: ImageTag,
     /// `None`: the image's.
     pub entrypoint: Option<Vec<String>>,
-    /// The program and its arguments, or what the entry point is given.
+    /// The program and its arguments, or the arguments of the entry point.
     pub command: Vec<String>,
-    /// Variables that are set over the image's.
+    /// Variables that are added to the image's.
     pub env: ContainerEnv,
     /// `None`: the image's.
     pub working_dir: Option<String>,
-    /// The size that its terminal has at first; `None`: it has none, and its streams are apart.
+    /// The initial size of its terminal. `None`: it has none, and stdout and stderr are separate.
     pub terminal: Option<TerminalSize>,
-    /// What of the host it sees: what was asked for, a few files that say what the container and
-    /// its neighbours are called, and for Claude Code its state.
+    /// The host's files that it sees: the specified mounts, a few files for host name and hosts,
+    /// and an agent's state.
     pub mounts: Vec<Mount>,
-    /// What it may reach. It is for the launcher to see to that.
+    /// The network, which the launcher must enforce.
     pub network: Network,
-    /// What it may use. The time limit is enforced by the sandbox.
+    /// The limits. The sandbox enforces the time limit.
     pub limits: ResourceLimits,
-    /// How it is confined.
+    /// The confinement.
     pub isolation: Isolation,
-    /// For a run, how many bytes of its output are to be kept, for [`ProgramControl::log`]. It
-    /// reads nothing, and its streams are not held.
+    /// For a run, the bytes of output to keep for [`ProgramControl::log`]. It has no stdin, and its
+    /// streams are not attached.
     pub log_limit: Option<u64>,
 }
 
-/// A further program for a container that runs. It has what the first one was given: user, rights,
-/// working directory, variables and limits.
+/// A further program for a running container. It has the first one's user, privileges, working
+/// directory, variables and limits.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ExecSpec {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Variables that are set over those of the container, such as `TERM`.
+    /// Variables that override those of the container, such as `TERM`.
     pub variables: BTreeMap<String, String>,
-    /// The size that its terminal has at first; `None`, the default: it has none, and its streams
-    /// are apart.
+    /// The initial size of its terminal. `None`, the default: it has none, and stdout and stderr
+    /// are separate.
     pub terminal: Option<TerminalSize>,
 }
 
@@ -118,14 +121,14 @@ impl ExecSpec {
         Self { command, variables: BTreeMap::new(), terminal: None }
     }
 
-    /// Gives it a terminal of this size at first. Its stderr is a part of its stdout then.
+    /// Gives it a terminal with this initial size. Its stderr is then a part of its stdout.
     #[must_use]
     pub fn terminal(mut self, size: TerminalSize) -> Self {
         self.terminal = Some(size);
         self
     }
 
-    /// Sets a variable over those of the container.
+    /// Sets a variable, which overrides the container's.
     #[must_use]
     pub fn variable(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.variables.insert(name.into(), value.into());
@@ -133,7 +136,7 @@ impl ExecSpec {
     }
 }
 
-/// Arguments may hold what must not be in a log.
+/// Arguments may hold values that must not be logged.
 impl fmt::Debug for ExecSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecSpec").field("terminal", &self.terminal).finish_non_exhaustive()
@@ -143,36 +146,36 @@ impl fmt::Debug for ExecSpec {
 /// A program that was started.
 #[derive(Debug)]
 pub struct LaunchedProgram {
-    /// What it reads. It is shut down where that ends.
+    /// Its stdin. It is closed at the end of the input.
     pub stdin: Stdin,
-    /// What it writes. It ends when the program has ended.
+    /// Its output. It ends when the program has ended.
     pub output: Output,
-    /// Everything else.
+    /// The control of the program.
     pub control: Arc<dyn ProgramControl>,
 }
 
-/// What a run has written so far, as far as it is kept.
+/// The output of a run so far, as far as it was kept.
 #[derive(Debug)]
 pub struct ProgramLog {
-    /// Whether the run had ended before the output was looked at, so that it is all there.
+    /// Whether the run had ended before the output was read, so that the output is complete.
     pub ended: bool,
-    /// From the first byte that is kept on.
+    /// The output from the first kept byte.
     pub output: Output,
 }
 
-/// How a program ended.
+/// The exit of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Exit {
-    /// The exit code of its process; 128 and the signal's number where a signal ended it.
+    /// The exit code of its process; 128 + signal when a signal ended it.
     pub code: i64,
-    /// Whether one of its processes was killed for want of memory. Podman 4 does not notice it on
+    /// Whether one of its processes was killed for lack of memory. Podman 4 does not detect it on
     /// every host.
     pub oom_killed: bool,
 }
 
 impl Exit {
-    /// An end with this exit code, not for want of memory.
+    /// An exit with this code, not for lack of memory.
     #[must_use]
     pub fn new(code: i64) -> Self {
         Self { code, oom_killed: false }
@@ -198,7 +201,7 @@ impl LaunchPlan {
     }
 }
 
-/// Arguments may hold what must not be in a log.
+/// Arguments may hold values that must not be logged.
 impl fmt::Debug for LaunchPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LaunchPlan")
@@ -208,7 +211,7 @@ impl fmt::Debug for LaunchPlan {
     }
 }
 
-/// What an injected launcher will launch.
+/// The launch of an injected launcher.
 #[derive(Debug)]
 pub(crate) struct Injected {
     launcher: Arc<dyn Launcher>,

@@ -1,8 +1,7 @@
-//! The one way to launch a container: plan, create, set up, verify, start.
+//! The only way to launch a container: plan, create, set up, verify, start.
 //!
-//! A plan is pure data. What the engine made of it is compared with it twice: after the creation
-//! (what the engine wrote down) and when the container is set up but its process does not run yet
-//! (what the kernel enforces).
+//! A plan is pure data. The container is compared with it twice: after the creation (the engine's
+//! report) and when it is set up but its process does not run yet (the kernel's enforcement).
 
 mod apparmor;
 mod default_limits;

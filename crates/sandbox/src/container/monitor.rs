@@ -1,6 +1,6 @@
-//! The engine's monitor of a container, `conmon`: it carries the streams and writes down how the
-//! process ended. When it is killed, it is not known any more how the process ended, and engines
-//! answer a wait with 0 (podman 5) or never (podman 4).
+//! The engine's monitor of a container, `conmon`: it carries the streams and records the exit of
+//! the process. If it is killed, the exit is unknown, and engines answer a wait with 0 (podman 5)
+//! or never (podman 4).
 
 use std::fs::File;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tokio::net::unix::pipe;
 
 use super::kernel::Process;
 
-/// A monitor that runs, and the process that it watches.
+/// A running monitor, and the process that it watches.
 #[derive(Debug)]
 pub(super) struct Monitor {
     monitor: Watched,
@@ -19,27 +19,27 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    /// The monitor of `process`, if both are visible from here and the container's.
+    /// The monitor of `process`, if both are visible from here and belong to the container.
     pub(super) fn open(process: Process<'_>) -> Option<Self> {
         let proc = Path::new("/proc");
-        // The descriptors first: what they are looked at for afterwards cannot have been other
-        // processes.
+        // Opened before the check, so that the checked processes cannot be others.
         let opened = Self { monitor: Watched::open(process.monitor)?, process: Watched::open(process.pid)? };
         (process.is_monitored(proc) && process.is_of_container(proc)).then_some(opened)
     }
 
-    /// Returns when it has ended, in whatever way.
+    /// Returns when it has ended in any way.
     pub(super) async fn ended(&self) {
         self.monitor.ended().await;
     }
 
-    /// Whether the process runs for `time` from now.
+    /// Whether the process outlives it by `time`.
     pub(super) async fn is_outlived(&self, time: Duration) -> bool {
         tokio::time::timeout(time, self.process.ended()).await.is_err()
     }
 }
 
-/// A process: no pipe, but it becomes readable like one, which is all that this type needs.
+/// A process descriptor: it is not a pipe, but becomes readable like one, which is all that this
+/// type needs.
 #[derive(Debug)]
 struct Watched(pipe::Receiver);
 
@@ -51,7 +51,7 @@ impl Watched {
     }
 
     async fn ended(&self) {
-        // The descriptor stays readable; an error means that nothing can be watched any more.
+        // The descriptor stays readable; an error means that it can no longer be watched.
         if self.0.readable().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -65,10 +65,9 @@ mod tests {
 
     use super::*;
 
-    /// A shell takes the place of the monitor, and the process that it starts takes that of the
-    /// container's.
+    /// A shell replaces the monitor, and its child replaces the container's process.
     #[tokio::test]
-    async fn only_the_monitor_of_this_container_is_watched_and_its_end_is_seen() {
+    async fn monitor_of_this_container_is_watched_and_a_foreign_one_is_not() {
         #[expect(clippy::disallowed_methods, reason = "a process to watch")]
         let mut child = Command::new("sh")
             .args(["-c", "sleep 600 & echo $!; wait", "-c", "0f0f"])

@@ -1,4 +1,4 @@
-//! Mounts that are copies: what the engine and the kernel say about their overlays.
+//! Copy-on-write mounts: their overlays as the engine and the kernel report them.
 
 use crate::spec::Mount;
 use sandbox_podman::MountFacts;
@@ -6,7 +6,7 @@ use sandbox_workspace::overlay_folders;
 
 use super::kernel::KernelMount;
 
-/// What is mounted, in words that are compared: a path, or the folders of an overlay.
+/// The source of a mount as comparable text: a path, or the folders of an overlay.
 pub(super) fn source(mount: &Mount) -> String {
     match options(mount) {
         Some(options) => described(options),
@@ -14,14 +14,14 @@ pub(super) fn source(mount: &Mount) -> String {
     }
 }
 
-/// The same, as the engine reports it: it gives an overlay a folder of its own, and names ours
+/// The same text from the engine's report: it gives an overlay a folder of its own, and lists ours
 /// among the options.
 pub(super) fn mounted_source(is: &MountFacts) -> String {
     let is_overlay = is.options.iter().any(|option| option.starts_with("lowerdir="));
     if is_overlay { described(is.options.iter().cloned()) } else { is.source.clone() }
 }
 
-/// Whether the kernel's `is` is the overlay that `mount` asks for.
+/// Whether the kernel's `is` is the overlay of `mount`.
 pub(super) fn is_overlay_of(is: &KernelMount, mount: &Mount) -> bool {
     is.file_system == "overlay"
         && !is.is_read_only()
@@ -51,7 +51,7 @@ mod tests {
                         rw,lowerdir=/srv/my\\040app,upperdir=/state/c/upper,workdir=/state/c/work,uuid=on";
 
     #[test]
-    fn only_the_planned_overlay_will_do() {
+    fn overlay_other_than_the_planned_one_is_rejected() {
         let mount = Mount::copy_on_write("/srv/my app", "/workspace", "/state/c");
         let is = |line: &str| is_overlay_of(&kernel::parse(line).unwrap()[0], &mount);
         assert!(is(LINE));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn engine_and_plan_describe_an_overlay_alike() {
+    fn engine_and_plan_give_the_same_text_for_an_overlay() {
         let mount = Mount::copy_on_write("/srv/app", "/w", "/state/c");
         let mut is = MountFacts {
             kind: "bind".to_owned(),

@@ -1,9 +1,9 @@
-//! Files that give a container its name, its neighbours and its name server.
+//! Files with a container's host name, hosts and name server.
 //!
-//! Podman makes files of its own for that. Its hosts file is made of the host's (podman 4), and
-//! always has the host's address in it; its Docker-compatible API cannot turn that off. And all of
-//! them lie on the host's `/run` and can be written: root in a container could fill the host's
-//! memory through them. So files of ours lie over them, read-only.
+//! Podman writes such files itself. Its hosts file is derived from the host's (podman 4), and
+//! always contains the host's address; its Docker-compatible API cannot disable that. All of them
+//! are on the host's `/run` and are writable: root in a container could fill the host's memory
+//! through them. So the sandbox's own files are mounted over them, read-only.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -18,13 +18,13 @@ use crate::spec::{Isolation, Launch, Mount, Runtime, SYSTEM_FILE, system_file};
 
 use super::ContainerError;
 
-/// Podman's own file of facts about the container.
+/// Podman's own file with facts about the container.
 const ENGINES_FILE: &str = "/run/.containerenv";
 
-/// How long a file stays that no start asks for: there is one for each subnet.
+/// How long a file is kept that no start uses: there is one for each subnet.
 const UNUSED: Duration = Duration::from_hours(24);
 
-/// The folder of these files, each named after what it holds: most containers share them.
+/// The folder of these files, each named by its content: most containers share them.
 #[derive(Debug)]
 pub(crate) struct OwnFiles {
     folder: PathBuf,
@@ -35,12 +35,12 @@ impl OwnFiles {
         Self { folder: state_dir.join("identity") }
     }
 
-    /// The files of a launch whose `/etc/resolv.conf` says `resolver`; `None` leaves it to the
-    /// engine. Where the caller has a mount, there is none of ours.
+    /// The files of a launch with `resolver` as its `/etc/resolv.conf`; `None` leaves it to the
+    /// engine. A mount of the caller replaces the sandbox's file.
     pub(crate) fn of(&self, launch: &Launch, resolver: Option<&str>) -> Result<Vec<Mount>, ContainerError> {
         let hostname = format!("{}\n", launch.isolation.hostname);
         let mut files = vec![(Launch::HOSTS_FILE, hosts(&launch.isolation)), ("/etc/hostname", hostname)];
-        // gVisor masks nothing, so that this one could be written there, too.
+        // gVisor masks nothing, so that this file would be writable there, too.
         if launch.isolation.runtime == Some(Runtime::Runsc) {
             files.push((ENGINES_FILE, String::new()));
         }
@@ -53,13 +53,13 @@ impl OwnFiles {
             .collect()
     }
 
-    /// Removes those that no start has asked for in a day: a container that runs keeps what it has.
+    /// Removes the files that no start has used for a day: a running container keeps its own.
     pub(crate) fn remove_old(&self) -> io::Result<()> {
         let folder = match File::open(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             opened => opened?,
         };
-        // No other process comes between looking at a file and making it young.
+        // No other process may refresh a file between the check and its removal.
         if folder.try_lock().is_err() {
             return Ok(());
         }
@@ -77,13 +77,13 @@ impl OwnFiles {
         let path = self.folder.join(hex(digest.first_chunk::<16>().map_or(&[], |bytes| bytes)));
         let written = || {
             create_folder(&self.folder, 0o755)?;
-            // Held until the file is young: see `remove_old`.
+            // Held until the file is refreshed: see `remove_old`.
             let folder = File::open(&self.folder)?;
             folder.lock_shared()?;
             let is_there = || fs::read_to_string(&path).is_ok_and(|there| there == text);
             if !is_there() {
-                // One start makes it: to another, which has looked at it already, a second one
-                // would be a stranger.
+                // Only one start creates it: another that has checked the file already would find a
+                // different one.
                 folder.lock()?;
                 if !is_there() {
                     // Every user of the container reads it.
@@ -102,7 +102,7 @@ impl OwnFiles {
 fn hosts(isolation: &Isolation) -> String {
     let mut text = format!("127.0.0.1 localhost {}\n", isolation.hostname);
     for entry in &isolation.hosts {
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{} {}", entry.address, entry.name);
     }
     text
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn files_hold_what_is_asked_for_and_nothing_of_the_host() {
+    fn files_contain_the_specified_names_and_nothing_of_the_host() {
         let state = tempfile::tempdir().unwrap();
         let files = OwnFiles::new(state.path());
         let isolation =
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_start_asked_for_in_a_day_goes() {
+    fn file_unused_for_a_day_is_removed() {
         let state = tempfile::tempdir().unwrap();
         let files = OwnFiles::new(state.path());
         files.remove_old().unwrap();
@@ -169,14 +169,14 @@ mod tests {
         let busy = File::open(state.path().join("identity")).unwrap();
         busy.lock_shared().unwrap();
         files.remove_old().unwrap();
-        assert!(paths.iter().all(|path| path.exists()), "a start is at it");
+        assert!(paths.iter().all(|path| path.exists()), "a start holds the lock");
         drop(busy);
         files.remove_old().unwrap();
         assert_eq!(paths.map(|path| path.exists()), [false, true, true]);
     }
 
     #[test]
-    fn file_that_several_starts_make_at_once_is_one_file() {
+    fn concurrent_starts_create_one_file() {
         use std::os::unix::fs::MetadataExt as _;
         let state = tempfile::tempdir().unwrap();
         let files = OwnFiles::new(state.path());
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_tampered_with_is_written_again() {
+    fn tampered_file_is_rewritten() {
         let state = tempfile::tempdir().unwrap();
         let files = OwnFiles::new(state.path());
         let path = files.write("a\n").unwrap();

@@ -1,9 +1,9 @@
-//! Has the kernel hold a container to its proxy.
+//! Restricts a container's packets to its proxy in the kernel.
 //!
-//! A network without a gateway is not enough: a socket that is bound to an interface takes any
-//! address for a neighbour's, and the host answers for all of its own on every bridge. So the
-//! container's network gets a filter of what leaves, before its process starts. It is set up from
-//! the host's side: nothing in the container needs a right for it, and so nothing there can remove
+//! A network without a gateway is not enough: a socket that is bound to an interface treats any
+//! address as a neighbour's, and the host answers for all its addresses on every bridge. So the
+//! container's network gets an egress packet filter before its process starts. It is set up from
+//! the host's side: nothing in the container needs a privilege for it, so nothing there can remove
 //! it.
 
 use std::fs::File;
@@ -20,25 +20,25 @@ use super::error::ContainerError;
 use super::kernel::Process;
 use super::plan::ContainerPlan;
 
-/// Why the kernel does not hold a container to its proxy.
+/// Why the kernel does not restrict a container to its proxy.
 #[derive(Debug, thiserror::Error)]
 enum FilterError {
     /// The namespace cannot be found, or is not the container's own.
-    #[error("its network namespace cannot be used: {0}")]
+    #[error("its network namespace is unusable: {0}")]
     Namespace(io::Error),
     /// The namespace cannot be entered.
-    #[error("its network namespace cannot be entered: {0}; run the sandbox as the user of its engine")]
+    #[error("failed to enter its network namespace: {0}; run the sandbox as the user of its engine")]
     Entry(io::Error),
-    /// There is no thread that could enter it.
-    #[error("no thread for it: {0}")]
+    /// The thread that enters it could not be created.
+    #[error("failed to create a thread for it: {0}")]
     Thread(io::Error),
-    /// The kernel did not take the rules.
-    #[error("the kernel did not take the filter; it needs nf_tables (`modprobe nf_tables`): {0}")]
+    /// The kernel refused the rules.
+    #[error("the kernel refused the filter; it needs nf_tables (`modprobe nf_tables`): {0}")]
     Refused(io::Error),
 }
 
-/// Filters what leaves the network of `process`, which is set up and does not run yet, where `plan`
-/// says so.
+/// Filters the outgoing packets of `process`, which is set up and does not run yet, if `plan`
+/// requires it.
 pub(super) async fn confine(process: Process<'_>, plan: &ContainerPlan) -> Result<(), ContainerError> {
     let Some(rules) = plan.network.filter() else { return Ok(()) };
     let filtered = filter(process, rules).await;
@@ -48,17 +48,17 @@ pub(super) async fn confine(process: Process<'_>, plan: &ContainerPlan) -> Resul
     })
 }
 
-/// From now on what leaves the network of `process`, which is set up and does not run yet, is what
-/// `rules` let pass.
+/// From now on only packets that `rules` permit leave the network of `process`, which is set up and
+/// does not run yet.
 ///
-/// Not so where the engine runs without root, and this program as its user: such a network can be
-/// entered only by a process that gives up what it may do outside of it. Its host is the engine's
-/// own network, where nothing of the user's listens.
+/// Does nothing for a rootless engine with this program as its user: such a network can be entered
+/// only by a process that gives up its privileges outside of it. Its host is the engine's own
+/// network, where no services of the user listen.
 async fn filter(process: Process<'_>, rules: Vec<Rule>) -> Result<(), FilterError> {
     let proc = Path::new("/proc");
     let namespace = namespace(proc, process).map_err(FilterError::Namespace)?;
     let (sender, receiver) = oneshot::channel();
-    // A thread of its own, which ends: it is in the container's network for good.
+    // A thread of its own, because it cannot leave the container's network.
     let spawned = std::thread::Builder::new().name("packet filter".to_owned()).spawn(move || {
         let _ = sender.send(enter(&namespace).and_then(|()| apply(&rules).map_err(FilterError::Refused)));
     });
@@ -67,7 +67,7 @@ async fn filter(process: Process<'_>, rules: Vec<Rule>) -> Result<(), FilterErro
         Ok(Err(FilterError::Entry(error)))
             if error.kind() == io::ErrorKind::PermissionDenied && is_of_other_users(proc, process) =>
         {
-            tracing::debug!(container = process.id, "an engine without root: no filter of packets");
+            tracing::debug!(container = process.id, "a rootless engine: no packet filter");
             Ok(())
         }
         Ok(filtered) => filtered,
@@ -80,12 +80,12 @@ fn namespace(proc: &Path, process: Process<'_>) -> io::Result<File> {
     let open = |process: &str| File::open(proc.join(process).join("ns/net"));
     let identity = |namespace: File| namespace.metadata().map(|found| (found.dev(), found.ino()));
     let namespace = open(&process.pid.to_string())?;
-    // The descriptor first: what it is looked at for afterwards cannot have been another process.
+    // Opened before the check, so that the checked process cannot be another one.
     if !process.is_of_container(proc) {
         return Err(io::Error::other("it is not the container's"));
     }
     let own = identity(namespace.try_clone()?)?;
-    // This program's, and the engine's, as far as that can be seen.
+    // This program's, and the engine's, as far as visible.
     let engines = open(&process.monitor.to_string()).and_then(identity);
     if identity(open("self")?)? == own || engines.is_ok_and(|engines| engines == own) {
         return Err(io::Error::other("it is the host's"));
@@ -98,7 +98,7 @@ fn enter(namespace: &File) -> Result<(), FilterError> {
     entered.map_err(|error| FilterError::Entry(error.into()))
 }
 
-/// Whether the engine has a user namespace of its own, as one without root has.
+/// Whether the engine has a user namespace of its own, as a rootless one has.
 fn is_of_other_users(proc: &Path, process: Process<'_>) -> bool {
     let users = |process: &str| proc.join(process).join("ns/user").read_link();
     match (users(&process.monitor.to_string()), users("self")) {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_namespace_of_the_containers_own_is_used() {
+    fn namespace_of_the_host_or_a_foreign_process_is_refused() {
         let process = |id| Process { pid: 7, monitor: 6, id };
         assert!(namespace(proc("own").path(), process(ID)).is_ok());
         let refused =
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_engine_in_another_user_namespace_goes_without() {
+    fn filter_is_skipped_only_for_an_engine_in_another_user_namespace() {
         for (engines, expected) in [("user:[1]", false), ("user:[2]", true)] {
             let proc = proc("own");
             fs::write(proc.path().join("6/cmdline"), format!("conmon\0-c\0{ID}\0")).unwrap();

@@ -1,4 +1,4 @@
-//! What is to be created, as pure data.
+//! The plan of a container, as pure data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -9,15 +9,15 @@ use sandbox_podman::TerminalSize;
 use crate::labels::Labels;
 use crate::spec::{Capability, ContainerEnv, Isolation, Mount, Sharing};
 
-/// Everything about a container that is decided before the engine is asked.
+/// All decisions about a container before the engine is called.
 #[derive(Debug, Clone)]
 pub(crate) struct ContainerPlan {
     pub(crate) name: String,
-    /// A tag or an id of an image that the engine has.
+    /// A tag or an id of an image on the engine.
     pub(crate) image: String,
     /// `None`: the image's. An empty list: none.
     pub(crate) entrypoint: Option<Vec<String>>,
-    /// Empty: the image's, where the entry point is the image's too.
+    /// Empty: the image's, if the entry point is the image's too.
     pub(crate) command: Vec<String>,
     pub(crate) env: ContainerEnv,
     /// `None`: the image's.
@@ -36,31 +36,32 @@ pub(crate) struct ContainerPlan {
     pub(crate) labels: Labels,
     /// Whether the process gets a stdin; without, it reads from `/dev/null`.
     pub(crate) stdin: bool,
-    /// The size that its terminal has at first; `None`: it has none.
+    /// The initial size of its terminal. `None`: it has none.
     pub(crate) terminal: Option<TerminalSize>,
-    /// What it has because it goes on without us; nothing for containers whose output we hold.
+    /// Settings of a container that outlives this process; empty for containers with attached
+    /// streams.
     pub(crate) detachment: Detachment,
 }
 
-/// What a container has that goes on without us.
+/// Settings of a container that outlives this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Detachment {
     /// Bytes of output that the engine keeps in a file. `None`: it keeps nothing.
     pub(crate) log_limit: Option<u64>,
-    /// For runtimes and hooks of the host.
+    /// Annotations for runtimes and hooks of the host.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// The mounts that get a label of `SELinux`, by their place in the container.
+    /// The mounts that get an `SELinux` label, by their path in the container.
     pub(crate) sharing: BTreeMap<String, Sharing>,
 }
 
 impl Detachment {
-    /// Whether the container goes on without us: nobody holds its streams.
+    /// Whether the container outlives this process: its streams are not attached.
     pub(crate) fn is_detached(&self) -> bool {
         self.log_limit.is_some()
     }
 
-    /// What the engine does with output besides handing it to an attached client. A driver without
-    /// a bound would fill the host's disk.
+    /// The engine's log driver, in addition to an attached client. A driver without a bound would
+    /// fill the host's disk.
     pub(crate) fn log_driver(&self) -> &'static str {
         match self.log_limit {
             Some(_) => "k8s-file",
@@ -70,9 +71,9 @@ impl Detachment {
 }
 
 impl ContainerPlan {
-    /// What its processes may ever do beyond other processes.
+    /// The capabilities that its processes can ever have.
     pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
-        // The latter is what it takes to give both up for good.
+        // The latter is needed to drop both permanently.
         let to_confine = [Capability::NET_ADMIN, Capability::SETPCAP];
         let to_confine = to_confine.into_iter().filter(|_| self.network.confines_itself);
         self.isolation.capabilities.iter().copied().chain(to_confine).collect()
@@ -84,21 +85,21 @@ impl ContainerPlan {
     }
 }
 
-/// What a container has of networks. The engine is asked for it, and the kernel must show it.
+/// The networks of a container. The engine is asked for them, and verified in the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PlannedNetwork {
     pub(crate) networks: Networks,
     /// The only name server. `None`: the engine's choice.
     pub(crate) dns: Option<Ipv4Addr>,
     pub(crate) sysctls: BTreeMap<String, String>,
-    /// Whether its program begins with the right to confine itself to a part of them, which it then
-    /// gives up.
+    /// Whether its program starts with the capability to restrict itself to a part of them, which
+    /// it then drops.
     pub(crate) confines_itself: bool,
 }
 
 impl PlannedNetwork {
-    /// What may leave a container that has networks of ours and does not confine itself: what goes
-    /// to its name server, which is its proxy.
+    /// The outgoing packets of a container on the sandbox's networks that does not restrict itself:
+    /// those to its name server, which is its proxy.
     pub(crate) fn filter(&self) -> Option<Vec<Rule>> {
         let Networks::Attached(_) = self.networks else { return None };
         let own = [Rule::accept([Condition::Through(LOOPBACK)]), Rule::drop([Condition::OtherFamily])];
@@ -119,7 +120,7 @@ pub(crate) enum Networks {
     Attached(Vec<Attachment>),
 }
 
-/// A place on a network.
+/// An attachment to a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attachment {
     pub(crate) network: String,

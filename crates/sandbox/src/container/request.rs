@@ -1,7 +1,8 @@
-//! From a plan to the body of podman's own call that creates a container, its `SpecGenerator`.
+//! Converts a plan to the body of podman's native call that creates a container, its
+//! `SpecGenerator`.
 //!
-//! The Docker-compatible call leaves out too much without a word: limits on processes where the
-//! engine runs without root, masked paths, and on podman 4 described devices and annotations.
+//! The Docker-compatible call silently ignores too much: ulimits on rootless engines, masked paths,
+//! and on podman 4 CDI devices and annotations.
 
 use sandbox_workspace::overlay_folders;
 use serde_json::{Map, Value, json};
@@ -13,11 +14,11 @@ use super::plan::{Attachment, ContainerPlan, Networks};
 /// A file on the host's `/run`, which root in a container could fill without bound. Without a
 /// read-only root nothing else protects it.
 const ENGINES_FILE: &str = "/run/.containerenv";
-/// Microseconds over which the use of processors is counted.
+/// The period of processor accounting, in microseconds.
 const PERIOD: i64 = 100_000;
 
-/// The body of the call that creates `plan` on an engine that is root's or not, without the name.
-/// What is `null` is the image's or the engine's choice.
+/// The body of the call that creates `plan` on a rootful or rootless engine, without the name.
+/// `null` leaves a value to the image or the engine.
 pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
     let isolation = &plan.isolation;
     let (namespace, networks) = network(&plan.network.networks);
@@ -36,28 +37,28 @@ pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
         "annotations": detachment.annotations,
         "stdin": plan.stdin,
         "terminal": plan.terminal.is_some(),
-        // Podman 5 waits this long before it kills on a forced removal. Those that stop a container
-        // of ours wait on this side.
+        // Podman 5 waits this long before it kills on a forced removal. The sandbox waits on its
+        // own side when it stops a container.
         "stop_timeout": 0,
-        // What the image would have the engine run beside the task.
+        // Disables the image's health check, which the engine would run next to the task.
         "healthconfig": {"Test": ["NONE"]},
         // Output goes to the attached client; a driver would write it to the host's disk, so it has
         // a bound or there is none.
         "log_configuration": {"driver": detachment.log_driver(), "size": detachment.log_limit},
         "sysctl": plan.network.sysctls,
-        // The engine's own file names the host; where there is one of ours, it need not be there at
-        // all.
+        // The engine's own file contains the host's name; it is not needed if the sandbox's file
+        // replaces it.
         "use_image_hosts": has_own_hosts(plan),
         "dns_server": plan.network.dns.map(|server| [server]),
         "netns": namespace,
         "networks": networks,
         "mounts": mounts(plan),
-        // What an image declares goes with the container, whatever the engine's configuration makes
-        // of it for others.
+        // Volumes that an image declares are removed with the container, regardless of the engine's
+        // configuration.
         "image_volume_mode": "anonymous",
         "overlay_volumes": plan.mounts.iter().filter_map(overlay).collect::<Vec<_>>(),
         "resource_limits": resources(plan),
-        // Podman 5 passes on its service's, which the kernel might spare. Without root, it may be
+        // Podman 5 passes on its service's score, which might spare it. A rootless service's may be
         // too high to be lowered.
         "oom_score_adj": of_root.then_some(0),
         "storage_opts": plan.disk.map(|bytes| json!({"size": bytes.to_string()})),
@@ -67,8 +68,8 @@ pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
         "seccomp_profile_path": seccomp(&isolation.seccomp),
         "apparmor_profile": isolation.apparmor.as_ref().map(AppArmorProfile::as_str),
         "read_only_filesystem": isolation.read_only_root,
-        // Podman 5 makes shared memory read-only otherwise. What it makes writable beside that is
-        // in the plan, with a bound.
+        // Otherwise podman 5 makes shared memory read-only. The other folders that it makes
+        // writable are in the plan, with a bound.
         "read_write_tmpfs": isolation.read_only_root,
         "mask": masks(isolation),
         "init": isolation.init,
@@ -81,7 +82,7 @@ pub(super) fn body(plan: &ContainerPlan, of_root: bool) -> Value {
     })
 }
 
-/// Podman refuses a whole document for the sake of one number that does not fit.
+/// Podman refuses a whole document because of one number that is out of range.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -106,7 +107,7 @@ fn has_own_hosts(plan: &ContainerPlan) -> bool {
     targets.any(|target| target == Launch::HOSTS_FILE)
 }
 
-/// With the whole range given, the engine needs no range of its own in `/etc/subuid`.
+/// With an explicit range, the engine needs no range of its own in `/etc/subuid`.
 fn users(namespace: UserNamespace) -> (Value, Value) {
     match namespace {
         UserNamespace::Host => (Value::Null, Value::Null),
@@ -119,7 +120,7 @@ fn users(namespace: UserNamespace) -> (Value, Value) {
 
 fn seccomp(seccomp: &Seccomp) -> Value {
     match seccomp {
-        // Launching names the file of the sandbox's own.
+        // Launching inserts the file of the sandbox's own profile.
         Seccomp::Sandbox | Seccomp::Default => Value::Null,
         Seccomp::Profile(path) => path.to_string_lossy().into(),
         Seccomp::Unconfined => "unconfined".into(),
@@ -137,11 +138,11 @@ fn limits(isolation: &Isolation) -> Vec<Value> {
     limits.map(|limit| json!({"type": limit.kind.name(), "soft": limit.soft, "hard": limit.hard})).collect()
 }
 
-/// Only what is asked for: an engine that cannot limit anything warns of every part.
+/// Only requested limits: an engine that cannot enforce limits warns of each one.
 fn resources(plan: &ContainerPlan) -> Value {
     let mut resources = Map::new();
     if let Some(memory) = plan.memory {
-        // Without a word of ours, podman gives as much swap as memory.
+        // By default podman gives as much swap as memory.
         let with_swap = plan.memory_with_swap().map(signed);
         resources.insert("memory".to_owned(), json!({"limit": signed(memory), "swap": with_swap}));
     }
@@ -161,7 +162,7 @@ fn mounts(plan: &ContainerPlan) -> Vec<Value> {
 }
 
 fn bind(plan: &ContainerPlan, mount: &Mount) -> Value {
-    // What the container mounts stays in it, and what the host mounts later does not appear in it.
+    // Mounts of the container stay in it, and later mounts of the host do not appear in it.
     let mut options = vec![if mount.read_only() { "ro" } else { "rw" }, "rprivate"];
     options.extend(plan.detachment.sharing.get(mount.container_path()).map(|sharing| sharing.relabel()));
     json!({
@@ -181,7 +182,7 @@ fn overlay(mount: &Mount) -> Option<Value> {
     }))
 }
 
-/// Everything is written out: versions differ in what they take for granted.
+/// All options are explicit, because defaults differ between versions.
 fn tmpfs(tmpfs: &Tmpfs) -> Value {
     let exec = if tmpfs.exec { "exec" } else { "noexec" };
     let copy = if tmpfs.copy_up { "tmpcopyup" } else { "notmpcopyup" };
@@ -197,7 +198,7 @@ fn tmpfs(tmpfs: &Tmpfs) -> Value {
 
 fn device(device: &Device) -> Value {
     match device {
-        // Not `m`: nodes of its kind cannot be made elsewhere.
+        // Without `m`: nodes of its kind cannot be created elsewhere.
         Device::Node { host, container } => json!({"path": format!("{}:{container}:rw", host.display())}),
         Device::Cdi(name) => json!({"path": name}),
     }
@@ -213,7 +214,7 @@ pub(super) mod tests {
     use crate::labels::Labels;
     use crate::spec::{Capability, ContainerEnv, Sharing, Ulimit, UlimitKind};
 
-    /// A plan for tests that need any.
+    /// Any plan for tests.
     pub(crate) fn a_plan() -> ContainerPlan {
         plan(Networks::None, Isolation::agent())
     }
@@ -253,7 +254,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_task_gets_what_its_plan_says() {
+    fn body_has_every_field_of_the_plan() {
         let networks = Networks::Attached(vec![
             Attachment { network: "inner".to_owned(), address: Some([10, 199, 0, 3].into()) },
             Attachment { network: "outer".to_owned(), address: None },
@@ -300,7 +301,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn each_field_of_an_isolation_has_its_place() {
+    fn body_has_every_field_of_the_isolation() {
         let isolation = Isolation {
             capabilities: [Capability::KILL].into(),
             seccomp: Seccomp::Profile("/p.json".into()),
@@ -346,7 +347,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_left_to_the_engine() {
+    fn unset_fields_are_left_to_the_engine() {
         let bare = Isolation {
             no_new_privileges: false,
             seccomp: Seccomp::Default,
@@ -372,7 +373,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_engines_hosts_file_is_left_out_where_there_is_one_of_ours() {
+    fn own_hosts_file_replaces_the_engines() {
         let mut plan = a_plan();
         check(&plan, [("/use_image_hosts", json!(false))]);
         plan.mounts.push(Mount::read_only_at("/state/hosts", Launch::HOSTS_FILE));
@@ -380,12 +381,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_engine_without_root_is_not_asked_to_lower_a_score() {
+    fn oom_score_is_unset_on_a_rootless_engine() {
         assert_eq!(body(&a_plan(), false).get("oom_score_adj"), Some(&Value::Null));
     }
 
     #[test]
-    fn a_copy_is_an_overlay_and_no_plain_mount() {
+    fn copy_on_write_mount_is_an_overlay() {
         let mut plan = a_plan();
         plan.mounts = vec![Mount::copy_on_write("/srv/a:b", "/workspace", "/state/copy")];
         let options = ["upperdir=/state/copy/upper", "workdir=/state/copy/work"];
@@ -394,7 +395,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_detached_run_keeps_a_bounded_log_and_labels_its_volumes() {
+    fn detached_run_has_a_log_limit_and_labelled_volumes() {
         let mut plan = a_plan();
         plan.mounts = vec![
             Mount::read_only_at("/srv/a", "/own"),
@@ -422,10 +423,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn without_a_network_nothing_is_attached() {
+    fn container_without_a_network_has_no_attachments() {
         let expected = [("/netns", json!({"nsmode": "none"})), ("/networks", json!(null))];
         check(&plan(Networks::None, Isolation::proxy()), expected.clone());
-        // An empty list is none and not the default.
+        // An empty list means none, not the default.
         check(&plan(Networks::Attached(Vec::new()), Isolation::proxy()), expected);
         check(
             &plan(Networks::None, Isolation::proxy()),

@@ -1,5 +1,5 @@
-//! A container's life, one type per state. Each failed step removes the container; a future that is
-//! dropped leaves a labelled one.
+//! A container's life, with one type per state. Each failed step removes the container; a dropped
+//! future leaves a labelled one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use super::monitor::Monitor;
 use super::plan::ContainerPlan;
 use super::{apparmor, default_limits, exec, packets, support, verify};
 
-/// How long a process may take to be gone after SIGKILL. One in an uninterruptible sleep can take
-/// for ever.
+/// How long a process may take to end after SIGKILL. In an uninterruptible sleep it can take
+/// forever.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
-/// How long a process may outlive its monitor, which ends after it: only one whose monitor was
-/// killed does.
+/// How long a process may outlive its monitor, which ends after it: only a process whose monitor
+/// was killed outlives it.
 const OUTLIVES: Duration = Duration::from_secs(3);
-/// How long to wait before the engine is asked once more.
+/// The pause before the engine is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// A container that exists, and is what was planned as far as the engine knows.
+/// A container that exists, and matches its plan as far as the engine reports.
 #[derive(Debug)]
 pub(crate) struct Created {
     handle: Handle,
@@ -36,14 +36,14 @@ pub(crate) struct Created {
     image: ImageFacts,
 }
 
-/// A container whose networks, mounts and limits are set up, verified in the kernel; its process
+/// A container whose networks, mounts and limits are set up and verified in the kernel; its process
 /// does not run yet.
 #[derive(Debug)]
 pub(crate) struct SetUp {
     handle: Handle,
     plan: ContainerPlan,
     program: String,
-    /// Those of a detached container are empty.
+    /// Empty for a detached container.
     stdin: Stdin,
     output: Output,
 }
@@ -51,15 +51,15 @@ pub(crate) struct SetUp {
 /// A container whose process was started.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// What the process reads.
+    /// The stdin of the process.
     pub(crate) stdin: Stdin,
-    /// What the process writes.
+    /// The output of the process.
     pub(crate) output: Output,
-    /// Everything else.
+    /// The control of the container.
     pub(crate) handle: Handle,
 }
 
-/// Signals, waits for and removes a container.
+/// Signals, awaits and removes a container.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
     engine: Engine,
@@ -67,14 +67,14 @@ pub(crate) struct Handle {
     name: String,
     pid: u32,
     own_kernel: bool,
-    /// `None` where it cannot be seen from here.
+    /// `None` if it is not visible from here.
     monitor: Option<Arc<Monitor>>,
     stop_signal: StopSignal,
     stop_timeout: Duration,
 }
 
 impl Created {
-    /// Creates what `plan` says, and compares what the engine wrote down with it.
+    /// Creates the container of `plan`, and compares the engine's report with it.
     pub(crate) async fn create(engine: &Engine, plan: &ContainerPlan) -> Result<Self, ContainerError> {
         let mounts = resolve(&plan.mounts)?;
         let image = engine
@@ -115,7 +115,7 @@ impl Created {
         }
     }
 
-    /// Makes the engine set the container up, attached to its streams unless it is detached, and
+    /// Lets the engine set the container up, attached to its streams unless it is detached, and
     /// compares the result with the plan.
     pub(crate) async fn set_up(self) -> Result<SetUp, ContainerError> {
         let Self { mut handle, plan, image } = self;
@@ -141,24 +141,24 @@ impl Created {
         }
     }
 
-    /// What the container is known by; it does not run yet.
+    /// The handle of the container, which does not run yet.
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Removes it.
+    /// Removes the container.
     pub(crate) async fn remove(self) -> Result<(), EngineError> {
         self.handle.remove().await
     }
 }
 
 impl SetUp {
-    /// What the container is known by; its process does not run yet.
+    /// The handle of the container, whose process does not run yet.
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// What the process will read.
+    /// The stdin of the process.
     pub(crate) fn stdin(&mut self) -> &mut Stdin {
         &mut self.stdin
     }
@@ -170,27 +170,28 @@ impl SetUp {
             Some(size) => handle.engine.resize_container(handle.id.as_str(), size).await,
             None => Ok(()),
         };
-        // Both versions of podman do so before the process runs, which is when programs ask for it.
+        // Both versions of podman resize before the process runs, which is when programs query the
+        // size.
         let resized = resize().await;
         handle.start(&plan, &program).await?;
         if resized.is_err()
             && let Err(error) = resize().await
         {
             // It may have ended already.
-            tracing::debug!(container = %handle.name, %error, "its terminal has no size");
+            tracing::debug!(container = %handle.name, %error, "failed to set the size of its terminal");
         }
         Ok(Running { stdin, output, handle })
     }
 
-    /// Removes it.
+    /// Removes the container.
     pub(crate) async fn remove(self) -> Result<(), EngineError> {
         self.handle.remove().await
     }
 }
 
 impl Handle {
-    /// Of a container that another process of ours made. It is asked to end by `stop_signal`, and
-    /// has a time of `stop_timeout` then.
+    /// The handle of a container of another process. It is asked to end with `stop_signal`, and
+    /// killed after `stop_timeout`.
     pub(crate) fn of_other(
         engine: &Engine,
         id: ContainerId,
@@ -215,12 +216,12 @@ impl Handle {
         self.id.as_str()
     }
 
-    /// The first process, as the engine numbers it.
+    /// The number of the first process, from the engine.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Starts the process. What the kernel applies only then is verified right after.
+    /// Starts the process. Confinement that the kernel applies only then is verified right after.
     async fn start(&self, plan: &ContainerPlan, program: &str) -> Result<(), ContainerError> {
         let started = async {
             let started = self.engine.start_container(self.id.as_str()).await;
@@ -242,51 +243,50 @@ impl Handle {
         }
     }
 
-    /// Whether its runtime gives it a kernel of its own, as far as this process made it.
+    /// Whether its runtime gives it a kernel of its own, if this process created it.
     pub(crate) fn has_own_kernel(&self) -> bool {
         self.own_kernel
     }
 
-    /// Sends a signal such as `TERM` to the first process. One that has ended is done.
+    /// Sends a signal such as `TERM` to the first process. Succeeds if it has ended.
     pub(crate) async fn signal(&self, signal: &str) -> Result<(), EngineError> {
         match self.engine.kill_container(self.id.as_str(), signal).await {
-            // 409, and on podman 4 500: it does not run. 404: it is gone.
+            // 409, and on podman 4 500: it does not run. 404: it was removed.
             Err(error) if error.status().is_some() && !self.is_running().await? => Ok(()),
             other => other,
         }
     }
 
-    /// Ends the process: the signal and the time that the plan says, then SIGKILL. Returns when it
-    /// is dead.
+    /// Ends the process with the signal and timeout of the plan, then SIGKILL. Returns when it is
+    /// dead.
     pub(crate) async fn stop(&self) -> Result<(), EngineError> {
         self.signal(self.stop_signal.name()).await?;
         if let Ok(ended) =
             tokio::time::timeout(self.stop_timeout, self.engine.wait_container(self.id.as_str())).await
         {
-            return gone_is_done(ended.map(drop));
+            return ignore_missing(ended.map(drop));
         }
         self.signal("KILL").await?;
         match tokio::time::timeout(KILL_DEADLINE, self.engine.wait_container(self.id.as_str())).await {
-            Ok(ended) => gone_is_done(ended.map(drop)),
+            Ok(ended) => ignore_missing(ended.map(drop)),
             Err(_) => Err(EngineError::unkillable(&self.name, KILL_DEADLINE)),
         }
     }
 
-    /// Waits for the end of the process. An error says that the engine's service went away
-    /// meanwhile, or the monitor of the container: how the process ended is not known then, and it
-    /// may still run.
+    /// Waits for the end of the process. It is an error if the engine's service or the container's
+    /// monitor went away meanwhile: the exit is then unknown, and the process may still run.
     pub(crate) async fn wait(&self) -> Result<Exit, EngineError> {
         let code = tokio::select! {
             code = self.ended() => code?,
-            () = self.unmonitored() => return Err(EngineError::end_unknown(&self.name, "it runs on")),
+            () = self.unmonitored() => return Err(EngineError::end_unknown(&self.name, "its process still runs")),
         };
         let oom_killed = self.confirm(code).await?;
         tracing::debug!(container = %self.name, code, oom_killed, "ended");
         Ok(Exit { code, oom_killed })
     }
 
-    /// The exit code, once the engine reports it. The monitor ends after the process, so that an
-    /// engine that looks for the end need not do so before.
+    /// The exit code, once the engine reports it. The monitor ends after the process, so engines
+    /// need not poll before its end.
     async fn ended(&self) -> Result<i64, EngineError> {
         if let (false, Some(monitor)) = (self.engine.capabilities().wakes_waits(), &self.monitor) {
             tokio::select! {
@@ -297,8 +297,8 @@ impl Handle {
         self.engine.wait_container(self.id.as_str()).await
     }
 
-    /// Returns when the monitor has ended and the process has not; never where there is no monitor
-    /// to be seen. Some engines never notice it.
+    /// Returns when the monitor has ended but the process has not; never if no monitor is visible.
+    /// Some engines never notice it.
     async fn unmonitored(&self) {
         if let Some(monitor) = &self.monitor {
             monitor.ended().await;
@@ -309,9 +309,9 @@ impl Handle {
         std::future::pending::<()>().await;
     }
 
-    /// Whether a process that is said to have ended with `code` was killed for want of memory. An
-    /// engine whose monitor died says that a process that runs has ended with 0, so it is asked for
-    /// the whole state.
+    /// Whether a process that reportedly ended with `code` was killed for lack of memory. An engine
+    /// whose monitor died reports that a running process has ended with 0, so the whole state is
+    /// queried.
     async fn confirm(&self, code: i64) -> Result<bool, EngineError> {
         for attempt in 0..2 {
             let state = match self.inspect().await {
@@ -332,15 +332,15 @@ impl Handle {
         Ok(false)
     }
 
-    /// Kills the process and removes the container; one that is gone is done.
+    /// Kills the process and removes the container. Succeeds if it no longer exists.
     pub(crate) async fn remove(&self) -> Result<(), EngineError> {
         self.engine.remove_container(self.id.as_str()).await?;
         tracing::debug!(container = %self.name, "removed");
         Ok(())
     }
 
-    /// Has the engine set the container up. Gives what a terminal reads, and what the container
-    /// writes; nothing of either if it is detached.
+    /// Lets the engine set the container up. Returns the stdin of a terminal, and the container's
+    /// output; both are empty if it is detached.
     async fn streams(&self, plan: &ContainerPlan) -> Result<(Option<Stdin>, Output), EngineError> {
         let id = self.id.as_str();
         if plan.detachment.is_detached() {
@@ -348,13 +348,13 @@ impl Handle {
             return Ok((None, Output::new(futures_util::stream::empty())));
         }
         match plan.terminal {
-            // A terminal has one connection, both ways.
+            // A terminal has one connection for both directions.
             Some(_) => self.engine.attach_terminal(id).await.map(|(keys, screen)| (Some(keys), screen)),
             None => self.engine.attach_output(id).await.map(|output| (None, output)),
         }
     }
 
-    /// What the process will read, where it is `planned` to read anything.
+    /// The stdin of the process, if it is `planned`.
     async fn stdin(&self, planned: bool) -> Result<Stdin, EngineError> {
         if planned {
             self.engine.attach_stdin(self.id.as_str()).await
@@ -363,19 +363,19 @@ impl Handle {
         }
     }
 
-    /// Remembers the processes of a container that is set up.
+    /// Stores the processes of a container that is set up.
     fn watch(&mut self, state: &State) {
         self.pid = state.pid;
         self.monitor = Monitor::open(self.process(state)).map(Arc::new);
     }
 
-    /// The first process of the container, where the engine says `state` of it.
+    /// The first process of the container, from the engine's `state`.
     fn process(&self, state: &State) -> Process<'_> {
         Process { pid: state.pid, monitor: state.conmon_pid, id: self.id.as_str() }
     }
 
-    /// Compares a container that is set up with its plan, as the engine and the kernel report, and
-    /// has the kernel filter what it sends; returns the state of its processes.
+    /// Compares a container that is set up with its plan, as the engine and the kernel report it,
+    /// and installs its packet filter; returns the state of its processes.
     async fn verify_set_up(&self, plan: &ContainerPlan, image: &ImageFacts) -> Result<State, ContainerError> {
         let inspection = self.inspect().await?;
         let unverifiable = |problem| ContainerError::Unverifiable { container: plan.name.clone(), problem };
@@ -384,7 +384,7 @@ impl Handle {
         let mut facts = kernel::read(proc, process, &plan.isolation.masked_paths).map_err(unverifiable)?;
         support::check_controls(plan, &self.engine, &facts.controlled)?;
         let targets = plan.mounts.iter().map(Mount::container_path);
-        let no_root = |error| unverifiable(format!("its root cannot be opened: {error}"));
+        let no_root = |error| unverifiable(format!("failed to open its root: {error}"));
         facts.roots = kernel::roots(proc, pid, targets).map_err(no_root)?;
         let devices = plan.isolation.devices.iter().filter_map(Device::node_paths);
         facts.planned_nodes =
@@ -427,7 +427,7 @@ impl Handle {
         Err(ContainerError::NotAsPlanned { container: self.name.clone(), differences })
     }
 
-    /// Removes a container whose launch failed. When that fails too, it is found by its labels.
+    /// Removes a container whose launch failed. If that fails too, it is found by its labels.
     async fn give_up(&self, error: ContainerError) -> ContainerError {
         if let Err(left) = self.remove().await {
             tracing::warn!(container = %self.name, error = %left, "not removed; the next sweep removes it");
@@ -457,14 +457,15 @@ impl ProgramControl for Handle {
         Box::pin(async {
             let program = spec.command.first().map(String::as_str).unwrap_or_default();
             let started = exec::exec(&self.engine, self.id.as_str(), spec).await;
-            started
-                .map_err(|error| blame(error.message().unwrap_or_default(), program).unwrap_or(error.into()))
+            started.map_err(|error| {
+                classify_start_error(error.message().unwrap_or_default(), program).unwrap_or(error.into())
+            })
         })
     }
 
     fn log(&self) -> Answer<'_, ProgramLog> {
         Box::pin(async {
-            // Asked first: what a container that has ended then wrote is all there.
+            // Queried first: if the container has ended, its output is complete.
             let status = self.inspect().await?.state.status;
             let ended = !matches!(status.as_str(), "running" | "paused" | "stopping");
             Ok(ProgramLog { ended, output: self.engine.logs(self.id()) })
@@ -482,15 +483,15 @@ impl From<Running> for LaunchedProgram {
     }
 }
 
-fn gone_is_done(ended: Result<(), EngineError>) -> Result<(), EngineError> {
+fn ignore_missing(ended: Result<(), EngineError>) -> Result<(), EngineError> {
     match ended {
         Err(error) if error.is_not_found() => Ok(()),
         other => other,
     }
 }
 
-/// The mounts with real paths: the engine would make a source that is missing, and reports real
-/// paths. Those that were not checked yet are the sandbox's own files.
+/// The mounts with resolved paths: the engine would create a missing source, and reports resolved
+/// paths. Mounts that were not checked yet are the sandbox's own files.
 fn resolve(mounts: &[Mount]) -> Result<Vec<Mount>, ContainerError> {
     let own = Resolver::default();
     let resolve = |mount: &Mount| match mount.identity() {
@@ -503,16 +504,16 @@ fn resolve(mounts: &[Mount]) -> Result<Vec<Mount>, ContainerError> {
     mounts.iter().map(resolve).collect()
 }
 
-/// What a failed launch means.
+/// The error of a failed launch.
 fn explain(error: EngineError, program: &str, plan: &ContainerPlan, engine: &Engine) -> ContainerError {
     let message = error.message().unwrap_or_default();
-    blame(message, program).unwrap_or_else(|| support::explain(error, plan, engine))
+    classify_start_error(message, program).unwrap_or_else(|| support::explain(error, plan, engine))
 }
 
-/// Whether the program is at fault. Both versions of podman pass on what their runtime (crun, runc)
-/// says about the executable; what it says about anything else, such as a mount that is not found,
-/// is the engine's error.
-fn blame(message: &str, program: &str) -> Option<ContainerError> {
+/// The error of the program itself, if any. Both versions of podman pass on the runtime's (crun,
+/// runc) message about the executable; its messages about anything else, such as a missing mount,
+/// are the engine's error.
+fn classify_start_error(message: &str, program: &str) -> Option<ContainerError> {
     let message = message.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
     let program = program.to_owned();
@@ -532,8 +533,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_runtime_says_about_the_executable_blames_the_program() {
-        let kind = |message: &str| match blame(message, "x") {
+    fn runtime_errors_about_the_executable_alone_are_program_errors() {
+        let kind = |message: &str| match classify_start_error(message, "x") {
             Some(ContainerError::ProgramNotFound { .. }) => 127,
             Some(ContainerError::ProgramNotExecutable { .. }) => 126,
             _ => 125,

@@ -1,5 +1,5 @@
-//! What an engine cannot do of what a plan asks for: an error that names the field and a hint,
-//! where podman would leave it out.
+//! Settings of a plan that an engine does not support: an error with the field and a hint, where
+//! podman would ignore them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,10 +17,10 @@ use super::plan::ContainerPlan;
 const DISK: &str = "resource_limits.disk";
 const APPARMOR: &str = "isolation.apparmor";
 
-/// Said once: it is the same for all containers.
+/// Logged once: it is the same for all containers.
 static UNLIMITED: Once = Once::new();
 
-/// What is known before an engine is asked.
+/// Checks before the engine is called.
 pub(super) fn before_creation(plan: &ContainerPlan, engine: &Engine) -> Result<(), ContainerError> {
     if plan.isolation.seccomp == Seccomp::Sandbox {
         return Err(ContainerError::Unsupported {
@@ -37,7 +37,7 @@ pub(super) fn before_creation(plan: &ContainerPlan, engine: &Engine) -> Result<(
             field: APPARMOR,
             engine: name(engine.capabilities()),
             problem: format!(
-                "cannot confine a container as `{profile}` says: the kernel has no AppArmor, or it is off"
+                "cannot confine a container by `{profile}`: the kernel has no AppArmor, or it is disabled"
             ),
             hint: "boot one with `lsm=…,apparmor`, or leave it out".to_owned(),
         });
@@ -45,7 +45,7 @@ pub(super) fn before_creation(plan: &ContainerPlan, engine: &Engine) -> Result<(
     Ok(())
 }
 
-/// What the engine's storage is known not to do. Asks the engine only where it matters.
+/// Known limitations of the engine's storage. Queries the engine only if it matters.
 pub(super) async fn storage(plan: &ContainerPlan, engine: &Engine) -> Result<(), ContainerError> {
     if plan.disk.is_none() {
         return Ok(());
@@ -58,15 +58,15 @@ fn without_quotas(facts: &EngineFacts, capabilities: &Capabilities) -> Option<Co
         field: DISK,
         engine: name(capabilities),
         problem: format!(
-            "cannot bound what a container writes: its storage is {}, which has no quotas",
+            "cannot limit the disk of a container: its storage is {}, which has no quotas",
             facts.storage()
         ),
         hint: DiskLimits::HINT.to_owned(),
     })
 }
 
-/// What is only known of an engine once it has made a container. Limits that were not asked for are
-/// left out of the plan where the engine has none.
+/// Checks that need a created container. Default limits of the sandbox are removed from the plan if
+/// the engine has none.
 pub(super) fn after_creation(
     plan: &mut ContainerPlan,
     engine: &Engine,
@@ -96,16 +96,16 @@ pub(super) fn after_creation(
             Err(ContainerError::Unsupported {
                 field: "isolation.runtime",
                 engine: name(engine.capabilities()),
-                problem: "runs all containers with gVisor, which an executor has to know of".to_owned(),
-                hint: "set `isolation.runtime` to `runsc`, and the mode to a container for each command"
+                problem: "runs all containers with gVisor, which the configuration of an executor must state"
                     .to_owned(),
+                hint: "set `isolation.runtime` to `runsc`, and use a container for each command".to_owned(),
             })
         }
         Some(planned) if planned.as_str() != is.runtime_name() => Err(ContainerError::Unsupported {
             field: "isolation.runtime",
             engine: name(engine.capabilities()),
             problem: format!(
-                "runs all containers with `{}`, and its API takes no other for one of them",
+                "runs all containers with `{}`, and its API cannot select another for one of them",
                 is.runtime
             ),
             hint: format!(
@@ -117,7 +117,7 @@ pub(super) fn after_creation(
     }
 }
 
-/// The specification knows of gVisor only where it demands it.
+/// The specification allows for gVisor only if it requires it.
 fn refuse_in_gvisor(plan: &ContainerPlan, engine: &Engine, is: &Inspection) -> Result<(), ContainerError> {
     let has_signer = plan.mounts.iter().any(|mount| mount.container_path() == SshSigner::FOLDER);
     let refused = [
@@ -141,8 +141,8 @@ fn refuse_in_gvisor(plan: &ContainerPlan, engine: &Engine, is: &Inspection) -> R
     }
 }
 
-/// What is only known once a container is set up: an engine without root that may make no control
-/// groups reports limits which nothing enforces.
+/// Checks that need a container that is set up: a rootless engine that cannot create control groups
+/// reports limits that are not enforced.
 pub(super) fn check_controls(
     plan: &ContainerPlan,
     engine: &Engine,
@@ -151,7 +151,7 @@ pub(super) fn check_controls(
     uncontrolled_limit(plan, controlled).map_or(Ok(()), |field| unlimited(plan, engine.capabilities(), field))
 }
 
-/// An error, unless the limit is one of ours, which the caller did not ask for.
+/// An error, unless the limit is a default of the sandbox.
 fn unlimited(
     plan: &ContainerPlan,
     capabilities: &Capabilities,
@@ -174,8 +174,7 @@ fn unlimited(
     Ok(())
 }
 
-/// The first limit that was asked for and whose controller has no control group of the container's
-/// own.
+/// The first requested limit whose controller has no control group of the container's own.
 fn uncontrolled_limit(plan: &ContainerPlan, controlled: &BTreeSet<&str>) -> Option<&'static str> {
     [
         ("resource_limits.memory", plan.memory.is_some(), "memory"),
@@ -186,7 +185,7 @@ fn uncontrolled_limit(plan: &ContainerPlan, controlled: &BTreeSet<&str>) -> Opti
     .find_map(|(field, asked, controller)| (asked && !controlled.contains(controller)).then_some(field))
 }
 
-/// The first limit that was asked for and that the container does not have at all.
+/// The first requested limit that the container does not have at all.
 fn ignored_limit(plan: &ContainerPlan, is: &BindFacts) -> Option<&'static str> {
     [
         ("resource_limits.memory", plan.memory.is_some(), is.memory),
@@ -197,7 +196,7 @@ fn ignored_limit(plan: &ContainerPlan, is: &BindFacts) -> Option<&'static str> {
     .find_map(|(field, asked, is)| (asked && is == 0).then_some(field))
 }
 
-/// What a failure means that follows from a field of the plan.
+/// The error of a failure that follows from a field of the plan.
 pub(super) fn explain(error: EngineError, plan: &ContainerPlan, engine: &Engine) -> ContainerError {
     meaning(error.message().unwrap_or_default(), plan)
         .map(|(field, problem, hint)| ContainerError::Unsupported {
@@ -219,8 +218,8 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
             .map(|limit| limit.kind.name())
             .find(|name| message.contains(&format!("RLIMIT_{}", name.to_ascii_uppercase())));
         let problem = match which {
-            Some(which) => format!("may not set `{which}` as high as that"),
-            None => format!("may not set a limit as high as that: {message}"),
+            Some(which) => format!("may not set `{which}` as high as requested"),
+            None => format!("may not set a limit as high as requested: {message}"),
         };
         return Some((
             "isolation.ulimits",
@@ -244,7 +243,7 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
         } else {
             "podman asks for one only as root: use a service that runs as root, or leave it out"
         };
-        let problem = format!("cannot confine a container as `{profile}` says: {message}");
+        let problem = format!("cannot confine a container by `{profile}`: {message}");
         return Some((APPARMOR, problem, hint.to_owned()));
     }
     if !isolation.devices.is_empty() && says("CDI") {
@@ -258,24 +257,24 @@ fn meaning(message: &str, plan: &ContainerPlan) -> Option<(&'static str, String,
     if isolation.user_namespace != UserNamespace::Host && says("ID-mapped copy") {
         return Some((
             "isolation.user_namespace",
-            "does not have these users, as it runs without root".to_owned(),
-            "leave it out: the users of its containers are other users of the host already".to_owned(),
+            "does not have these users, because it is rootless".to_owned(),
+            "leave it out: the users of its containers already differ from those of the host".to_owned(),
         ));
     }
     if says("runsc") && says(" start ") && says("exit status") {
         return Some((
             "isolation.runtime",
-            format!("could not start the program, and gVisor does not say why: {message}"),
+            format!("failed to start the program, and gVisor reports no cause: {message}"),
             "the program must be in the image, and its user must be allowed to read it".to_owned(),
         ));
     }
     plan.disk.and_then(|bytes| of_disk(message, bytes))
 }
 
-/// The limit is set when the container is made, and on btrfs found too small when it is set up.
+/// The limit is set at the creation, and on btrfs found too small at the set-up.
 fn of_disk(message: &str, bytes: u64) -> Option<(&'static str, String, String)> {
     let says = |words: &str| message.to_ascii_lowercase().contains(words);
-    // btrfs counts late: the runtime may be the first to miss what was not written to the
+    // btrfs counts late: the runtime may be the first to notice files that were not written to the
     // container's subvolume.
     let is_incomplete = || says("btrfs/subvolumes/") && says("no such file or directory");
     if says("quota exceeded") || is_incomplete() {
@@ -286,7 +285,7 @@ fn of_disk(message: &str, bytes: u64) -> Option<(&'static str, String, String)> 
         ));
     }
     ["storage-opt", "quota", "qgroup"].into_iter().any(says).then(|| {
-        (DISK, format!("cannot bound what a container writes: {message}"), DiskLimits::HINT.to_owned())
+        (DISK, format!("cannot limit the disk of a container: {message}"), DiskLimits::HINT.to_owned())
     })
 }
 
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_without_a_control_group_is_an_error_that_names_the_field_and_the_fix() {
+    fn limit_without_a_control_group_is_an_error_with_field_and_fix() {
         let limited = |memory, cpus, pids| ContainerPlan { memory, nano_cpus: cpus, pids, ..a_plan() };
         let all = BTreeSet::from(["memory", "cpu", "pids"]);
         for (plan, controlled, expected) in [
@@ -348,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_attributed_to_the_field_that_causes_it() {
+    fn failure_is_attributed_to_its_field() {
         let limited = plan(Isolation {
             ulimits: vec![Ulimit::fixed(UlimitKind::OpenFiles, 1 << 40)],
             ..Isolation::agent()

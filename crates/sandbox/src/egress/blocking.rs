@@ -1,4 +1,4 @@
-//! Work on files, where waiting for a disk blocks no other task of the runtime.
+//! File operations on a thread where waiting for a disk does not block the runtime.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a container has to be given, so that its traffic reaches its proxy and nothing else.
+//! The container's settings that lead its traffic to its proxy and nowhere else.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -6,24 +6,24 @@ use std::net::Ipv4Addr;
 use crate::container::{Networks, PlannedNetwork};
 use crate::spec::{Mount, Network};
 
-/// All that a container is given for its egress, and all that the rest of this crate knows of it:
-/// whatever the topology, a launch hands this to the plan of its container as it is.
+/// All settings of a container for its egress, and all that the rest of this crate knows about it:
+/// for any topology, a launch passes this to the plan of its container unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// Networks, name server and kernel settings without which the networks would have holes.
+    /// Networks, name server, and kernel settings that close holes of the networks.
     pub(crate) network: PlannedNetwork,
-    /// What `/etc/resolv.conf` says. `None`: what the engine writes.
+    /// The content of `/etc/resolv.conf`. `None`: written by the engine.
     pub(crate) resolver: Option<String>,
     /// Public certificates, read-only.
     pub(crate) mounts: Vec<Mount>,
-    /// Variables that make tools read those certificates. The caller's win over them.
+    /// Variables that make tools read those certificates. The caller's override them.
     pub(crate) env: BTreeMap<String, String>,
-    /// Settings of git, as keys and values.
+    /// Git settings, as keys and values.
     pub(crate) git_settings: Vec<(String, String)>,
 }
 
 impl Endpoint {
-    /// Of a container without a proxy: what `network` says, with the name server `dns`.
+    /// The endpoint of a container without a proxy: `network` with the name server `dns`.
     pub(crate) fn without_proxy(network: &Network, dns: Option<Ipv4Addr>) -> Self {
         let networks = match network {
             Network::Unrestricted => Networks::Default,

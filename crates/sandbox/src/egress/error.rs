@@ -1,4 +1,4 @@
-//! What can go wrong with a proxy and with what it needs.
+//! Errors of a proxy and of its prerequisites.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,43 +9,43 @@ use crate::program::ProgramError;
 use sandbox_network_log::LogError;
 use sandbox_podman::EngineError;
 
-/// Why there is no egress for a task. A task never starts without one.
+/// Why a task has no egress. A task never starts without the egress that it requires.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyError {
-    /// The engine refused, failed or cannot be reached.
+    /// The engine refused, failed or is unreachable.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A container could not be launched, or is not what was asked for.
+    /// A container could not be launched, or is not what was requested.
     #[error(transparent)]
     Container(#[from] ContainerError),
-    /// A file of the state directory or a log cannot be used.
+    /// A file of the state directory, or a log, could not be used.
     #[error("failed to {operation} `{}`", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
         /// The file.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
     },
-    /// The file of the root authority is there and is not what this program wrote.
+    /// The file of the root authority exists, but this program did not write it.
     #[error(
-        "the root authority in `{}` is unusable: {problem}; remove that file, a new one is made at the next start", path.display()
+        "the root authority in `{}` is unusable: {problem}; remove that file, and the next start creates a new one", path.display()
     )]
     DamagedAuthority {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the file.
         problem: String,
     },
-    /// A certificate cannot be made.
-    #[error("failed to make a certificate")]
+    /// A certificate could not be created.
+    #[error("failed to create a certificate")]
     Certificate(#[from] rcgen::Error),
-    /// The proxy's program is missing, or cannot be used.
+    /// The proxy's program is missing or unusable.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The proxy's image was removed as soon as it was built.
+    /// The proxy's image was removed right after it was built.
     #[error(
         "the proxy's image `{tag}` vanished after it was built; does something prune images on this engine?"
     )]
@@ -53,52 +53,53 @@ pub enum ProxyError {
         /// Its tag.
         tag: String,
     },
-    /// The policy was to be changed of an execution that is cut off.
-    #[error("the execution is quarantined, which nothing ends; stop it and execute again")]
+    /// A change of the policy was requested for a quarantined execution.
+    #[error("the execution is quarantined, which is irreversible; stop it and execute again")]
     Quarantined,
     /// Every subnet that was tried is in use.
     #[error("no free subnet in {range} after {tried} attempts; is that range in use on this host?")]
     NoSubnet {
         /// The range.
         range: String,
-        /// How many subnets were tried.
+        /// The number of subnets that were tried.
         tried: usize,
     },
-    /// The host names no resolver that a container could ask.
+    /// The host has no name server that a container can reach.
     #[error("no usable name server in {looked_at}; set `upstream.dns`")]
     NoResolver {
         /// The files that were read.
         looked_at: String,
     },
-    /// The proxy did not come up.
+    /// The proxy did not start.
     #[error("the egress proxy did not start: {reason}{}", tail(stderr))]
     ProxyStart {
-        /// What happened.
+        /// The reason.
         reason: String,
         /// The end of its standard error, escaped; may be empty.
         stderr: String,
     },
-    /// The shield was to be down for no time, or for longer than it may be.
-    #[error("the shield can be down for up to 24 hours, and not for {asked:?}")]
+    /// The requested duration of the lowered shield is zero or too long.
+    #[error("the shield can be down for up to 24 hours, not for {asked:?}")]
     ShieldTime {
-        /// The time that was asked for.
+        /// The requested duration.
         asked: Duration,
     },
-    /// The proxy did not say that a change of the policy is in force: whether it is, is not known.
+    /// The proxy did not confirm that a change of the policy is in force: whether it is, is
+    /// unknown.
     #[error(
-        "the egress proxy did not confirm the change within {within:?}; stop the task if it must not go on without it"
+        "the egress proxy did not confirm the change within {within:?}; stop the task if it must not continue without it"
     )]
     Unconfirmed {
-        /// How long it was waited for.
+        /// The time that was waited.
         within: Duration,
     },
-    /// The proxy takes no commands any more.
+    /// The proxy no longer accepts commands.
     #[error("the egress proxy is gone")]
     ProxyGone,
 }
 
 impl ProxyError {
-    /// For `map_err`: an I/O error with what was tried on which file.
+    /// For `map_err`: an I/O error with the operation and the file.
     pub(crate) fn file(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { operation, path, source }
@@ -112,5 +113,5 @@ impl From<LogError> for ProxyError {
 }
 
 fn tail(stderr: &str) -> String {
-    if stderr.is_empty() { String::new() } else { format!("; it said: {stderr}") }
+    if stderr.is_empty() { String::new() } else { format!("; its stderr: {stderr}") }
 }

@@ -1,5 +1,5 @@
-//! How a task reaches its proxy: over a network that only the two are on. Nothing outside of this
-//! file knows the topology.
+//! The link between a task and its proxy: a network with only the two of them on it. Nothing
+//! outside of this file knows the topology.
 
 use std::net::Ipv4Addr;
 
@@ -12,21 +12,21 @@ use super::subnet::Subnet;
 use super::trust::{self, TrustFiles};
 use super::{EgressResources, Endpoint, ProxyError, network};
 
-/// Closes the hole that an IPv6 link-local address of the host's bridge would be.
+/// Closes the hole of an IPv6 link-local address on the host's bridge.
 const TASK_SYSCTLS: [(&str, &str); 2] =
     [("net.ipv6.conf.all.disable_ipv6", "1"), ("net.ipv6.conf.default.disable_ipv6", "1")];
 
-/// The networks of one execution, and who has which address on them.
+/// The networks of one execution, and its addresses on them.
 #[derive(Debug)]
 pub(super) struct Link {
     subnet: Subnet,
     resources: EgressResources,
-    /// The egress network.
+    /// The name of the egress network.
     egress: String,
 }
 
 impl Link {
-    /// Makes the networks that `resources` names. On an error some may be there.
+    /// Creates the networks that `resources` names. After an error some may exist.
     pub(super) async fn create(resources: &EgressResources, labels: &Labels) -> Result<Self, ProxyError> {
         let engine = &resources.engine;
         let own = resources.own_egress.as_deref();
@@ -43,12 +43,12 @@ impl Link {
         })
     }
 
-    /// What there is to remove.
+    /// The objects to remove.
     pub(super) fn resources(&self) -> &EgressResources {
         &self.resources
     }
 
-    /// What the task's container has to be given.
+    /// The settings of the task's container.
     pub(super) fn endpoint(&self, trust: &TrustFiles) -> Endpoint {
         let dns = self.subnet.proxy();
         Endpoint {
@@ -67,11 +67,11 @@ impl Link {
 
     /// The networks of the proxy's container.
     pub(super) fn proxy_networks(&self) -> Vec<Attachment> {
-        let world = Attachment { network: self.egress.clone(), address: None };
-        vec![world, self.attachment(self.subnet.proxy())]
+        let internet = Attachment { network: self.egress.clone(), address: None };
+        vec![internet, self.attachment(self.subnet.proxy())]
     }
 
-    /// Where the proxy listens.
+    /// The addresses at which the proxy listens.
     pub(super) fn listen(&self) -> Listen {
         Listen::new(self.subnet.proxy())
     }

@@ -1,9 +1,10 @@
 //! The egress of a task: a network of its own with nothing on it but the task and its proxy.
 //!
-//! [`Egress`] is what all tasks share. [`Egress::open`] makes one task's [`Link`](link::Link) and
-//! yields an [`Endpoint`]: that is all the rest of this crate knows about how traffic reaches the
-//! proxy. The proxy itself is started beside the task's container and becomes a [`RunningProxy`].
-//! Addresses, networks and certificates are decided here and nowhere else.
+//! [`Egress`] is the state that all tasks share. [`Egress::open`] creates one task's
+//! [`Link`](link::Link) and yields an [`Endpoint`], which is all that the rest of this crate knows
+//! about the path of traffic to the proxy. The proxy is started concurrently with the task's
+//! container and becomes a [`RunningProxy`]. Only this module decides addresses, networks and
+//! certificates.
 
 mod authority;
 mod blocking;

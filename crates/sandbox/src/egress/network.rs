@@ -1,4 +1,4 @@
-//! The two networks: the one of a task, and the egress network that all proxies share.
+//! The two networks: that of a task, and the egress network that all proxies share.
 
 use crate::labels::{Labels, Role};
 use crate::reap::others_alive;
@@ -12,7 +12,7 @@ pub(super) fn egress_name(prefix: &str) -> String {
     format!("{prefix}-egress")
 }
 
-/// Makes the egress network unless it is there. The second caller finds it.
+/// Creates the egress network if it is missing. Concurrent callers find it.
 pub(super) async fn ensure_egress(engine: &Engine, labels: &Labels) -> Result<(), ProxyError> {
     let name = egress_name(labels.owner());
     if engine.network_exists(&name).await? {
@@ -31,8 +31,8 @@ pub(super) async fn ensure_egress(engine: &Engine, labels: &Labels) -> Result<()
     }
 }
 
-/// Makes the network `name` through which one proxy alone reaches the internet; nothing where there
-/// is no name.
+/// Creates the network `name` through which a single proxy reaches the internet; without a name it
+/// does nothing.
 pub(super) async fn create_own_egress(
     engine: &Engine,
     name: Option<&str>,
@@ -50,8 +50,8 @@ pub(super) async fn create_own_egress(
     Ok(engine.create_network(&plan).await?)
 }
 
-/// Makes the egress network again if it is gone, and says whether it was: the sweep of another
-/// instance may have taken it for left behind.
+/// Recreates the egress network if it is missing, and returns whether it was: the sweep of another
+/// instance may have removed it as a leftover.
 pub(super) async fn restore_egress(engine: &Engine, labels: &Labels) -> Result<bool, ProxyError> {
     let gone = !engine.network_exists(&egress_name(labels.owner())).await?;
     if gone {
@@ -60,7 +60,7 @@ pub(super) async fn restore_egress(engine: &Engine, labels: &Labels) -> Result<b
     Ok(gone)
 }
 
-/// Removes the egress network, unless another instance lives that has a state directory of its own.
+/// Removes the egress network, unless a living instance has another state directory.
 pub(super) async fn remove_egress(engine: &Engine, labels: &Labels) -> Result<(), ProxyError> {
     if !others_alive(engine, labels).await? {
         engine.remove_network(&egress_name(labels.owner())).await?;
@@ -68,8 +68,7 @@ pub(super) async fn remove_egress(engine: &Engine, labels: &Labels) -> Result<()
     Ok(())
 }
 
-/// Makes the network `name` of a task, on which there is no name server and the host has no
-/// address.
+/// Creates the network `name` of a task, without a name server and without an address of the host.
 pub(super) async fn create_task_network(
     engine: &Engine,
     name: String,

@@ -1,19 +1,19 @@
-//! Egress of one task while it is being set up.
+//! The egress of one task during its set-up.
 
 use futures_util::future::BoxFuture;
 
 use super::{EgressResources, Endpoint, ProxyError, RunningProxy};
 
-/// The network is set up and its proxy is to be started. The task's container can be made
-/// meanwhile.
+/// The network is set up and its proxy must be started. The task's container can be created
+/// concurrently.
 ///
-/// Dropping it leaves labelled objects only. Where either the proxy or the task's container fails,
-/// [`PendingEgress::resources`] removes what there is, after the task's container is gone.
+/// Dropping it leaves labelled objects only. When the proxy or the task's container fails,
+/// [`PendingEgress::resources`] removes the rest, after the task's container is removed.
 pub(crate) struct PendingEgress {
-    /// What the task's container has to be given.
+    /// The settings of the task's container.
     pub(crate) endpoint: Endpoint,
-    /// Starts the proxy when it is polled. The task must not start before this has succeeded.
+    /// Starts the proxy when polled. The task must not start before this has succeeded.
     pub(crate) proxy: BoxFuture<'static, Result<RunningProxy, ProxyError>>,
-    /// What to remove on failure.
+    /// The objects to remove on failure.
     pub(crate) resources: EgressResources,
 }

@@ -1,4 +1,4 @@
-//! What egress needs of the host, looked at one by one; for people who look for a fault.
+//! Prerequisites of egress on the host, checked one by one for diagnostics.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +9,8 @@ use crate::program::{ProgramError, StaticProgram};
 use super::authority::RootAuthority;
 use super::{ProxyError, resolver};
 
-/// What [`Sandbox::start`](crate::Sandbox::start) needs of the host, beside the engine.
+/// The requirements of [`Sandbox::start`](crate::Sandbox::start) on the host, in addition to the
+/// engine.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Prerequisites {
@@ -17,14 +18,14 @@ pub struct Prerequisites {
     pub proxy_program: Result<PathBuf, ProgramError>,
     /// The program that executors and verifications run inside of containers.
     pub inside_program: Result<PathBuf, ProgramError>,
-    /// The root authority; made now where there is none.
+    /// The root authority; created if missing.
     pub root_authority: Result<PathBuf, ProxyError>,
-    /// The name server that proxies ask.
+    /// The name server that proxies use.
     pub resolver: Result<SocketAddr, ProxyError>,
 }
 
 impl Prerequisites {
-    /// Looks at all of them, whatever is wrong with one. Blocks on the file system.
+    /// Checks all of them, even if one fails. Blocks on the file system.
     #[must_use]
     pub fn look(config: &SandboxConfig) -> Self {
         let path = |program: StaticProgram| program.path().to_owned();

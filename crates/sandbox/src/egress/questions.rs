@@ -1,4 +1,4 @@
-//! The proxy's questions: each is put to the caller's callback, and its answer is sent back.
+//! The proxy's questions: each is passed to the caller's callback, and its answer is sent back.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -14,10 +14,10 @@ use super::running::ProxyControl;
 use crate::spec::{Answer, Asking, Question};
 use sandbox_network_log::url_text;
 
-/// Callbacks that run at once, those included that are being dropped; the proxy asks half as many.
+/// The maximum of concurrent callbacks, including those being dropped; the proxy asks half as many.
 const AT_ONCE: usize = 32;
 
-/// Puts what is asked in `records` to `asking`, until they end. A callback is dropped when its
+/// Passes the questions in `records` to `asking`, until they end. A callback is dropped when its
 /// question is over.
 pub(super) async fn serve(
     mut records: mpsc::UnboundedReceiver<Record>,
@@ -25,7 +25,7 @@ pub(super) async fn serve(
     asking: Asking,
 ) {
     let mut running: JoinSet<u64> = JoinSet::new();
-    // What comes from a proxy that was taken over: no answer is ever for another question than the
+    // A compromised proxy may send anything: an answer never applies to another question than the
     // one that was shown.
     let mut last = 0;
     let mut open: HashMap<u64, AbortHandle> = HashMap::new();
@@ -65,7 +65,7 @@ async fn answer(id: u64, request: OpenRequest, at_ms: u64, control: ProxyControl
             let answer = answering.await.unwrap_or_else(failed);
             if answer.verdict == Verdict::Always {
                 let Err(error) = control.answer_always(id, answer.by.clone(), rule).await else { return };
-                tracing::warn!(%error, "a rule could not be added, and the request that needs it is refused");
+                tracing::warn!(%error, "failed to add a rule; the request that needs it is refused");
                 Answer { verdict: Verdict::No, ..answer }
             } else {
                 answer
@@ -73,14 +73,15 @@ async fn answer(id: u64, request: OpenRequest, at_ms: u64, control: ProxyControl
         }
         // The policy was changed meanwhile, and the proxy needs no answer.
         Ok(None) => return,
-        // It does not ask such things.
+        // A genuine proxy does not ask such questions.
         Err(_) => Answer::new(Verdict::No, "sandbox"),
     };
     // A proxy that is gone needs no answer.
     let _ = control.answer(id, answer.verdict, answer.by).await;
 }
 
-/// What the policy lacks to allow `request`, read again: the text came from a container.
+/// The rule that the policy lacks to allow `request`, validated again: the text came from a
+/// container.
 fn rule(control: &ProxyControl, request: &OpenRequest) -> Result<Option<Rule>, LeftOut> {
     if !request.is_short() {
         return Err(LeftOut::NeverAllowed);
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_proxy_that_was_taken_over_asks_nothing_twice_and_nothing_endless() {
+    async fn repeated_and_oversized_questions_of_a_proxy_are_refused() {
         let (seen, mut asking) = mpsc::unbounded_channel();
         let config = NetworkSandboxConfig::new(Allowlist::default()).ask(move |question| {
             let _ = seen.send((question.id, question.url));
@@ -113,7 +114,7 @@ mod tests {
         });
         let (records, of_proxy) = mpsc::unbounded_channel();
         let serving =
-            tokio::spawn(serve(of_proxy, ProxyControl::of_none(), config.asking().unwrap().clone()));
+            tokio::spawn(serve(of_proxy, ProxyControl::disconnected(), config.asking().unwrap().clone()));
         let answered = Event::Answered { question: 5, verdict: None, by: "client".to_owned() };
         for record in [
             asked(5, "a.example", "/"),

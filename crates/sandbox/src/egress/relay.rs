@@ -1,6 +1,6 @@
-//! The host's end of streams from a proxy to something on the host.
+//! The host's end of streams from a proxy to services of the host.
 //!
-//! A folder of Unix sockets, which only the sandbox and one proxy see; it is the one way from a
+//! A folder of Unix sockets, which only the sandbox and one proxy see, is the only path from a
 //! proxy to the host. Dropping the relay ends every stream and removes the folder.
 
 use std::io;
@@ -25,13 +25,13 @@ use super::blocking::blocking;
 use crate::socket_folder::SocketFolder;
 use crate::spec::{HostService, Mount, ServiceTarget};
 
-/// Where the proxy sees the folder.
+/// The path of the folder in the proxy's container.
 const FOLDER: &str = "/run/sandbox/relay";
-/// How long a proxy may take to say what it wants, and a service to accept a connection.
+/// How long a proxy may take to send its request, and a service to accept a connection.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Streams to one service at once: as many as a proxy has connections.
+/// The maximum of concurrent streams to one service: the proxy's limit of connections.
 const STREAMS: usize = 256;
-/// The variable of a task in which the password of the git server is.
+/// The variable of a task with the password of the git server.
 pub(crate) const GATE_TOKEN: &str = "SANDBOX_GATE_TOKEN";
 
 /// The sockets of one execution.
@@ -39,34 +39,34 @@ pub(crate) const GATE_TOKEN: &str = "SANDBOX_GATE_TOKEN";
 pub(super) struct Relay {
     folder: SocketFolder,
     services: Vec<HostService>,
-    /// What opens the git server, where there is one.
+    /// The token of the git server, if there is one.
     token: Option<GateToken>,
     _serving: JoinSet<()>,
 }
 
-/// How a task's container shows the git server who it is.
+/// The credentials of a task's container for the git server.
 pub(super) struct GateAccess {
     pub(super) variable: (String, String),
     pub(super) git_setting: (String, String),
 }
 
-/// One service, with what its connections lead to.
+/// One service, with the target of its connections.
 struct Served {
     service: HostService,
     paths: HostPaths,
     gate: Option<GateServer>,
 }
 
-/// What leads to services of the host, and what never may.
+/// The paths to services of the host, and those that are never reachable.
 #[derive(Debug, Clone)]
 pub(super) struct HostPaths {
     pub(super) state_dir: PathBuf,
-    /// The engine's socket: whoever reaches it has the host.
+    /// The engine's socket: access to it is access to the host.
     pub(super) engine: PathBuf,
 }
 
 impl Relay {
-    /// Listens for the proxy of one execution; `None` where there is nothing to reach.
+    /// Listens for the proxy of one execution; `None` without services.
     pub(super) async fn start(
         paths: &HostPaths,
         services: Vec<HostService>,
@@ -76,7 +76,7 @@ impl Relay {
         }
         let (state_dir, names) = (paths.state_dir.clone(), services.clone());
         let (folder, listeners) = blocking(move || {
-            listen(&state_dir, &names).map_err(ProxyError::file("make sockets in", &state_dir))
+            listen(&state_dir, &names).map_err(ProxyError::file("create sockets in", &state_dir))
         })
         .await?;
         let mut serving = JoinSet::new();
@@ -94,7 +94,7 @@ impl Relay {
         Ok(Some(Self { folder, services, token, _serving: serving }))
     }
 
-    /// What opens the git server in the task's container: a variable, and a setting of git.
+    /// The credentials of the git server for the task's container: a variable, and a git setting.
     pub(super) fn gate_access(&self) -> Option<GateAccess> {
         let token = self.token.as_ref()?.expose();
         let basic = BASE64.encode(format!("git:{token}"));
@@ -107,12 +107,12 @@ impl Relay {
         })
     }
 
-    /// What the proxy's container has to be given.
+    /// The mount of the proxy's container.
     pub(super) fn mount(&self) -> Mount {
         self.folder.mount(FOLDER)
     }
 
-    /// What the proxy has to know.
+    /// The services for the proxy's configuration.
     pub(super) fn services(&self) -> Vec<ProxyService> {
         let known = self.services.iter().map(|service| ProxyService {
             name: service.name().to_owned(),
@@ -148,13 +148,13 @@ async fn serve(listener: UnixListener, served: Arc<Served>) {
         let place = Arc::clone(&places).try_acquire_owned().ok();
         let served = Arc::clone(&served);
         streams.spawn(async move {
-            // A stream that broke has ended.
+            // A broken stream has ended.
             let _ = relay(stream, &served, place.is_some()).await;
         });
     }
 }
 
-/// One stream, to its end.
+/// Relays one stream, to its end.
 async fn relay(mut stream: UnixStream, served: &Served, room: bool) -> io::Result<()> {
     let Served { service, paths, gate } = served;
     let asked = timeout(TIMEOUT, stream.read_u8()).await.map_err(io::Error::from)??;
@@ -177,7 +177,7 @@ async fn relay(mut stream: UnixStream, served: &Served, room: bool) -> io::Resul
             answer(&mut stream, RelayAnswer::Refused).await
         }
         Ok(Err(error)) => {
-            tracing::warn!(%error, service = service.name(), "a service of the host cannot be reached");
+            tracing::warn!(%error, service = service.name(), "failed to reach a service of the host");
             let missing = error.kind() == io::ErrorKind::NotFound;
             answer(&mut stream, if missing { RelayAnswer::Refused } else { RelayAnswer::Failed }).await
         }
@@ -196,7 +196,7 @@ async fn connect(service: &HostService, paths: &HostPaths) -> io::Result<Box<dyn
     match service.target() {
         ServiceTarget::Tcp(address) => {
             let stream = TcpStream::connect(address).await?;
-            // Small messages must not wait for more.
+            // Small messages must not be delayed.
             let _ = stream.set_nodelay(true);
             Ok(Box::new(stream))
         }
@@ -204,7 +204,7 @@ async fn connect(service: &HostService, paths: &HostPaths) -> io::Result<Box<dyn
             let (path, paths) = (path.clone(), paths.clone());
             let found = tokio::task::spawn_blocking(move || find(&path, &paths)).await;
             let found = found.map_err(io::Error::other)??;
-            // The very socket that was found, whatever has its name now.
+            // The socket that was found, even if its path was replaced meanwhile.
             let held = format!("/proc/self/fd/{}", found.as_fd().as_raw_fd());
             Ok(Box::new(UnixStream::connect(held).await?))
         }
@@ -212,7 +212,7 @@ async fn connect(service: &HostService, paths: &HostPaths) -> io::Result<Box<dyn
     }
 }
 
-/// What a path leads to that tasks may have written.
+/// Resolves a path that tasks may have written.
 fn find(path: &Path, paths: &HostPaths) -> io::Result<host_path::Found> {
     let resolver = Resolver::new(host_path::writable_folders(&paths.state_dir)?);
     let found = resolver.find(path).map_err(|error| {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_reaches_its_service_and_ends_with_the_relay() {
+    async fn stream_reaches_its_service_and_ends_with_the_relay() {
         let state = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let service = HostService::tcp("db", listener.local_addr().unwrap()).unwrap();
@@ -273,10 +273,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_that_is_down_or_behind_a_link_is_not_reached() {
+    async fn service_that_is_down_or_behind_a_link_is_unreachable() {
         let state = tempfile::tempdir().unwrap();
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
-        // What tasks could write.
+        // A folder that tasks could write.
         let tree = tempfile::tempdir().unwrap();
         host_path::remember(state.path(), tree.path()).unwrap();
         let engine = UnixListener::bind(state.path().join("engine.sock")).unwrap();

@@ -1,4 +1,4 @@
-//! Which name server proxies ask.
+//! The name server of proxies.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_a_container_reaches_is_taken() {
+    fn first_reachable_name_server_is_chosen() {
         for (text, expected) in [
             (
                 "# nameserver 9.9.9.9\nsearch lan\nnameserver 192.0.2.1\nnameserver 192.0.2.2\n",
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_stub_the_second_file_counts_and_without_any_the_error_says_what_to_set() {
+    fn second_file_is_used_behind_a_stub_and_the_error_names_the_setting() {
         let dir = tempfile::tempdir().unwrap();
         let (stub, real) = (dir.path().join("stub"), dir.path().join("real"));
         fs::write(&stub, "nameserver 127.0.0.53\n").unwrap();

@@ -1,4 +1,4 @@
-//! What is to be removed of one task's egress.
+//! The objects of one task's egress.
 
 use sandbox_podman::Engine;
 
@@ -6,20 +6,19 @@ use super::ProxyError;
 use super::network::egress_name;
 use crate::spec::ObjectId;
 
-/// The proxy's container, the task's network and, where the proxy has one of its own, its egress
-/// network, by name. Removing what is gone is done already, so this may be called in any state and
-/// more than once.
+/// The proxy's container, the task's network and, if the proxy has its own, its egress network, by
+/// name. Removing a missing object succeeds, so this may be called in any state and more than once.
 #[derive(Debug, Clone)]
 pub(crate) struct EgressResources {
     pub(super) engine: Engine,
     pub(super) container: String,
     pub(super) network: String,
-    /// `None` where all proxies share it.
+    /// `None` if all proxies share it.
     pub(super) own_egress: Option<String>,
 }
 
 impl EgressResources {
-    /// Of what is about to be made under the name `id`.
+    /// The objects of the execution `id`, before they are created.
     pub(super) fn named(engine: &Engine, prefix: &str, id: &ObjectId) -> Self {
         let stable = engine.capabilities().has_stable_bridges();
         Self {
@@ -30,8 +29,8 @@ impl EgressResources {
         }
     }
 
-    /// Removes all of it. The task's container must be gone before: the engine does not remove a
-    /// network that one is on.
+    /// Removes all of them. The task's container must be removed before: the engine does not remove
+    /// a network with a container on it.
     pub(crate) async fn remove(&self) -> Result<(), ProxyError> {
         self.remove_container().await?;
         if let Some(egress) = &self.own_egress {

@@ -1,4 +1,4 @@
-//! A proxy that serves.
+//! A running proxy.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,15 +14,15 @@ use super::relay::Relay;
 use super::resources::EgressResources;
 use super::{ProxyError, ShieldState};
 
-/// How long a proxy may take to finish what it does and to end: it drains for two seconds, and may
-/// have thousands of records to write. One that hangs is given up sooner.
+/// How long a proxy may take to finish its work and end: it drains for two seconds, and may have
+/// thousands of records to write. One that hangs is abandoned sooner.
 const END: Duration = Duration::from_mins(1);
-/// How long a change may take until it is in force and on record, which is milliseconds unless the
-/// machine is very busy.
+/// How long a change may take until it is in force and logged, which takes milliseconds except on a
+/// very busy machine.
 const CONFIRMATION: Duration = Duration::from_secs(30);
 
-/// The proxy of one task. Dropping it ends the proxy, because the proxy's stdin ends with it, but
-/// leaves its container and its network, labelled; [`RunningProxy::close`] leaves nothing.
+/// The proxy of one task. Dropping it ends the proxy, because that closes the proxy's stdin, but
+/// leaves its container and its network, labelled; [`RunningProxy::close`] removes them.
 #[derive(Debug)]
 pub(crate) struct RunningProxy {
     orders: mpsc::Sender<Order>,
@@ -35,7 +35,7 @@ pub(crate) struct RunningProxy {
 }
 
 impl RunningProxy {
-    /// It began to serve with `policy`. Returned as well: what it asks.
+    /// A proxy that serves with the initial policy, and its questions.
     pub(super) fn new(
         channel: ChannelHandle,
         relay: Option<Relay>,
@@ -48,25 +48,25 @@ impl RunningProxy {
         (Self { orders, shield, ended, policy, resources, _relay: relay }, questions)
     }
 
-    /// Speaks to the proxy while it serves. It does not keep the proxy alive.
+    /// The control of the proxy while it serves. It does not keep the proxy alive.
     pub(crate) fn control(&self) -> ProxyControl {
         let policy = Arc::clone(&self.policy);
         ProxyControl { orders: self.orders.downgrade(), shield: self.shield.clone(), policy }
     }
 
-    /// Ends the proxy and removes its container and its network. The task's container must be gone
-    /// before.
+    /// Ends the proxy and removes its container and its network. The task's container must be
+    /// removed before.
     pub(crate) async fn close(self) -> Result<(), ProxyError> {
         let Self { orders, mut ended, resources, _relay, .. } = self;
         drop(orders);
-        // When the time is over the container is killed; the last records of a proxy that hangs are
-        // lost then.
+        // After the timeout the container is killed; the last records of a proxy that hangs are
+        // lost.
         let _ = timeout(END, ended.wait_for(Option::is_some)).await;
         resources.remove().await
     }
 }
 
-/// Live commands to a proxy. Each returns once its change is in force and in the log.
+/// Live control of a proxy. Each command returns once its change is in force and logged.
 #[derive(Debug, Clone)]
 pub(crate) struct ProxyControl {
     orders: mpsc::WeakSender<Order>,
@@ -76,8 +76,8 @@ pub(crate) struct ProxyControl {
 
 #[cfg(test)]
 impl ProxyControl {
-    /// Of a proxy that is gone.
-    pub(super) fn of_none() -> Self {
+    /// The control of a proxy that is gone.
+    pub(super) fn disconnected() -> Self {
         let (orders, shield) = (mpsc::channel(1).0.downgrade(), watch::channel(ShieldState::Up).1);
         Self { orders, shield, policy: Arc::default() }
     }
@@ -86,30 +86,28 @@ impl ProxyControl {
 /// The policy that was set last.
 #[derive(Debug, Default)]
 struct PolicyInForce {
-    /// Held while one is set: what is kept is the one that came last.
+    /// Held while one is set, so that the stored policy is the last one.
     setting: tokio::sync::Mutex<()>,
     /// Locked for single operations only.
     policy: Mutex<Allowlist>,
 }
 
 impl ProxyControl {
-    /// Puts `policy` in force from the next request on, or once the shield is up. No policy ends a
-    /// quarantine.
+    /// Puts `policy` in force from the next request on, or once the shield is raised. No policy
+    /// ends a quarantine.
     pub(crate) async fn set_policy(&self, policy: Allowlist) -> Result<(), ProxyError> {
         let _one_at_a_time = self.policy.setting.lock().await;
         self.replace_policy(policy).await
     }
 
-    /// The same for the policy in force, without `removed` of its own rules, and with `added`
-    /// beside them.
+    /// Changes the policy in force: without `removed` of its own rules, and with `added`.
     pub(crate) async fn change_rules(&self, added: &[Rule], removed: &[Rule]) -> Result<(), ProxyError> {
         let _one_at_a_time = self.policy.setting.lock().await;
         let policy = self.policy().without_rules(removed).with_rules(added.iter().cloned());
         self.replace_policy(policy).await
     }
 
-    /// The same for the policy in force, with `rule` beside its own, as the answer to `question` by
-    /// `by`.
+    /// Adds `rule` to the policy in force, as the answer to `question` by `by`.
     pub(crate) async fn answer_always(
         &self,
         question: u64,
@@ -124,12 +122,12 @@ impl ProxyControl {
         Ok(())
     }
 
-    /// The policy in force, or that is once the shield is up.
+    /// The policy in force, or the one that takes effect once the shield is raised.
     pub(crate) fn policy(&self) -> Allowlist {
         self.policy.policy.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Answers a question of the proxy's.
+    /// Answers a question of the proxy.
     pub(crate) async fn answer(&self, question: u64, verdict: Verdict, by: String) -> Result<(), ProxyError> {
         let orders = self.orders.upgrade().ok_or(ProxyError::ProxyGone)?;
         let order =
@@ -147,21 +145,21 @@ impl ProxyControl {
         *self.policy.policy.lock().unwrap_or_else(PoisonError::into_inner) = policy;
     }
 
-    /// Puts other real values in the place of surrogates, from the next request on.
+    /// Replaces the real values behind the surrogates, from the next request on.
     pub(crate) async fn set_replacements(&self, replacements: SecretReplacements) -> Result<(), ProxyError> {
         let replacements = ReplacementMap(replacements);
         self.unless_quarantined(Command::SetReplacements { replacements }).await
     }
 
-    /// Opens every public host for `time`.
+    /// Permits every public host for `time`.
     pub(crate) async fn shield_down(&self, time: Duration) -> Result<(), ProxyError> {
-        // A time that is less than a millisecond is none.
+        // Less than a millisecond is zero.
         let for_ms = u64::try_from(time.as_millis()).ok().filter(|ms| (1..=LONGEST_DOWN_MS).contains(ms));
         let for_ms = for_ms.ok_or(ProxyError::ShieldTime { asked: time })?;
         self.unless_quarantined(Command::Down { for_ms }).await
     }
 
-    /// Leaves it to the policy alone again.
+    /// Restores the policy before the time is over.
     pub(crate) async fn shield_up(&self) -> Result<(), ProxyError> {
         self.unless_quarantined(Command::Up {}).await
     }
@@ -171,13 +169,13 @@ impl ProxyControl {
         self.confirmed(Command::Quarantine {}).await.map(drop)
     }
 
-    /// What was used of the network so far.
+    /// The traffic so far.
     pub(crate) async fn traffic(&self) -> Result<Traffic, ProxyError> {
         let (reported, report) = oneshot::channel();
         self.answered(Order { command: Command::Report {}, answer: Answer::Traffic(reported) }, report).await
     }
 
-    /// What the proxy reported last.
+    /// The state that the proxy reported last.
     pub(crate) fn shield_state(&self) -> Result<ShieldState, ProxyError> {
         self.orders.upgrade().ok_or(ProxyError::ProxyGone)?;
         Ok(*self.shield.borrow())
@@ -193,16 +191,16 @@ impl ProxyControl {
         }
     }
 
-    /// Gives `command`, and returns the state that it led to.
+    /// Sends `command`, and returns the resulting state.
     async fn confirmed(&self, command: Command) -> Result<ShieldState, ProxyError> {
         let (confirmed, confirmation) = oneshot::channel();
         self.answered(Order { command, answer: Answer::State(confirmed) }, confirmation).await
     }
 
-    /// Gives `order`, and returns its answer.
+    /// Sends `order`, and returns its answer.
     async fn answered<T>(&self, order: Order, answer: oneshot::Receiver<T>) -> Result<T, ProxyError> {
         let given = async {
-            // Held no longer than this: the proxy would outlive its owner.
+            // Held no longer than this: otherwise the proxy would outlive its owner.
             let orders = self.orders.upgrade().ok_or(ProxyError::ProxyGone)?;
             orders.send(order).await.map_err(|_| ProxyError::ProxyGone)
         };
@@ -218,7 +216,7 @@ impl ProxyControl {
 mod tests {
     use super::*;
 
-    /// A control, what it gives orders to, and what the proxy reports.
+    /// A control, the receiver of its orders, and the sender of the proxy's reports.
     fn control() -> (ProxyControl, mpsc::Sender<Order>, mpsc::Receiver<Order>, watch::Sender<ShieldState>) {
         let (orders, received) = mpsc::channel(4);
         let (report, shield) = watch::channel(ShieldState::Up);
@@ -236,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_is_done_when_it_is_confirmed_and_nothing_ends_a_quarantine() {
+    async fn change_returns_when_confirmed_and_a_quarantine_is_irreversible() {
         let (control, orders, mut received, report) = control();
         let mut setting = std::pin::pin!(control.set_policy(Allowlist::default()));
         let order = tokio::select! {
@@ -247,7 +245,7 @@ mod tests {
         confirm(order, ShieldState::Up);
         setting.await.unwrap();
 
-        // What is changed is the policy of then, and not the one of now.
+        // The change applies to the policy at that time, not to the earlier one.
         let rule = |text: &str| text.parse::<Rule>().unwrap();
         let (first, second) = (rule("first.test"), rule("second.test"));
         let setting = control.set_policy(Allowlist::new([first.clone()]));
@@ -262,7 +260,7 @@ mod tests {
         assert!(set.is_ok() && changed.is_ok());
         assert_eq!(control.policy(), Allowlist::new([second]));
 
-        // A quarantine may begin while another command is on its way.
+        // A quarantine may begin while another command is being sent.
         let proxy = async {
             let order = received.recv().await.unwrap();
             assert!(matches!(order.command, Command::Down { for_ms: 5000 }));
@@ -282,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_not_confirmed_is_an_error() {
+    async fn unconfirmed_change_is_an_error() {
         let (control, _orders, mut received, _report) = control();
         let lost = control.quarantine().await;
         assert!(matches!(lost, Err(ProxyError::Unconfirmed { .. })), "{lost:?}");

@@ -1,4 +1,5 @@
-//! What the tasks of one sandbox share: the root authority, the proxy's image, the egress network.
+//! Egress state that the tasks of one sandbox share: the root authority, the proxy's image, the
+//! egress network.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -32,15 +33,15 @@ use super::{
     EgressResources, PendingEgress, ProxyError, RunningProxy, network, questions, resolver, shared_cleanup,
 };
 
-/// How long a proxy serves without a sign of its owner, which gives one every other second.
+/// How long a proxy serves without a notification of its owner, which comes every two seconds.
 const OWNER_TIMEOUT_MS: u64 = 15_000;
 
-/// Opens ways out for tasks, each with a network and a proxy of its own.
+/// Creates egress for tasks, each with a network and a proxy of its own.
 #[derive(Debug)]
 pub(crate) struct Egress {
     inner: Arc<Inner>,
     lock_path: PathBuf,
-    /// Says that this instance uses the egress network. Taken at the shutdown; locked for single
+    /// Marks the egress network as used by this instance. Taken at the shutdown; locked for single
     /// operations only.
     in_use: Mutex<Option<FileLock>>,
 }
@@ -57,8 +58,7 @@ struct Inner {
 }
 
 impl Egress {
-    /// Makes what is shared, unless it is there. `labels` are those of what belongs to no single
-    /// task.
+    /// Creates the shared objects that are missing, with `labels`, which belong to no single task.
     pub(crate) async fn start(
         engine: &Engine,
         config: &SandboxConfig,
@@ -82,14 +82,14 @@ impl Egress {
             }
             Ok::<_, ProxyError>(lock)
         };
-        // None is dropped half done when another fails: an engine goes on with what it was asked.
+        // All run to completion even if another fails: an engine continues a request anyway.
         let (prepared, network, upstream) = tokio::join!(prepared, network, upstream(engine, config));
         let all = async { Ok::<_, ProxyError>((prepared?, network?, upstream?)) };
         let ((root, image), lock, upstream) = match all.await {
             Ok(all) => all,
             Err(error) => {
                 if let Err(left) = shared_cleanup::remove_unused_network(engine, config, &labels).await {
-                    tracing::warn!(error = %left, "the egress network was not removed; the next sweep removes it");
+                    tracing::warn!(error = %left, "failed to remove the egress network; the next sweep removes it");
                 }
                 return Err(error);
             }
@@ -101,9 +101,9 @@ impl Egress {
         Ok(Self { inner: Arc::new(inner), lock_path, in_use: Mutex::new(Some(lock)) })
     }
 
-    /// Makes the network of the execution `id` and says how to attach to it; the proxy starts when
-    /// its future is polled. `image_id` is the image of the task, whose tools are made to trust the
-    /// proxy.
+    /// Creates the network of the execution `id` and returns how to attach to it; the proxy starts
+    /// when its future is polled. `image_id` is the image of the task, whose tools are made to
+    /// trust the proxy.
     pub(crate) async fn open(
         &self,
         id: &ObjectId,
@@ -116,8 +116,8 @@ impl Egress {
         Box::pin(self.open_with(trust, id, labels, config, log)).await
     }
 
-    /// The same, for the steps of an image build. The endpoint's one mount is the folder that its
-    /// variables lead to.
+    /// Like [`open`](Self::open), for the steps of an image build. The endpoint's only mount is the
+    /// folder that its variables point into.
     pub(crate) async fn open_for_build(
         &self,
         id: &ObjectId,
@@ -169,7 +169,7 @@ impl Egress {
 
     /// Removes the egress network unless another instance uses it. May be called more than once.
     pub(crate) async fn shutdown(&self) -> Result<(), ProxyError> {
-        // Our own use ends here.
+        // This instance no longer uses it.
         drop(self.in_use.lock().unwrap_or_else(PoisonError::into_inner).take());
         let alone =
             FileLock::try_exclusive(&self.lock_path).map_err(ProxyError::file("lock", &self.lock_path))?;
@@ -181,7 +181,7 @@ impl Egress {
 }
 
 impl Inner {
-    /// Starts a proxy at one end of `link`, which waits until it is introduced to its task.
+    /// Starts a proxy at one end of `link`, which waits for its configuration.
     async fn start_proxy(
         &self,
         link: &Link,
@@ -232,7 +232,7 @@ impl Inner {
     }
 }
 
-/// All that a proxy is started with.
+/// The inputs of a proxy's start.
 struct Start {
     inner: Arc<Inner>,
     labels: Labels,
@@ -261,11 +261,11 @@ impl Start {
         match served.await {
             Ok(proxy) => Ok(proxy),
             Err(error) => {
-                // The network stays for now: the task's container may be on it. What cannot be
-                // removed here is found by its labels, and the reason for the failure is worth more
-                // than that of the removal.
+                // The network is kept for now: the task's container may be on it. Objects that
+                // cannot be removed here are found by their labels, and the cause of the failure
+                // matters more than that of the removal.
                 if let Err(removal) = resources.remove_container().await {
-                    tracing::warn!(error = %removal, container = %resources.container, "a proxy could not be removed");
+                    tracing::warn!(error = %removal, container = %resources.container, "failed to remove a proxy");
                 }
                 Err(error)
             }
@@ -276,13 +276,13 @@ impl Start {
         let relay = self.relay.as_ref();
         let document = self.inner.document(&self.link, relay, &self.config, &self.log)?;
         let waiting = self.inner.start_proxy(&self.link, relay, &self.labels).await?;
-        let channel = proxy::introduce(waiting, self.labels.context(), &document).await?;
+        let channel = proxy::configure(waiting, self.labels.context(), &document).await?;
         Ok((channel.run(Some(self.log)), self.relay))
     }
 }
 
-/// Removes what is there of an execution that failed. Why it failed is worth more than that
-/// something is left, which is found by its labels.
+/// Removes the objects of a failed execution. A failed removal is only logged: the cause of the
+/// failure matters more, and the labels identify leftover objects.
 async fn discard(resources: &EgressResources) {
     if let Err(removal) = resources.remove().await {
         tracing::warn!(error = %removal, network = %resources.network, "not removed; the next sweep removes it");
@@ -295,7 +295,7 @@ async fn upstream(engine: &Engine, config: &SandboxConfig) -> Result<Upstream, P
         Some(dns) => dns,
         None => blocking(resolver::host_resolver).await?,
     };
-    // One that is named by itself is meant.
+    // A single address in the configuration is permitted on purpose.
     let mut host_addresses = engine.host_addresses().await;
     host_addresses.retain(|address| !allow_addresses.contains(&IpNet::from(IpAddr::V4(*address))));
     Ok(Upstream { dns, extra_roots_pem, allow_addresses, host_addresses })

@@ -1,4 +1,4 @@
-//! Removing what all instances of a prefix share, when none of them needs it any more.
+//! Removes the objects that all instances of a prefix share, when none of them needs them any more.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,19 +13,19 @@ use sandbox_podman::Engine;
 use super::ProxyError;
 use super::network::egress_name;
 
-/// The file that each user of the egress network holds a shared lock on.
+/// The file on which each user of the egress network holds a shared lock.
 pub(super) fn lock_path(config: &SandboxConfig) -> PathBuf {
     config.state_dir.join("locks").join(format!("{}.lock", egress_name(&config.prefix)))
 }
 
-/// Where the trust files of all images are kept.
+/// The folder of the trust files of all images.
 pub(super) fn trust_folder(config: &SandboxConfig) -> PathBuf {
     config.state_dir.join("trust-files")
 }
 
-/// Removes the egress network where it is there and no instance uses it: neither one with this
-/// state directory, whether it has objects or not, nor one with another state directory and objects
-/// under the same prefix. Gives its name if it did.
+/// Removes the egress network if it exists and no instance uses it: neither one with this state
+/// directory, with or without objects, nor one with another state directory and objects with the
+/// same prefix. Returns its name if it was removed.
 pub(crate) async fn remove_unused_network(
     engine: &Engine,
     config: &SandboxConfig,
@@ -45,7 +45,7 @@ pub(crate) async fn remove_unused_network(
 }
 
 /// Removes the egress network, the images of proxies and the trust files, unless an instance uses
-/// them, as above. Returns whether it did.
+/// them, as above. Returns whether they were removed.
 pub(crate) async fn remove_shared(
     engine: &Engine,
     config: &SandboxConfig,

@@ -1,28 +1,28 @@
-//! What decides about the requests of a running execution.
+//! The state of a running execution's shield.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sandbox_proxy_protocol::{Event, PolicyChange, PolicyState};
 
-/// What decides about the requests of a running execution, as its proxy reported last.
+/// The state of a running execution's shield, as its proxy reported it last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShieldState {
-    /// The policy.
+    /// The policy decides about requests.
     #[default]
     Up,
-    /// Any public host may be asked.
+    /// Any public host can be reached.
     Down {
-        /// When that ends by itself, by the clock of the wall; the proxy goes by one that no one
-        /// sets.
+        /// When the proxy raises it by itself, in wall-clock time; the proxy uses a monotonic
+        /// clock.
         until: SystemTime,
     },
-    /// Nothing: every request is refused, until the execution ends.
+    /// Every request is refused, until the execution ends.
     Quarantined,
 }
 
 impl ShieldState {
-    /// What a record says of it, and what was done; `None` for a record of something else.
+    /// The state and the change in a record; `None` for a record of another kind.
     pub(super) fn of(event: &Event) -> Option<(PolicyChange, Self)> {
         let Event::Policy { change, state, until_ms } = event else {
             return None;

@@ -4,21 +4,21 @@ use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
 
-/// Where task networks are made: 4,096 of them.
+/// The range of task networks: 4,096 subnets.
 const RANGE: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 199, 0, 0), 16);
-/// Two hosts, and room for a gateway that there is not.
+/// Two hosts, and space for a gateway that is not created.
 const PREFIX: u8 = 28;
 const COUNT: u32 = 1 << (PREFIX - RANGE.prefix_len());
 /// So many collisions in a row mean that something else uses the whole range.
 const ATTEMPTS: usize = 64;
 
-/// One task's subnet and who has which address.
+/// One task's subnet and the addresses in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Subnet(u32);
 
 impl Subnet {
-    /// What to try, in this order. `seed` spreads the tasks of several processes; the engine says
-    /// which subnet is taken.
+    /// The subnets to try, in order. `seed` spreads the tasks of several processes; the engine
+    /// reports which subnet is taken.
     pub(super) fn candidates(seed: u32) -> impl Iterator<Item = Self> {
         (0..COUNT).take(ATTEMPTS).map(move |step| Self(seed.wrapping_add(step) % COUNT))
     }
@@ -35,7 +35,7 @@ impl Subnet {
         self.host(3)
     }
 
-    /// The range and how often it is tried, for an error.
+    /// The range and the number of attempts, for an error.
     pub(super) fn exhausted() -> (String, usize) {
         (RANGE.to_string(), ATTEMPTS)
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_lie_in_their_subnet_and_subnets_in_the_range() {
+    fn addresses_are_in_their_subnet_and_subnets_in_the_range() {
         for seed in [0, 1, COUNT - 1, COUNT, u32::MAX] {
             let subnets: Vec<Subnet> = Subnet::candidates(seed).collect();
             assert_eq!(subnets.iter().map(|subnet| subnet.0).collect::<HashSet<_>>().len(), ATTEMPTS);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_proxy_is_2_and_the_task_is_3() {
+    fn proxy_is_2_and_task_is_3() {
         let subnet = Subnet(17);
         assert_eq!(subnet.network().to_string(), "10.199.1.16/28");
         assert_eq!(subnet.proxy().to_string(), "10.199.1.18");

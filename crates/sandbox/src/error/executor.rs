@@ -1,6 +1,6 @@
-//! What can go wrong with an executor, in addition to what can go wrong with any container.
+//! Errors of executors, in addition to those of any container.
 
-/// An executor could not do what was asked.
+/// An operation of an executor failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecutorError {
@@ -10,10 +10,10 @@ pub enum ExecutorError {
         /// The tail of its stderr, escaped; often empty.
         stderr: String,
     },
-    /// A command could not be started, or a file not be read or written, in the container.
+    /// A command could not be started, or a file could not be read or written, in the container.
     #[error("{problem}")]
     Failed {
-        /// What and why, escaped.
+        /// The operation and its error, escaped.
         problem: String,
     },
 }

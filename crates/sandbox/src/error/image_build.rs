@@ -1,4 +1,4 @@
-//! Why there is no image for a task.
+//! Errors of images.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,51 +11,51 @@ use sandbox_podman::EngineError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageBuildError {
-    /// The engine refused, failed or cannot be reached.
+    /// The engine refused, failed or is unreachable.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A container that looks into an image could not be made.
+    /// A container that inspects an image could not be created.
     #[error(transparent)]
     Container(#[from] ContainerError),
-    /// The Dockerfile of a sandboxed build has something that would be done outside of the sandbox,
-    /// or that is not understood.
+    /// The Dockerfile of a sandboxed build has an instruction that would act outside of the
+    /// sandbox, or that is not supported.
     #[error("line {line} of the Dockerfile {problem}")]
     Dockerfile {
-        /// From 1.
+        /// Counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem with this line.
         problem: String,
     },
     /// The build itself failed.
     #[error("failed to build image `{tag}`{}", tail(output))]
     Failed {
-        /// What was built.
+        /// The tag of the image.
         tag: String,
         /// What its steps could reach.
         reach: BuildReach,
         /// The last lines of its output, escaped.
         output: Vec<String>,
-        /// What the engine said.
+        /// The engine's error.
         source: EngineError,
     },
-    /// A file of the build context cannot be sent.
+    /// A file of the build context could not be sent.
     #[error("the file `{path}` of the build context {problem}")]
     Context {
         /// Its path in the context, escaped.
         path: String,
-        /// What is wrong with it.
+        /// The problem with the file.
         problem: &'static str,
     },
-    /// An image that was named is not there.
+    /// A named image does not exist.
     #[error("Image not found: the engine has no image `{name}`; build or pull it first")]
     NotFound {
         /// Its name, escaped.
         name: String,
     },
-    /// A lock, or an archive of images, cannot be used.
+    /// A lock, or an archive of images, could not be used.
     #[error("failed to {operation} `{}`", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
         /// The file.
         path: PathBuf,
@@ -70,9 +70,9 @@ pub enum ImageBuildError {
 pub enum BuildReach {
     /// Nothing.
     Nothing,
-    /// What an allowlist permits.
+    /// Hosts that an allowlist permits.
     Allowed,
-    /// Whatever the engine's host reaches.
+    /// Everything that the engine's host reaches.
     Everything,
 }
 

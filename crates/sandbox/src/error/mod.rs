@@ -1,5 +1,5 @@
-//! What can go wrong with the sandbox itself, one type for each of its parts. What can go wrong
-//! with a task is an outcome, not an error.
+//! Errors of the sandbox itself, one type for each of its parts. The failure of a task is an
+//! outcome, not an error.
 
 mod executor;
 mod image_build;

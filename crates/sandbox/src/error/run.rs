@@ -1,4 +1,4 @@
-//! What can go wrong with a run, in addition to what can go wrong with any container.
+//! Errors of runs, in addition to those of any container.
 
 use std::error::Error;
 use std::fmt;
@@ -9,19 +9,19 @@ use std::time::Duration;
 use crate::spec::RunName;
 use sandbox_workspace::sanitized;
 
-/// Whatever a callback fails with.
+/// Any error of a callback.
 pub type HookError = Box<dyn Error + Send + Sync>;
 
-/// A turn in the life of a run.
+/// A stage in the life of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HookStage {
-    /// Before anything is made.
+    /// Before anything is created.
     PreStart,
     /// Its process was started.
     PostStart,
-    /// It said that it is ready.
+    /// It reported that it is ready.
     PostReady,
-    /// It has ended, or its launch was rolled back.
+    /// It ended, or its launch was rolled back.
     PostStop,
 }
 
@@ -36,70 +36,70 @@ impl fmt::Display for HookStage {
     }
 }
 
-/// A verb on a run that failed.
+/// An operation on a run failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// There is no run of that name under this prefix.
+    /// There is no run of that name with this prefix.
     #[error("there is no run `{0}`")]
     NotFound(RunName),
-    /// There is a run of that name under this prefix, or this sandbox is making one.
+    /// A run of that name exists with this prefix, or this sandbox is creating one.
     #[error("there is a run `{0}` already; stop it first, or choose another name")]
     NameTaken(RunName),
-    /// This sandbox is just creating or starting it. When that verb has ended, the run can be
-    /// stopped.
-    #[error("run `{0}` is being created or started just now; wait for that, then try again")]
+    /// This sandbox is creating or starting it at the moment. When that operation has ended, the
+    /// run can be stopped.
+    #[error("run `{0}` is being created or started; try again when that has ended")]
     Busy(RunName),
     /// Only a run that this sandbox created, and that was not started yet, can be started.
     #[error("run `{0}` was not created by this sandbox, or was started before; stop it and create it again")]
     NotStartable(RunName),
-    /// Its process was not started yet.
+    /// Its process has not been started yet.
     #[error("run `{0}` is created, but not started")]
     NotStarted(RunName),
-    /// Its process has not ended in time. It goes on.
-    #[error("run `{run}` has not ended within {after:?}; it goes on")]
+    /// Its process did not end in time. It continues.
+    #[error("run `{run}` did not end within {after:?}; it continues")]
     StillRunning {
         /// The run.
         run: RunName,
-        /// How long was waited.
+        /// The time that was waited.
         after: Duration,
     },
-    /// A callback of the caller's failed.
+    /// A callback of the caller failed.
     #[error("the {stage} hook of run `{run}` failed")]
     Hook {
         /// The run.
         run: RunName,
-        /// Which callback.
+        /// The stage of the callback.
         stage: HookStage,
-        /// What it said.
+        /// The callback's error.
         source: HookError,
     },
-    /// A file of the host cannot be copied.
+    /// A file of the host could not be copied.
     #[error("failed to copy `{}`", sanitized(path))]
     Source {
-        /// The host's path.
+        /// The path on the host.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Something is at the place in the container that cannot take the copy.
-    #[error("cannot copy to `{target}` of run `{run}`: {problem}")]
+    /// An existing entry in the container prevents the copy.
+    #[error("failed to copy to `{target}` of run `{run}`: {problem}")]
     Target {
         /// The run.
         run: RunName,
         /// The path in the container.
         target: String,
-        /// What is there.
+        /// The problem with the existing entry.
         problem: String,
     },
-    /// The run's folder on the host cannot be made or removed.
+    /// The run's folder on the host could not be created or removed.
     #[error("failed to {operation} the folder `{}` of a run", path.display())]
     TaskDir {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
-        /// The host's path.
+        /// The path on the host.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }

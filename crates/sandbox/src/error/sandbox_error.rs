@@ -1,4 +1,4 @@
-//! Every failure of the infrastructure.
+//! Every infrastructure failure.
 
 use super::executor::ExecutorError;
 use super::image_build::ImageBuildError;
@@ -20,28 +20,26 @@ use sandbox_workspace::WorkspaceError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// The engine refused, failed or cannot be reached.
+    /// The engine refused, failed or is unreachable.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// There is no engine at the configured address.
-    // The beginning is what callers of other sandboxes look for, whichever engine it is.
-    #[error(
-        "Docker is not running, or rather podman, which takes its place: nothing answers at the engine's socket"
-    )]
+    // Callers of other sandboxes match on the beginning, for any engine.
+    #[error("Docker is not running: podman, which replaces it, is not reachable at the engine's socket")]
     EngineNotRunning(#[source] EngineError),
-    /// An executor could not do what was asked.
+    /// An operation of an executor failed.
     #[error(transparent)]
     Executor(#[from] ExecutorError),
-    /// The program that runs inside of containers is missing, or cannot be used.
+    /// The program that runs inside of containers is missing, or unusable.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The configuration cannot be used.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] InvalidConfig),
-    /// What was asked for cannot be done.
+    /// The specification is invalid.
     #[error(transparent)]
     Spec(#[from] InvalidSpec),
-    /// A container could not be launched, or is not what was asked for.
+    /// A container could not be launched, or is not what was requested.
     #[error(transparent)]
     Container(#[from] ContainerError),
     /// An image could not be built.
@@ -50,52 +48,52 @@ pub enum SandboxError {
     /// The network of a task could not be set up.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
-    /// A verb on a run failed.
+    /// An operation on a run failed.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The session could not be read or written.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// A repository of the host could not be made, found or brought up to date.
+    /// A repository of the host could not be created, found or updated.
     #[error(transparent)]
     Gate(#[from] GateError),
-    /// SSH keys could not be made or used, or their agent could not be started.
+    /// SSH keys could not be created or used, or their agent could not be started.
     #[error(transparent)]
     Ssh(#[from] SshError),
     /// A work tree could not be read, copied or written.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
-    /// The lock of this instance could not be taken.
+    /// The lock of this instance could not be acquired.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// A sandbox could not be verified.
     #[error(transparent)]
     Verify(#[from] VerifyError),
-    /// A launcher stands in the place of the engine, and what was called needs one.
+    /// A launcher replaces the engine, and the called operation needs one.
     #[error(
-        "this sandbox has a launcher in the place of podman, which launches tasks, commands, executors and runs, and can do nothing \
-         else; start one with `Sandbox::start` for this"
+        "this operation needs podman, and the launcher of this sandbox only launches tasks, commands, executors and runs; start a \
+         sandbox with `Sandbox::start`"
     )]
     NoEngine,
-    /// The image is gone from the engine.
+    /// The image no longer exists on the engine.
     #[error("Image not found: the engine has no image `{0}`; call ensure_image again")]
     NoImage(ImageTag),
-    /// A task or command runs once at a time.
+    /// A task or command has at most one execution at a time.
     #[error("an execution of this task is already running; wait for it or stop it")]
     Busy,
-    /// A live command was given while nothing runs, or to a task without a network sandbox.
+    /// A live control was used while nothing runs, or on a task without a network sandbox.
     #[error("nothing with a network sandbox is running")]
     NotRunning,
-    /// A fault of ours ended the teardown of an execution half way.
+    /// An internal error ended the teardown of an execution half way.
     #[error(
-        "the teardown of an execution did not finish, which is a fault in the sandbox; its objects are removed by label"
+        "the teardown of an execution did not finish, which is a bug in the sandbox; its objects are removed by label"
     )]
     TeardownFailed,
 }
 
 impl SandboxError {
-    /// Whether the engine does not answer, whatever was asked of it: its service is not started, or
-    /// it went away meanwhile.
+    /// Whether the engine is unreachable, for any operation: its service is not started, or stopped
+    /// meanwhile.
     #[must_use]
     pub fn is_engine_unreachable(&self) -> bool {
         match self {
@@ -112,7 +110,7 @@ impl SandboxError {
         }
     }
 
-    /// The same, reported as [`SandboxError::EngineNotRunning`] where it means that.
+    /// Converts to [`SandboxError::EngineNotRunning`] where that is the cause.
     pub(crate) fn or_engine_not_running(self) -> Self {
         match self {
             Self::Engine(error) | Self::Container(ContainerError::Engine(error))

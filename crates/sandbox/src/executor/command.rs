@@ -1,4 +1,4 @@
-//! What is to be executed.
+//! Commands of an executor.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use sandbox_inside::{CommandLimits, CommandLine, Request};
 use crate::spec::{ByteSize, ContainerEnv, InvalidSpec, Launch, Runtime};
 use crate::task::Input;
 
-/// What the kernel takes as arguments and environment of a program, in bytes, with room to spare.
+/// The kernel's limit on arguments and environment of a program, in bytes, minus a margin.
 const LONGEST: usize = 1 << 20;
 
 /// A command: a line for a shell, or a program with its arguments.
 ///
 /// A text is a line for `/bin/bash -c`; in an image without bash, for `/bin/sh -c`. A list is a
-/// program and its arguments, taken as they are.
+/// program and its arguments, passed unchanged.
 ///
 /// ```
 /// use sandbox::executor::ExecCommand;
@@ -50,50 +50,50 @@ impl<T: Into<String>, const N: usize> From<[T; N]> for ExecCommand {
     }
 }
 
-/// Arguments may hold what must not be in a log.
+/// Arguments may hold values that must not be logged.
 impl fmt::Debug for ExecCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-/// What is special about one command.
+/// Options of one command.
 ///
-/// `memory` and `pids` keep one command from taking what the others in its container need. The
-/// container's first process looks at the command about 20 times a second, less often where there
-/// are many processes or no processor is free. A command that exceeds a limit is killed, with
-/// everything that it started, in whatever session or process group:
-/// [`ExecResult::exceeded`](crate::executor::ExecResult::exceeded). Until then it can take all that
-/// its container has. The kernel enforces the container's own limits,
-/// [`ResourceLimits`](crate::ResourceLimits), and those are the bound for hostile commands.
+/// `memory` and `pids` keep one command from using up the resources of the others in its container.
+/// The container's first process checks the command about 20 times a second, less often if there
+/// are many processes or no free processor. A command that exceeds a limit is killed, with
+/// everything that it started, in any session or process group:
+/// [`ExecResult::exceeded`](crate::executor::ExecResult::exceeded). Until then it can use
+/// everything that its container has. The kernel enforces the container's own limits,
+/// [`ResourceLimits`](crate::ResourceLimits), which are the bound for hostile commands.
 ///
-/// A limit above the container's is an error, and so is any in gVisor, where each command has a
-/// container to itself. An engine that cannot limit containers, for want of control groups, has
-/// these all the same.
+/// A limit above the container's is an error. So is any limit in gVisor, where each command has a
+/// container to itself. The limits also work with an engine that cannot limit containers because it
+/// has no control groups.
 #[derive(Debug, Default)]
 pub struct ExecOptions {
-    /// Wall time. Default: the timeout of the executor's limits.
+    /// Wall-clock time. Default: the timeout of the executor's limits.
     pub timeout: Option<Duration>,
-    /// Memory of all its processes together, without what they map of files on a disk, and with
-    /// what is swapped out. Shared memory counts once, unless a process hides what it shares.
-    /// Default: no limit but the container's.
+    /// Memory of all its processes together, without mappings of files on disk, and including swap.
+    /// Shared memory counts once, unless a process hides its mappings. Default: the container's
+    /// limit only.
     ///
-    /// Only what a process has mapped counts. Files in memory (`/tmp`, `/dev/shm`, `memfd_create`),
-    /// pipes and sockets do not, so a hostile command can have more, up to the container's limit.
+    /// Only mapped memory counts. In-memory files (`/tmp`, `/dev/shm`, `memfd_create`), pipes and
+    /// sockets do not, so a hostile command can use more, up to the container's limit.
     pub memory: Option<ByteSize>,
-    /// Its processes and threads, without the one that supervises it. Default: no limit but the
-    /// container's.
+    /// Its processes and threads, without the one that supervises it. Default: the container's
+    /// limit only.
     pub pids: Option<u32>,
-    /// Variables that are set over the container's. Unlike those they are in no configuration of
-    /// the engine.
+    /// Variables that override the container's. Unlike those, they are not in the engine's
+    /// configuration of the container.
     pub env: ContainerEnv,
-    /// What it reads. Default nothing.
+    /// Its stdin. Default: empty.
     pub stdin: Input,
-    /// The working directory. Default the container's.
+    /// The working directory. Default: the container's.
     pub working_dir: Option<String>,
 }
 
-/// The request for `command`, in a container as `launch` has it.
+/// The request for `command`, in a container that `launch` describes.
 pub(super) fn request(
     command: ExecCommand,
     options: &ExecOptions,
@@ -118,7 +118,7 @@ pub(super) fn request(
     if texts().chain(variables).map(String::len).sum::<usize>() > LONGEST {
         return Err(InvalidSpec::new(
             "command",
-            "is longer than 1 MiB, which no program can be started with; use stdin",
+            "must be at most 1 MiB, the kernel's limit; use stdin for more",
         ));
     }
     Ok(Request::Run {
@@ -137,7 +137,7 @@ fn limits(options: &ExecOptions, launch: &Launch) -> Result<CommandLimits, Inval
     if launch.isolation.runtime == Some(Runtime::Runsc) && limits != CommandLimits::default() {
         return Err(InvalidSpec::new(
             if limits.memory.is_some() { "memory" } else { "pids" },
-            "of one command cannot be looked after in gVisor: limit the container, which each command has to itself there",
+            "of one command cannot be limited in gVisor; limit the container, which each command has to itself there",
         ));
     }
     Ok(limits)
@@ -153,9 +153,7 @@ fn within<T: Copy + Default + PartialOrd + fmt::Display>(
         (Some(limit), _) if limit == T::default() => Err(InvalidSpec::new(field, "must be more than 0")),
         (Some(limit), Some(most)) if limit > most => Err(InvalidSpec::new(
             field,
-            format!(
-                "{limit} {unit} are more than the {most} that the limits of the container allow; raise those"
-            ),
+            format!("{limit} {unit} exceed the container's limit of {most}; raise that limit"),
         )),
         _ => Ok(()),
     }
@@ -172,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_no_process_can_be_are_refused() {
+    fn command_that_cannot_be_executed_is_refused() {
         let none = ExecOptions::default;
         let long = "x".repeat(LONGEST);
         let with_env = |name: &str, value: &str| ExecOptions {
@@ -209,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_cannot_hold_are_refused() {
+    fn limit_that_cannot_be_enforced_is_refused() {
         let container = launch(ResourceLimits::untrusted(), None);
         let unlimited = launch(ResourceLimits::default(), None);
         let in_gvisor = launch(ResourceLimits::untrusted(), Some(Runtime::Runsc));
@@ -220,9 +218,13 @@ mod tests {
             (
                 options(mib(513), None),
                 &container,
-                Some("memory: 537919488 bytes are more than the 536870912 that"),
+                Some("memory: 537919488 bytes exceed the container's limit of 536870912"),
             ),
-            (options(None, Some(101)), &container, Some("pids: 101 processes are more than the 100 that")),
+            (
+                options(None, Some(101)),
+                &container,
+                Some("pids: 101 processes exceed the container's limit of 100"),
+            ),
             (options(mib(0), None), &container, Some("memory: must be more than 0")),
             (options(None, Some(0)), &container, Some("pids: must be more than 0")),
             (options(mib(513), Some(101)), &unlimited, None),

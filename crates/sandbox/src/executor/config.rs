@@ -1,4 +1,4 @@
-//! What all commands of an executor have in common.
+//! The configuration of an executor.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -10,22 +10,22 @@ use crate::spec::{
 use sandbox_files::host_path::Resolver;
 use sandbox_workspace::Protection;
 
-/// Where the container sees the workspace.
+/// The workspace's path in the container.
 const WORKSPACE: &str = "/workspace";
 
-/// Variables by which programs find a proxy.
+/// Variables in which programs look for a proxy.
 const PROXY_VARIABLES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"];
 
-/// How containers and commands belong together.
+/// The assignment of commands to containers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExecutorMode {
-    /// One container for all commands, made with the first one. They share its files, and can see
-    /// and disturb one another while they run side by side; nothing that a command starts outlives
-    /// it.
+    /// One container for all commands, created with the first one. The commands share its files,
+    /// and can see and disturb one another while they run concurrently; no process of a command
+    /// outlives the command.
     #[default]
     Reuse,
-    /// A container for each command: nothing but the workspace passes from one to the next.
+    /// A container for each command: only the workspace persists between commands.
     Fresh,
 }
 
@@ -33,29 +33,29 @@ pub enum ExecutorMode {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Workspace {
-    /// None.
+    /// No folder.
     #[default]
     None,
-    /// For reading.
+    /// Mounted read-only.
     ReadOnly(PathBuf),
-    /// For reading and writing, as the user of [`Isolation::user`], who needs the rights for it.
-    /// What is protected in it is what [`ExecutorConfig::protection`] says: without that, nothing.
+    /// Mounted writable, for the user of [`Isolation::user`], who needs permission to write.
+    /// [`ExecutorConfig::protection`] sets the protection of its files; by default there is none.
     ReadWrite(PathBuf),
 }
 
-/// What all commands of an [`Executor`](crate::executor::Executor) have in common.
+/// The configuration of all commands of an [`Executor`](crate::executor::Executor).
 ///
-/// All commands of a container share its proxy. The timeout of the limits is that of each command
-/// that has none of its own; all else is for the container, the supervisor's few processes
-/// included: one, and one more for each running command. For limits of one command see
+/// All commands of a container share its proxy. The timeout of the limits applies to each command
+/// without one of its own. All other limits apply to the container, including the supervisor's
+/// processes: one, and one more for each running command. For limits of one command see
 /// [`ExecOptions`](crate::executor::ExecOptions). PID 1 is always the sandbox's own: `init` of the
-/// isolation has no meaning here.
+/// isolation has no effect here.
 ///
-/// A mount that is protected is looked through when a container has ended: see
-/// [`ExecResult::tampered`](crate::executor::ExecResult::tampered). One that is copy-on-write
-/// belongs to the executor as long as its container exists, and is refused with
-/// [`ExecutorMode::Fresh`], where several containers would write in one copy. With a workspace,
-/// that is the working directory unless another is given.
+/// Protected mounts are inspected when a container has ended: see
+/// [`ExecResult::tampered`](crate::executor::ExecResult::tampered). A copy-on-write mount belongs
+/// to the executor as long as its container exists, and is refused with [`ExecutorMode::Fresh`],
+/// where several containers would write to one copy. The workspace is the default working
+/// directory.
 #[derive(Debug, Clone)]
 pub struct ExecutorConfig {
     pub(super) launch: Launch,
@@ -67,13 +67,12 @@ pub struct ExecutorConfig {
 }
 
 impl ExecutorConfig {
-    /// What is kept of each of stdout and stderr of a command unless something else is asked for: 1
-    /// MiB.
+    /// The default limit of kept output, for each of stdout and stderr of a command: 1 MiB.
     pub const DEFAULT_OUTPUT_LIMIT: usize = 1 << 20;
 
     /// Untrusted commands, in containers of `image`: [`Isolation::untrusted`],
     /// [`ResourceLimits::untrusted`] with a minute for each command, no network, no workspace.
-    /// `context` is an opaque key that container names begin with.
+    /// `context` is an opaque prefix of container names.
     pub fn new(context: impl Into<String>, image: ImageTag) -> Self {
         Self {
             launch: Launch {
@@ -96,30 +95,31 @@ impl ExecutorConfig {
 
     attached_settings!();
 
-    /// What they work on. Default none.
+    /// The folder that commands work on. Default: none.
     #[must_use]
     pub fn workspace(mut self, workspace: Workspace) -> Self {
         self.workspace = workspace;
         self
     }
 
-    /// Keeps the host safe from what commands plant in a writable workspace, as
-    /// [`Mount::protected`] does. Default: nothing does.
+    /// Protects the host from files that commands plant in a writable workspace, like
+    /// [`Mount::protected`]. Default: no protection.
     #[must_use]
     pub fn protection(mut self, protection: Protection) -> Self {
         self.protection = Some(protection);
         self
     }
 
-    /// One container, or one for each command. Default [`ExecutorMode::Reuse`].
+    /// One container, or one for each command. Default: [`ExecutorMode::Reuse`].
     #[must_use]
     pub fn mode(mut self, mode: ExecutorMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Bytes that are kept of each of stdout and stderr of a command: both ends, and between them a
-    /// line that says how much was cut. Default [`ExecutorConfig::DEFAULT_OUTPUT_LIMIT`].
+    /// The bytes that are kept of each of stdout and stderr of a command: both ends, and between
+    /// them a line that states the size of the gap. Default:
+    /// [`ExecutorConfig::DEFAULT_OUTPUT_LIMIT`].
     #[must_use]
     pub fn output_limit(mut self, bytes: usize) -> Self {
         self.output_limit = bytes;
@@ -134,15 +134,15 @@ impl ExecutorConfig {
         self
     }
 
-    /// Names this proxy in `HTTP_PROXY`, `HTTPS_PROXY` and their lower-case forms. Advice to
-    /// programs, not a barrier; for [`Network::Unrestricted`] only.
+    /// Sets `HTTP_PROXY`, `HTTPS_PROXY` and their lower-case forms to this proxy. Programs may
+    /// ignore it; for [`Network::Unrestricted`] only.
     #[must_use]
     pub fn http_proxy(mut self, url: impl Into<String>) -> Self {
         self.http_proxy = Some(url.into());
         self
     }
 
-    /// With everything that follows from something else filled in.
+    /// Fills in all derived settings.
     pub(super) fn resolved(mut self, resolver: &Resolver) -> Result<Self, InvalidSpec> {
         let mount = match &self.workspace {
             Workspace::None => None,
@@ -163,7 +163,7 @@ impl ExecutorConfig {
         if self.mode == ExecutorMode::Reuse && self.launch.isolation.runtime == Some(Runtime::Runsc) {
             return Err(InvalidSpec::new(
                 "mode",
-                "gVisor lets a command into the first process of its container, and so into the commands after it: use \
+                "gVisor lets a command access the first process of its container, and so later commands: use \
                  `ExecutorMode::Fresh`",
             ));
         }
@@ -171,10 +171,10 @@ impl ExecutorConfig {
         if let Some(url) = self.http_proxy.take() {
             let named = PROXY_VARIABLES.into_iter().map(|name| (name, url.clone()));
             let named: ContainerEnv = named.collect();
-            // What the caller says of one of them himself counts.
+            // The caller's own variables take precedence.
             self.launch.env = named.merge(self.launch.env.variables());
         }
-        // The supervisor is PID 1: only there can no command end it.
+        // The supervisor must be PID 1: only there can no command end it.
         self.launch.isolation.init = false;
         if self.output_limit > 1 << 30 {
             return Err(InvalidSpec::new("output_limit", "must be at most 1 GiB"));
@@ -189,7 +189,7 @@ impl ExecutorConfig {
         match given.into_iter().find(|(_, given)| *given) {
             Some((field, _)) if self.launch.network != Network::Unrestricted => Err(InvalidSpec::new(
                 field,
-                "has a meaning with an unrestricted network only: else the sandbox decides what answers",
+                "requires an unrestricted network; otherwise the sandbox provides name resolution and proxy",
             )),
             _ => Ok(()),
         }
@@ -209,12 +209,12 @@ impl ExecutorConfig {
         }
     }
 
-    /// Whether something is to be done for the host when a container has ended.
+    /// Whether mounts must be inspected when a container has ended.
     pub(super) fn is_guarded(&self) -> bool {
         self.launch.mounts.iter().any(Mount::is_guarded)
     }
 
-    /// Whether what is written at `path` is there for the next command.
+    /// Whether a file written at `path` persists for the next command.
     pub(super) fn lasts(&self, path: &str) -> bool {
         let in_workspace =
             matches!(self.workspace, Workspace::ReadWrite(_)) && path.starts_with(&format!("{WORKSPACE}/"));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_those_of_untrusted_commands() {
+    fn default_configuration_is_for_untrusted_commands() {
         let resolved = config().resolved(&Resolver::default()).unwrap();
         let expected = Isolation { init: false, ..Isolation::untrusted() };
         assert_eq!(resolved.launch.isolation, expected);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_workspace_is_a_mount_and_the_working_directory() {
+    fn workspace_is_mounted_and_the_working_directory() {
         let folder = tempfile::tempdir().unwrap();
         let path = || folder.path().to_owned();
         for (workspace, read_only) in
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_for_one_container_and_protection_for_a_writable_workspace() {
+    fn copy_with_fresh_containers_and_protection_without_write_access_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         std::fs::create_dir(path("tree")).unwrap();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_named_to_programs_where_there_is_a_network() {
+    fn http_proxy_without_a_network_is_refused() {
         let with = |network| config().network(network).http_proxy("http://p:1");
         let env = ContainerEnv::default().with("HTTP_PROXY", "mine");
         let launch = with(Network::Unrestricted).env(env).resolved(&Resolver::default()).unwrap().launch;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn in_gvisor_no_command_shares_a_container_with_another() {
+    fn reused_container_in_gvisor_is_refused() {
         let in_gvisor =
             config().isolation(Isolation { runtime: Some(Runtime::Runsc), ..Isolation::untrusted() });
         assert_eq!(in_gvisor.clone().resolved(&Resolver::default()).unwrap_err().field(), "mode");
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_workspace_outlives_a_fresh_container() {
+    fn path_outside_of_the_workspace_does_not_persist_in_fresh_mode() {
         let fresh = config().mode(ExecutorMode::Fresh);
         let read_write = Workspace::ReadWrite("/srv/w".into());
         for (config, path, lasts) in [

@@ -1,4 +1,4 @@
-//! The executor: commands, files, and its end.
+//! The executor: commands, files, and cleanup.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use super::session::{Ran, Session, Work};
 use super::teardown::Teardown;
 use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorMode};
 
-/// Runs untrusted commands, in one container or one for each.
-/// [`Sandbox::create_executor`](crate::Sandbox::create_executor) makes one.
+/// Runs untrusted commands, in one container or one for each. Created by
+/// [`Sandbox::create_executor`](crate::Sandbox::create_executor).
 ///
-/// A command ends with everything that it started, whatever session or process group that is in:
-/// when its main process ends, when its time is over, when its future is dropped, and when this
-/// process dies. An executor that is dropped leaves nothing that runs; what was tampered with is
-/// moved away in the background then, and reported in the log only.
+/// A command ends with all processes that it started, in any session or process group: when its
+/// main process ends, on its timeout, when its future is dropped, and when this process dies. A
+/// dropped executor leaves nothing running; tampered files are then moved away in the background,
+/// and reported in the log only.
 ///
 /// ```no_run
 /// use sandbox::{ImageSource, Sandbox};
@@ -39,7 +39,7 @@ use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorMode};
 ///
 /// let result = executor.execute("python3 build.py | tail -5", ExecOptions::default()).await?;
 /// if result.timed_out {
-///     println!("it took too long; so far it said: {}", result.stdout_text());
+///     println!("timed out; its output so far: {}", result.stdout_text());
 /// }
 /// executor.write_file("/tmp/question.txt", "why?").await?;
 /// let answer = executor.execute(["cat", "/tmp/question.txt"], ExecOptions::default()).await?;
@@ -53,11 +53,11 @@ use super::{ExecCommand, ExecOptions, ExecResult, ExecutorConfig, ExecutorMode};
 #[derive(Debug)]
 pub struct Executor {
     config: ExecutorConfig,
-    /// `None` where a launcher has its own.
+    /// `None` if a launcher provides its own.
     supervisor: Option<Mount>,
     teardown: Arc<Teardown>,
-    /// The container of [`ExecutorMode::Reuse`]. Held while one is made: a command that comes
-    /// meanwhile waits for it rather than make another.
+    /// The container of [`ExecutorMode::Reuse`]. Locked while one is created: concurrent commands
+    /// wait for it instead of creating another.
     session: Mutex<Option<Arc<Session>>>,
 }
 
@@ -71,16 +71,17 @@ impl Executor {
         Ok(Self { config, supervisor, teardown: Arc::new(Teardown::new(shared)), session: Mutex::new(None) })
     }
 
-    /// Runs a command and waits for its end. Many can run at once: each needs one process for its
-    /// supervision in addition to its own, out of
+    /// Runs a command and waits for its end. Many can run concurrently: each needs one process for
+    /// its supervision in addition to its own, out of
     /// [`ResourceLimits::pids`](crate::ResourceLimits::pids), and four open files of the
-    /// container's first process. One that finds no room is an error, and disturbs no other.
+    /// container's first process. A command for which there is no room fails, without affecting
+    /// others.
     ///
     /// # Errors
     ///
     /// When the infrastructure fails, the program is not in the image, or the container ends first.
-    /// A command that fails, or whose time is over or that exceeds a limit, is a result. A limit of
-    /// `options` that is above the container's is [`SandboxError::Spec`].
+    /// A command that fails, times out or exceeds a limit is a result. A limit of `options` above
+    /// the container's is [`SandboxError::Spec`].
     pub async fn execute(
         &self,
         command: impl Into<ExecCommand>,
@@ -99,20 +100,22 @@ impl Executor {
         Ok(ExecResult { tampered, git, ..result })
     }
 
-    /// Writes `content` to the file at the absolute `path` of the container, as a command would:
-    /// with its rights, and along the container's own symbolic links. Folders above it are made.
+    /// Writes `content` to the file at the absolute `path` of the container, like a command: with
+    /// its permissions, following the container's own symbolic links. Missing parent folders are
+    /// created.
     ///
     /// # Errors
     ///
-    /// When the infrastructure fails, the file cannot be written, or, with [`ExecutorMode::Fresh`],
-    /// when no other command would see it: only what lies in a writable workspace lasts there.
+    /// When the infrastructure fails, when the file cannot be written, or, with
+    /// [`ExecutorMode::Fresh`], when no other command would see it: only files in a writable
+    /// workspace persist there.
     pub async fn write_file(&self, path: &str, content: impl Into<Vec<u8>>) -> Result<(), SandboxError> {
         absolute(path)?;
         if !self.config.lasts(path) {
             return Err(InvalidSpec::new(
                 "path",
                 format!(
-                    "`{}` would go with its container; write below /workspace, or reuse the container",
+                    "`{}` would be removed with its container; write below /workspace, or reuse the container",
                     path.escape_debug()
                 ),
             )
@@ -130,12 +133,13 @@ impl Executor {
         .map(drop)
     }
 
-    /// The content of the file at the absolute `path` of the container, of at most `limit` bytes,
-    /// read as a command would: with its rights, and along the container's own symbolic links.
+    /// The content of the file at the absolute `path` of the container, of at most `limit` bytes.
+    /// It is read like by a command: with its permissions, following the container's own symbolic
+    /// links.
     ///
     /// # Errors
     ///
-    /// When the infrastructure fails, or the file cannot be read or is larger.
+    /// When the infrastructure fails, or the file cannot be read or is larger than `limit`.
     pub async fn read_file(&self, path: &str, limit: usize) -> Result<Vec<u8>, SandboxError> {
         absolute(path)?;
         let request = Request::Read { path: path.to_owned(), limit: limit as u64 };
@@ -144,27 +148,27 @@ impl Executor {
                 request,
                 input: None,
                 timeout: self.config.launch.limits.timeout,
-                // Either end of what is kept has half of it.
+                // The capture keeps half of its limit at each end.
                 output_limit: limit.saturating_mul(2),
             })
             .await?;
         Ok(result.stdout)
     }
 
-    /// Ends and removes the container, with whatever runs in it. Nothing happens when there is
-    /// none; the next command makes a new one.
+    /// Ends and removes the container, with everything that runs in it. Without a container it does
+    /// nothing. The next command creates a new one.
     ///
-    /// Returns what no [`ExecResult`] reported: the tampered paths of [protected](Mount::protected)
-    /// mounts, which were moved away, and what came of what commands did in repositories of those.
+    /// Returns the findings that no [`ExecResult`] reported: the tampered paths of
+    /// [protected](Mount::protected) mounts, which were moved away, and the changes to their
+    /// repositories.
     ///
     /// # Errors
     ///
-    /// When the container cannot be removed. A sweep removes it later; until then its mounts count
-    /// as in use, and tampered paths in them are where it was. To call this once more is to try it
-    /// once more.
+    /// When the container cannot be removed. A later sweep removes it; until then its mounts count
+    /// as in use, and tampered paths stay in them. Call this again to retry.
     pub async fn cleanup(&self) -> Result<Findings, SandboxError> {
-        // Held to the end: a command that comes meanwhile gets its container when the mounts of the
-        // last one are free.
+        // Locked to the end: a concurrent command gets its container when the mounts of the last
+        // one are free.
         let mut current = self.session.lock().await;
         let closed = match current.take() {
             Some(session) => session.close().await,
@@ -174,7 +178,7 @@ impl Executor {
         Ok(self.teardown.take_findings())
     }
 
-    /// A file is there whole, or it is an error.
+    /// A file operation is complete, or an error.
     async fn file(&self, work: Work) -> Result<ExecResult, SandboxError> {
         let result = Box::pin(self.perform(work)).await?;
         if result.is_success() {
@@ -213,7 +217,7 @@ impl Executor {
         if let Some(session) = current.as_ref().filter(|session| session.is_alive()) {
             return Ok(Arc::clone(session));
         }
-        // One that ended is removed before there is another.
+        // An ended session is removed before another is created.
         if let Some(ended) = current.take() {
             ended.close().await?;
         }
@@ -227,7 +231,7 @@ impl Executor {
 fn result(session: &Session, ran: Ran) -> Result<ExecResult, SandboxError> {
     let mut exceeded = None;
     let exit_code = match ran.state {
-        // What it wrote until then is worth more than how it was ended.
+        // Its output until then is worth more than an error.
         _ if ran.timed_out => ExecResult::TIMED_OUT,
         CommandState::Ended(End::Exited(code)) => code,
         CommandState::Ended(End::Exceeded(limit)) => {

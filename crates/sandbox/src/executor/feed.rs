@@ -1,4 +1,4 @@
-//! What a command reads, sent to its supervisor at the pace at which the command takes it.
+//! Sends the input of a command to its supervisor at the pace at which the command reads it.
 
 use sandbox_inside::{Frame, LARGEST_CHUNK};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -6,10 +6,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::router::CommandSlot;
 
-/// Bytes that the supervisor may hold for a command.
+/// Bytes that the supervisor may buffer for a command.
 const WINDOW: usize = 4 * LARGEST_CHUNK;
 
-/// Sends all of `input` and its end. A command that does not read holds this up, and nothing else.
+/// Sends all of `input` and its end. A command that does not read delays only this.
 pub(super) async fn feed(
     mut input: impl AsyncRead + Unpin,
     command: u32,
@@ -23,7 +23,7 @@ pub(super) async fn feed(
             Ok(0) => break,
             Ok(read) => read,
             Err(error) => {
-                tracing::warn!(%error, "the input of a command cannot be read further");
+                tracing::warn!(%error, "failed to read the input of a command");
                 break;
             }
         };
@@ -37,6 +37,6 @@ pub(super) async fn feed(
             return;
         }
     }
-    // Without anyone to send it, there is no command either.
+    // If the channel is closed, the command has ended too.
     let _ = frames.send(Frame::EndOfInput { command });
 }

@@ -1,9 +1,9 @@
 //! Several commands in one container, or one container for each: the executor.
 //!
 //! `session` is a container whose first process is the supervisor (see the crate `sandbox-inside`);
-//! `router` keeps what arrives from it apart by command; `execute` runs one command on it;
-//! `teardown` removes containers and keeps tampered paths; `config` and `command` are what a caller
-//! says, `result` what he gets; `guide.md` is for those who come from another executor.
+//! `router` separates its output by command; `execute` runs one command on it; `teardown` removes
+//! containers and keeps tampered paths; `config` and `command` are the input of a caller, `result`
+//! the output; `guide.md` is for users of another executor.
 
 mod command;
 mod config;

@@ -1,4 +1,4 @@
-//! What a command came to.
+//! Results of commands.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,49 +10,51 @@ use serde::Serialize;
 
 use crate::task::text;
 
-/// What a command of an executor came to.
+/// The result of an executor's command.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ExecResult {
-    /// The command's own exit code; 128 + signal when a signal ended it; 124, as `timeout(1)` has
-    /// it, when its time was over; 137 when it was killed since it exceeded a limit of its own.
+    /// The command's own exit code; 128 + signal when a signal ended it; 124 on a timeout, like
+    /// `timeout(1)`; 137 when it was killed because it exceeded a limit of its own.
     pub exit_code: i32,
-    /// What it wrote on stdout, also when its time was over: at most the executor's output limit of
-    /// it. Of more, both ends are kept and between them a line says how many bytes were cut.
+    /// The output on stdout, also after a timeout: at most the executor's output limit. Of longer
+    /// output both ends are kept, and between them a line states the number of bytes cut.
     #[serde(serialize_with = "text")]
     pub stdout: Vec<u8>,
-    /// The same for stderr.
+    /// The output on stderr, in the same form.
     #[serde(serialize_with = "text")]
     pub stderr: Vec<u8>,
-    /// How many bytes of stdout were cut.
+    /// The number of bytes cut from stdout.
     pub stdout_cut: u64,
-    /// How many bytes of stderr were cut.
+    /// The number of bytes cut from stderr.
     pub stderr_cut: u64,
-    /// Whether it was ended because its time was over.
+    /// Whether it was ended by its timeout.
     pub timed_out: bool,
-    /// The limit of [`ExecOptions`](crate::executor::ExecOptions) that it was killed for, since it
-    /// exceeded it. `None` for what the kernel refuses or kills at the limits of the container.
+    /// The limit of [`ExecOptions`](crate::executor::ExecOptions) for exceeding which it was
+    /// killed. `None` when the kernel refuses or kills at the limits of the container.
     pub exceeded: Option<ExceededLimit>,
-    /// From its start to its end, without the start of a container for it.
+    /// From its start to its end, without the start of its container.
     pub duration: Duration,
-    /// What was found in [protected](crate::Mount::protected) mounts since the last result, and
-    /// moved away. A container's mounts are looked through when it has ended: with
+    /// Tampered paths found in [protected](crate::Mount::protected) mounts since the last result,
+    /// and moved away. A container's mounts are inspected when it has ended: with
     /// [`ExecutorMode::Fresh`](crate::executor::ExecutorMode::Fresh) before the result of its
     /// command, with [`ExecutorMode::Reuse`](crate::executor::ExecutorMode::Reuse) when it ended on
-    /// its own, or in [`Executor::cleanup`](crate::executor::Executor::cleanup). Of commands that
-    /// run side by side in one mount, any may report what another tampered with.
+    /// its own, or in [`Executor::cleanup`](crate::executor::Executor::cleanup). Of concurrent
+    /// commands in one mount, any may report the findings of another.
     #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
-    /// What came of what was done in repositories of such mounts since the last result, and what
-    /// did not: as [`tampered`](Self::tampered), it is known when the container has ended.
+    /// The changes to repositories of such mounts since the last result that were imported, and
+    /// those that were not. Like [`tampered`](Self::tampered), they are known when the container
+    /// has ended.
     pub git: GitChanges,
 }
 
 impl ExecResult {
-    /// Of a command whose time was over.
+    /// The exit code of a command that timed out.
     pub const TIMED_OUT: i32 = 124;
 
-    /// Of a command that was killed with SIGKILL, as one is that exceeds a limit of its own.
+    /// The exit code of a command that was killed with SIGKILL, for example because it exceeded a
+    /// limit of its own.
     pub const KILLED: i32 = 137;
 
     /// Whether it ended by itself with exit code 0.
@@ -61,19 +63,19 @@ impl ExecResult {
         self.exit_code == 0 && !self.timed_out && self.exceeded.is_none()
     }
 
-    /// Whether something was cut from what it wrote.
+    /// Whether its output was cut.
     #[must_use]
     pub fn is_truncated(&self) -> bool {
         self.stdout_cut + self.stderr_cut > 0
     }
 
-    /// What it wrote on stdout as text; bytes that are none are replaced.
+    /// The output on stdout as text; invalid UTF-8 is replaced.
     #[must_use]
     pub fn stdout_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.stdout)
     }
 
-    /// The same for stderr.
+    /// The output on stderr as text; invalid UTF-8 is replaced.
     #[must_use]
     pub fn stderr_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.stderr)

@@ -1,4 +1,4 @@
-//! Routes what arrives from a supervisor to the commands that wait for it.
+//! Routes the frames of a supervisor to the commands that wait for them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use crate::container::Chunk;
 use crate::task::Capture;
 use sandbox_podman::EngineError;
 
-/// Most characters of the supervisor's own stderr that are kept.
-const LONGEST_STDERR: usize = 1024;
+/// The kept length of the supervisor's own stderr, in characters.
+const MAX_STDERR: usize = 1024;
 
 /// The state of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,11 +23,11 @@ pub(super) enum CommandState {
     Lost,
 }
 
-/// One command that is waited for.
+/// A command with a waiting caller.
 #[derive(Debug)]
 pub(super) struct CommandSlot {
     state: watch::Sender<CommandState>,
-    /// Bytes of input that were sent and not yet taken.
+    /// Bytes of input that were sent and not yet read.
     pub(super) in_flight: watch::Sender<usize>,
     /// Stdout and stderr. Locked for single operations only.
     output: Mutex<(Capture, Capture)>,
@@ -42,15 +42,15 @@ impl CommandSlot {
         }
     }
 
-    /// How it ended; waits for that.
+    /// Waits for its end and returns it.
     pub(super) async fn end(&self) -> CommandState {
         let mut state = self.state.subscribe();
-        // The sender is our own field: it cannot be gone.
+        // The sender is a field of `self`: it cannot be gone.
         let end = state.wait_for(|state| *state != CommandState::Running).await;
         end.map_or(CommandState::Lost, |end| end.clone())
     }
 
-    /// What it wrote so far: stdout and stderr, and how much of each was cut.
+    /// The output so far: stdout and stderr, and how much of each was cut.
     pub(super) fn take_output(&self) -> [(Vec<u8>, u64); 2] {
         let mut output = lock(&self.output);
         let (stdout, stderr) = std::mem::replace(&mut *output, (Capture::new(0), Capture::new(0)));
@@ -66,7 +66,7 @@ impl CommandSlot {
 pub(super) struct OutputRouter {
     /// By number; `None` when the container has ended. Locked for single operations only.
     slots: Mutex<Option<HashMap<u32, Arc<CommandSlot>>>>,
-    /// Whether the supervisor serves. Ends when the container does.
+    /// Whether the supervisor serves. Becomes `false` when the container ends.
     is_ready: watch::Sender<bool>,
     /// The supervisor's own stderr. Locked for single operations only.
     stderr: Mutex<String>,
@@ -88,22 +88,22 @@ impl OutputRouter {
         Some(slot)
     }
 
-    /// The command is not waited for any more.
+    /// Removes the slot: nothing waits for the command any more.
     pub(super) fn close(&self, command: u32) {
         if let Some(slots) = lock(&self.slots).as_mut() {
             slots.remove(&command);
         }
     }
 
-    /// Whether the container is still there.
+    /// Whether the container has not ended.
     pub(super) fn is_alive(&self) -> bool {
         lock(&self.slots).is_some()
     }
 
-    /// Waits until the supervisor serves. `false` when the container ended instead.
+    /// Waits until the supervisor serves. `false` if the container ended instead.
     pub(super) async fn ready(&self) -> bool {
         let mut is_ready = self.is_ready.subscribe();
-        // The sender is our own field: it cannot be gone.
+        // The sender is a field of `self`: it cannot be gone.
         let _ = is_ready.wait_for(|ready| *ready || !self.is_alive()).await;
         self.is_alive()
     }
@@ -113,7 +113,7 @@ impl OutputRouter {
         lock(&self.stderr).trim().escape_debug().to_string()
     }
 
-    /// Routes what arrives until the container has ended, or sends what is not a frame.
+    /// Routes output until the container has ended, or until it is not a frame.
     pub(super) async fn route<S>(&self, mut output: S)
     where
         S: Stream<Item = Result<Chunk, EngineError>> + Unpin,
@@ -146,7 +146,7 @@ impl OutputRouter {
 
     fn route_one(&self, frame: Frame) -> Result<(), String> {
         let slot = |command| lock(&self.slots).as_ref().and_then(|slots| slots.get(&command).cloned());
-        // A command that is not waited for any more is skipped.
+        // Frames of a command that nothing waits for are skipped.
         match frame {
             Frame::Ready => {
                 self.is_ready.send_replace(true);
@@ -183,12 +183,12 @@ impl OutputRouter {
     fn keep_stderr(&self, text: &str) {
         tracing::debug!(text = %text.escape_debug(), "supervisor");
         let mut stderr = lock(&self.stderr);
-        if stderr.len() < LONGEST_STDERR {
-            stderr.extend(text.chars().take(LONGEST_STDERR));
+        if stderr.len() < MAX_STDERR {
+            stderr.extend(text.chars().take(MAX_STDERR));
         }
     }
 
-    /// Nothing more arrives: commands that are waited for are lost.
+    /// There are no more frames: commands that are waited for are lost.
     pub(super) fn end(&self) {
         let slots = lock(&self.slots).take().unwrap_or_default();
         for slot in slots.values() {
@@ -199,7 +199,7 @@ impl OutputRouter {
     }
 }
 
-/// Ends the router also when routing panics: else its callers would wait for ever.
+/// Ends the router even if routing panics: otherwise its callers would wait forever.
 struct Ending<'a>(&'a OutputRouter);
 
 impl Drop for Ending<'_> {
@@ -208,7 +208,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// No code that holds one of these locks can panic.
+/// Code that holds one of these locks cannot panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -222,7 +222,7 @@ mod tests {
 
     async fn routed(router: &OutputRouter, frames: &[Frame], more: Vec<Chunk>) {
         let bytes: Vec<u8> = frames.iter().flat_map(Frame::encode).collect();
-        // Cut anywhere, as conmon does.
+        // Split anywhere, as by conmon.
         let chunks = bytes.chunks(5).map(|piece| Chunk::Stdout(Bytes::copy_from_slice(piece)));
         let chunks: Vec<_> = chunks.chain(more).map(Ok).collect();
         router.route(stream::iter(chunks)).await;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn streams_and_ends_are_kept_apart() {
+    async fn output_and_ends_of_commands_are_separated() {
         let router = OutputRouter::new();
         let (one, two) = (router.open(1, 100).unwrap(), router.open(2, 4).unwrap());
         one.in_flight.send_replace(10);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_no_supervisor_sends_ends_the_session() {
+    async fn invalid_frame_ends_the_session() {
         for (frames, more, expected) in [
             (vec![Frame::Kill { command: 1 }], vec![], "only the sandbox sends"),
             (vec![], vec![Chunk::Stdout(Bytes::from_static(b"hello, world"))], "too long"),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn commands_are_lost_also_when_routing_panics() {
+    async fn panic_in_routing_loses_the_commands() {
         let router = Arc::new(OutputRouter::new());
         let slot = router.open(1, 1).unwrap();
         let output = stream::poll_fn(|_| -> std::task::Poll<Option<Result<Chunk, EngineError>>> {

@@ -18,16 +18,16 @@ use super::feed::feed;
 use super::router::{CommandSlot, CommandState, OutputRouter};
 use super::teardown::{ActiveContainer, Teardown};
 
-/// How long the supervisor may take to serve.
+/// How long the supervisor may take to become ready.
 const READY: Duration = Duration::from_secs(30);
-/// How long it may take to end a command. Then the container is ended.
+/// How long it may take to end a command. After that the container is ended.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A container whose first process is the supervisor.
 #[derive(Debug)]
 pub(super) struct Session {
     teardown: Arc<Teardown>,
-    /// What has to be removed; `None` once that has begun. Locked for single operations only.
+    /// The container to remove; `None` once that has begun. Locked for single operations only.
     active: Mutex<Option<ActiveContainer>>,
     handle: Arc<dyn ProgramControl>,
     router: Arc<OutputRouter>,
@@ -35,7 +35,7 @@ pub(super) struct Session {
     next: AtomicU32,
 }
 
-/// What a command came to.
+/// The end of a command.
 #[derive(Debug)]
 pub(super) struct Ran {
     pub(super) state: CommandState,
@@ -54,7 +54,7 @@ pub(super) struct Work {
 }
 
 impl Session {
-    /// Makes the container and waits until its supervisor serves.
+    /// Creates the container and waits until its supervisor serves.
     pub(super) async fn open(
         teardown: &Arc<Teardown>,
         launch: &Launch,
@@ -83,11 +83,13 @@ impl Session {
         match tokio::time::timeout(READY, session.router.ready()).await {
             Ok(true) => Ok(session),
             Ok(false) => Err(session.lost().into()),
-            Err(_) => Err(ExecutorError::ContainerEnded { stderr: format!("nothing for {READY:?}") }.into()),
+            Err(_) => {
+                Err(ExecutorError::ContainerEnded { stderr: format!("not ready within {READY:?}") }.into())
+            }
         }
     }
 
-    /// Whether commands can be run on it.
+    /// Whether it can run commands.
     pub(super) fn is_alive(&self) -> bool {
         self.router.is_alive()
     }
@@ -122,26 +124,26 @@ impl Session {
         Ok(Ran { state, timed_out, stdout, stderr, duration: begun.elapsed() })
     }
 
-    /// Ends a command, and when that does not work, the container.
+    /// Ends a command, or the container if that fails.
     async fn end(&self, command: u32, slot: &CommandSlot) -> Result<CommandState, SandboxError> {
         self.send(Frame::Kill { command });
         if let Ok(state) = tokio::time::timeout(GRACE, slot.end()).await {
             return Ok(state);
         }
-        tracing::warn!("a command could not be ended alone; its container is ended with it");
+        tracing::warn!("failed to end a command alone; its container is ended with it");
         self.handle.kill().await?;
         Ok(tokio::time::timeout(GRACE, slot.end()).await.unwrap_or(CommandState::Lost))
     }
 
-    /// A supervisor that cannot be written to any more is as good as gone.
+    /// A supervisor that does not accept input is about to end.
     fn send(&self, frame: Frame) {
         if self.frames.send(frame).is_err() {
             self.router.end();
         }
     }
 
-    /// Ends the container with all that runs in it, removes it, and looks for tampered paths. When
-    /// this future is dropped, that goes on.
+    /// Ends the container with everything that runs in it, removes it, and searches for tampered
+    /// paths. That continues when this future is dropped.
     pub(super) async fn close(&self) -> Result<(), SandboxError> {
         let Some(active) = self.active() else {
             return Ok(());
@@ -155,8 +157,8 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Its stdin ends with us, and so the container. Where something can still be done in the
-    /// background, it is removed as well; else that is done by label.
+    /// Closing its stdin ends the container. Within a runtime it is removed in the background as
+    /// well; otherwise it is removed by label.
     fn drop(&mut self) {
         if let Some(active) = self.active() {
             drop(self.teardown.begin(active));
@@ -164,14 +166,14 @@ impl Drop for Session {
     }
 }
 
-/// A command whose result is waited for.
+/// A command whose result is awaited.
 struct Claim<'a> {
     session: &'a Session,
     command: u32,
 }
 
 impl Drop for Claim<'_> {
-    /// One that has ended is not there any more, and killing it is nothing.
+    /// Killing a command that has ended has no effect.
     fn drop(&mut self) {
         self.session.send(Frame::Kill { command: self.command });
         self.session.router.close(self.command);

@@ -1,5 +1,5 @@
-//! What containers leave when they end: objects to remove, mounts to look through, and tampered
-//! paths to be reported.
+//! Teardown of containers: removes their objects, inspects their mounts, and collects tampered
+//! paths.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,29 +14,29 @@ use crate::ssh::RunningAgent;
 use crate::task::{close, log_git};
 use sandbox_workspace::{Findings, WorkspaceGuard};
 
-/// A container that is set up, its proxy, and what is held of the host's folders for it.
+/// A container that is set up, its proxy, and its hold on folders of the host.
 #[derive(Debug)]
 pub(super) struct ActiveContainer {
     pub(super) handle: Arc<dyn ProgramControl>,
     pub(super) proxy: Option<RunningProxy>,
     pub(super) hold: WorkspaceGuard,
-    /// It serves as long as the container can be used.
+    /// Serves as long as the container can be used.
     pub(super) agent: Option<RunningAgent>,
 }
 
-/// Removes the containers of an executor. It goes on when no one waits for it, and keeps what it
-/// found until that is asked for.
+/// Removes the containers of an executor. It continues when nothing waits for it, and keeps its
+/// findings until they are taken.
 #[derive(Debug)]
 pub(super) struct Teardown {
     pub(super) shared: Arc<Shared>,
-    /// What was not reported yet. Locked for single operations only.
+    /// Findings that were not reported yet. Locked for single operations only.
     findings: Mutex<Findings>,
-    /// What could not be removed: its processes may still write, so its mounts stay held. Locked
-    /// for single operations only.
+    /// Containers that could not be removed: their processes may still write, so their mounts stay
+    /// held. Locked for single operations only.
     stuck: Mutex<Vec<ActiveContainer>>,
     /// How many containers are being removed.
     pending: watch::Sender<usize>,
-    /// Two that look through one folder at the same time would both move the same things.
+    /// One inspection at a time: two of one folder would both move the same files.
     turn: Turn<()>,
 }
 
@@ -60,7 +60,7 @@ impl Teardown {
         let (sender, receiver) = oneshot::channel();
         if Runtime::try_current().is_err() {
             tracing::warn!(
-                "a container is not removed, and tampered paths in it are not looked for; the next sweep removes it"
+                "a container is not removed and not searched for tampered paths; the next sweep removes it"
             );
             return receiver;
         }
@@ -70,7 +70,8 @@ impl Teardown {
             let pending = Pending(&teardown.pending);
             let done = teardown.tear_down(active).await;
             drop(pending);
-            // What no one waits for is reported to the one that waits for the whole sandbox.
+            // An error that nothing waits for is reported to a caller that waits for the whole
+            // sandbox.
             match sender.send(done) {
                 Err(done) => done,
                 Ok(()) => Ok(()),
@@ -81,11 +82,11 @@ impl Teardown {
 
     /// Waits until no container is being removed.
     pub(super) async fn settled(&self) {
-        // The sender is our own field: it cannot be gone.
+        // The sender is a field of `self`: it cannot be gone.
         let _ = self.pending.subscribe().wait_for(|pending| *pending == 0).await;
     }
 
-    /// The same, and tries once more what failed.
+    /// Like [`settled`](Self::settled), and retries failed removals.
     pub(super) async fn finish(&self) -> Result<(), SandboxError> {
         self.settled().await;
         let stuck = std::mem::take(&mut *lock(&self.stuck));
@@ -97,7 +98,7 @@ impl Teardown {
         ended
     }
 
-    /// What was not reported yet.
+    /// The findings that were not reported yet.
     pub(super) fn take_findings(&self) -> Findings {
         std::mem::take(&mut *lock(&self.findings))
     }
@@ -128,8 +129,7 @@ impl Teardown {
     }
 }
 
-/// One removal; it is over also when it panics, or else a caller that waits for it would wait for
-/// ever.
+/// One removal. It is also over when it panics: otherwise a caller would wait for it forever.
 struct Pending<'a>(&'a watch::Sender<usize>);
 
 impl Drop for Pending<'_> {
@@ -138,7 +138,7 @@ impl Drop for Pending<'_> {
     }
 }
 
-/// No code that holds one of these locks can panic.
+/// Code that holds one of these locks cannot panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

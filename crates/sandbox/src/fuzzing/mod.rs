@@ -1,8 +1,8 @@
-//! What the fuzzers run: one function for each kind of hostile bytes, with the properties that must
-//! hold whatever they are.
+//! The fuzz targets: one function for each kind of hostile bytes, which checks properties that must
+//! hold for any input.
 //!
-//! Only there with the feature `fuzzing`, and in unit tests, which run every seed. A property that
-//! does not hold is a panic. The programs around these functions lie in the folder `fuzz` of the
+//! Available only with the feature `fuzzing`, and in unit tests, which run every seed. A violated
+//! property is a panic. The programs that call these functions are in the folder `fuzz` of the
 //! repository.
 
 #[cfg(test)]

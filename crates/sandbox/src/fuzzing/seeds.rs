@@ -1,4 +1,4 @@
-//! Every seed of every fuzz target, also those that were findings once.
+//! Runs every seed of every fuzz target, including former findings.
 
 use fuzz_input::run_seeds;
 
@@ -6,7 +6,7 @@ use super::{proxy_records, supervisor_frames};
 
 #[test]
 fn every_seed_passes() {
-    // How often each seed is changed: more often where that costs less.
+    // The number of mutations of each seed: higher where they are cheaper.
     run_seeds("proxy_records", 200, proxy_records);
     run_seeds("supervisor_frames", 500, supervisor_frames);
 }

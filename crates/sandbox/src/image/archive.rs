@@ -1,11 +1,11 @@
-//! Images as archives, for moving them between machines.
+//! Images as archives, to move them between machines.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::error::ImageBuildError;
 use sandbox_podman::Engine;
 
-/// Writes one archive of the images `tags`, all their layers included.
+/// Writes the images `tags` with all their layers to one archive.
 pub(crate) async fn save(
     engine: &Engine,
     tags: &[&str],
@@ -19,7 +19,7 @@ pub(crate) async fn save(
     Ok(engine.export_images(tags, writer).await?)
 }
 
-/// Loads the images of an archive; returns their tags.
+/// Loads the images of an archive and returns their tags.
 pub(crate) async fn load(
     engine: &Engine,
     reader: impl AsyncRead + Send + Unpin + 'static,

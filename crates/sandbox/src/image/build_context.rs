@@ -1,4 +1,4 @@
-//! The archive that a build is sent.
+//! The archive that is sent to the engine for a build.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -8,11 +8,10 @@ use bytes::Bytes;
 use crate::error::ImageBuildError;
 
 const DOCKERFILE: &str = "Dockerfile";
-/// A script that cannot run is of no use, and the map has no modes; so what looks like a program
-/// may be run.
+/// The map has no file modes, so files with these headers are made executable.
 const PROGRAMS: [&[u8]; 2] = [b"#!", b"\x7fELF"];
 
-/// An archive of `dockerfile` and `files`, the same bytes for the same content.
+/// An archive of `dockerfile` and `files`; equal content gives equal bytes.
 pub(super) fn archive(
     dockerfile: &[u8],
     files: &BTreeMap<String, Vec<u8>>,
@@ -23,7 +22,7 @@ pub(super) fn archive(
         check(path)?;
         match path.as_str() {
             DOCKERFILE if content == dockerfile => {}
-            DOCKERFILE => return Err(refused(path, "differs from the Dockerfile that was given")),
+            DOCKERFILE => return Err(refused(path, "differs from the given Dockerfile")),
             _ => append(&mut builder, path, content)?,
         }
     }
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_the_dockerfile_and_all_files_with_their_modes() {
+    fn archive_has_the_dockerfile_and_all_files_with_modes() {
         let long = format!("{}/file", "folder".repeat(40));
         let sources =
             files(&[("a/run.sh", "#!/bin/sh\n"), ("b", "x"), (&long, "y"), ("Dockerfile", "FROM scratch")]);
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_leave_the_context_are_refused() {
+    fn path_outside_of_the_context_is_refused() {
         for path in ["", "/etc/passwd", "../x", "a/../../x", "a/..", "./a/", "a\0b"] {
             let error = archive(b"", &files(&[(path, "")])).unwrap_err();
             assert!(matches!(error, ImageBuildError::Context { .. }), "{path:?}");

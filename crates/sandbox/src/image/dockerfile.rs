@@ -1,15 +1,15 @@
-//! The Dockerfile of a sandboxed build: what leaves the sandbox is refused, and the steps are given
-//! the authorities to trust.
+//! The Dockerfile of a sandboxed build: instructions that leave the sandbox are refused, and the
+//! steps get the CAs to trust.
 //!
-//! Only `RUN` steps run in the sandbox. Everything else is done by the engine, on the network of
-//! its host; so what makes it download or read something of the host is an error, and so is what
-//! two parsers could read in two ways. Text that is not understood is refused.
+//! Only `RUN` steps run in the sandbox. The engine does everything else, on the network of its
+//! host. So instructions that make it download something or read files of the host are errors, and
+//! so is any text that parsers could read in different ways or that is not supported.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::error::ImageBuildError;
 
-/// All of them; a line that begins with anything else is not a Dockerfile.
+/// All instructions; a line that starts with anything else is refused.
 const INSTRUCTIONS: [&str; 18] = [
     "ADD",
     "ARG",
@@ -30,10 +30,10 @@ const INSTRUCTIONS: [&str; 18] = [
     "VOLUME",
     "WORKDIR",
 ];
-/// Flags of `ADD` that change nothing about where it gets its files.
+/// Flags of `ADD` that do not change where it gets its files.
 const ADD_FLAGS: [&str; 3] = ["--chmod=", "--chown=", "--link"];
-/// What the engine reads base images from instead of a registry, some of them from the host's
-/// files.
+/// Transports from which the engine reads base images instead of a registry, some of them from
+/// files of the host.
 const TRANSPORTS: [&str; 10] = [
     "atomic",
     "containers-storage",
@@ -46,7 +46,7 @@ const TRANSPORTS: [&str; 10] = [
     "ostree",
     "tarball",
 ];
-/// Variables that a builder defines on its own, with harmless values.
+/// Variables that a builder predefines, with harmless values.
 const PREDEFINED: [&str; 8] = [
     "BUILDARCH",
     "BUILDOS",
@@ -58,23 +58,23 @@ const PREDEFINED: [&str; 8] = [
     "TARGETVARIANT",
 ];
 
-/// What the steps are given: a folder, and variables that lead into it.
+/// The mount of the trust folder in the steps, and the variables that point into it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StepTrust<'a> {
-    /// The name of the folder among those of the build.
+    /// The name of the folder among the build's contexts.
     pub(super) name: &'a str,
-    /// Where the steps see it.
+    /// Its path in the steps.
     pub(super) target: &'a str,
     pub(super) variables: &'a BTreeMap<String, String>,
 }
 
 impl StepTrust<'_> {
-    /// The flag for each step, with the blank after it.
+    /// The flag for each step, with a trailing space.
     pub(super) fn flag(&self) -> String {
         format!("--mount=type=bind,from={},target={} ", self.name, self.target)
     }
 
-    /// The arguments for each stage. None of the values has a blank or a quote.
+    /// The arguments for each stage. The values contain no spaces or quotes.
     pub(super) fn arguments(&self) -> String {
         let pairs: Vec<String> =
             self.variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -86,14 +86,14 @@ impl StepTrust<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Confined {
     text: String,
-    /// Where each `RUN` ends, as bytes of the text.
+    /// The end of each `RUN` instruction, as a byte offset.
     steps: Vec<usize>,
-    /// Where the line after each `FROM` begins.
+    /// The start of the line after each `FROM`, as a byte offset.
     stages: Vec<usize>,
 }
 
 impl Confined {
-    /// Reads `dockerfile`.
+    /// Parses `dockerfile`.
     pub(super) fn parse(dockerfile: &[u8]) -> Result<Self, ImageBuildError> {
         let refused =
             |line: usize, problem: &str| ImageBuildError::Dockerfile { line, problem: problem.to_owned() };
@@ -117,12 +117,12 @@ impl Confined {
         Ok(confined)
     }
 
-    /// Whether it has steps at all.
+    /// Whether it has any steps.
     pub(super) fn has_steps(&self) -> bool {
         !self.steps.is_empty()
     }
 
-    /// The text with `trust` for each step.
+    /// The text with `trust` added to each step.
     pub(super) fn with(&self, trust: &StepTrust<'_>) -> String {
         let flag = format!(" {}", trust.flag().trim_end());
         let arguments = format!("ARG {}\n", trust.arguments());
@@ -147,13 +147,13 @@ impl Confined {
 /// One instruction, its continued lines joined.
 #[derive(Debug)]
 struct Instruction {
-    /// Of its first line, from 1.
+    /// The number of its first line, from 1.
     line: usize,
     /// In upper case.
     keyword: String,
-    /// Without white space around it.
+    /// Without surrounding white space.
     rest: String,
-    /// Bytes of the text.
+    /// The end of the keyword, as a byte offset.
     after_keyword: usize,
     end: usize,
 }
@@ -169,7 +169,7 @@ impl<'a> Lines<'a> {
         Self { rest: text.split_inclusive('\n'), number: 0, at: 0 }
     }
 
-    /// The next line, and where it begins.
+    /// The next line, and its byte offset.
     fn next_line(&mut self) -> Option<(&'a str, usize)> {
         let line = self.rest.next()?;
         let begin = self.at;
@@ -232,7 +232,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A line without its end, and whether the next one belongs to it.
+/// A line without its line ending, and whether the next line continues it.
 fn continued(line: &str) -> Result<(&str, bool), String> {
     let line = line.strip_suffix('\n').unwrap_or(line);
     let line = line.strip_suffix('\r').unwrap_or(line);
@@ -241,7 +241,7 @@ fn continued(line: &str) -> Result<(&str, bool), String> {
     }
     let bare = line.trim_end_matches([' ', '\t']);
     match bare.strip_suffix('\\') {
-        // Old parsers take this for a continuation, new ones do not.
+        // Old parsers read this as a continuation, new ones do not.
         Some(before) if before.ends_with('\\') => Err("ends with two backslashes".to_owned()),
         Some(before) => Ok((before, true)),
         None => Ok((line, false)),
@@ -252,16 +252,16 @@ fn directive(comment: &str) -> Result<(), String> {
     let escape = comment.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("escape"));
     match escape {
         Some((_, value)) if value.trim() != "\\" => {
-            Err("sets another escape character, which a sandboxed build does not know".to_owned())
+            Err("sets another escape character, which sandboxed builds do not support".to_owned())
         }
         _ => Ok(()),
     }
 }
 
-/// What is known of the instructions so far.
+/// The state of the parser after the instructions so far.
 #[derive(Debug, Default)]
 struct Judge {
-    /// Those before the first `FROM`.
+    /// The arguments before the first `FROM`.
     arguments: HashMap<String, String>,
     has_stage: bool,
 }
@@ -271,7 +271,7 @@ impl Judge {
         let rest = &*instruction.rest;
         match &*instruction.keyword {
             "RUN" if rest.starts_with("--") => {
-                Err("gives `RUN` a flag, which a sandboxed build does not have".to_owned())
+                Err("gives `RUN` a flag, which sandboxed builds do not support".to_owned())
             }
             "RUN" => no_here_document(rest),
             "ADD" => no_here_document(rest).and_then(|()| local_sources(rest)),
@@ -280,7 +280,7 @@ impl Judge {
                 self.has_stage = true;
                 self.plain_base(rest)
             }
-            "ONBUILD" => Err("has `ONBUILD`, which a sandboxed build does not have".to_owned()),
+            "ONBUILD" => Err("has `ONBUILD`, which sandboxed builds do not support".to_owned()),
             "ARG" if !self.has_stage => {
                 self.arguments.extend(rest.split_whitespace().filter_map(|argument| {
                     let (name, value) = argument.split_once('=')?;
@@ -302,8 +302,7 @@ impl Judge {
         plain_image(&expanded)
     }
 
-    /// `$NAME` and `${NAME}` replaced; `None` where that is not all there is, or a name is not
-    /// known.
+    /// Replaces `$NAME` and `${NAME}`; `None` for other syntax or an unknown name.
     fn expanded(&self, text: &str) -> Option<String> {
         let mut expanded = String::new();
         let mut rest = text;
@@ -329,7 +328,7 @@ impl Judge {
     }
 }
 
-/// The engine pulls it from a registry, or has it.
+/// Refuses names that the engine does not look up locally or in a registry.
 fn plain_image(name: &str) -> Result<(), String> {
     let good = |c: char| c.is_ascii_alphanumeric() || "._/@:-".contains(c);
     let has_transport = name.split_once(':').is_some_and(|(before, _)| TRANSPORTS.contains(&before));
@@ -341,7 +340,10 @@ fn plain_image(name: &str) -> Result<(), String> {
     {
         return Ok(());
     }
-    Err(format!("takes an image from `{}`, which is not the name of one in a registry", name.escape_debug()))
+    Err(format!(
+        "takes an image from `{}`, which is not the name of an image in a registry",
+        name.escape_debug()
+    ))
 }
 
 fn plain_copy(rest: &str) -> Result<(), String> {
@@ -351,20 +353,20 @@ fn plain_copy(rest: &str) -> Result<(), String> {
         .try_for_each(plain_image)
 }
 
-/// Every way to name something that is not in the context needs one of these characters, or begins
-/// with a flag.
+/// Every way to name something outside of the context needs one of these characters, or starts with
+/// a flag.
 fn local_sources(rest: &str) -> Result<(), String> {
     let mut words = rest.split_whitespace().peekable();
     while let Some(flag) = words.next_if(|word| word.starts_with("--")) {
         if !ADD_FLAGS.iter().any(|known| flag.starts_with(known)) {
             return Err(format!(
-                "gives `ADD` the flag `{}`, which a sandboxed build does not have",
+                "gives `ADD` the flag `{}`, which sandboxed builds do not support",
                 flag.escape_debug()
             ));
         }
     }
     let words: Vec<&str> = words.collect();
-    // The last one is where it goes; written as a list, all of them are looked at.
+    // The last word is the destination; in a list, all words are checked.
     let is_list = words.first().is_some_and(|word| word.starts_with('['));
     let sources = if is_list { &*words } else { words.split_last().map_or(&[][..], |(_, sources)| sources) };
     let is_remote = |source: &&str| {
@@ -388,7 +390,7 @@ fn no_here_document(rest: &str) -> Result<(), String> {
             .is_some_and(|name| !name.is_empty() && !name.starts_with('<'))
     };
     if rest.split_whitespace().any(begins) {
-        return Err("has a here-document, which a sandboxed build does not have; put the text into a file and `COPY` it".to_owned());
+        return Err("has a here-document, which sandboxed builds do not support; put the text into a file and `COPY` it".to_owned());
     }
     Ok(())
 }

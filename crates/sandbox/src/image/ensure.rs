@@ -1,4 +1,4 @@
-//! Builds an image, or finds the one that is there.
+//! Builds an image, or finds an existing one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,17 +24,17 @@ use sandbox_podman::{BuildNetwork, BuildRequest, Engine, ImageFacts};
 
 /// Lines of a failed build that its error quotes.
 const QUOTED_LINES: usize = 20;
-/// Paths of which an image with a shell has one.
+/// Paths of a shell; an image with a shell has one of them.
 const SHELLS: [&str; 2] = ["/bin/sh", "/usr/bin/sh"];
 
 /// The name of the folder that the steps of a build mount.
 const TRUST_NAME: &str = "sandbox-trust";
 
-/// The tag of an image that tasks can run in, built now if need be.
+/// The tag of an image that tasks can run in, built now if necessary.
 pub(crate) async fn ensure(shared: &Shared, request: ImageRequest<'_>) -> Result<ImageTag, SandboxError> {
     let ImageRequest { source, network_log_dir, mut on_line } = request;
     if let Some(launcher) = shared.launcher() {
-        // Nothing is built, and nothing put on an image.
+        // Nothing is built, and no overlay is added.
         let name = match source {
             ImageSource::Build { .. } => hash::tags(shared.prefix(), source, "").overlay,
             ImageSource::Existing(name) => name.clone(),
@@ -92,7 +92,7 @@ impl Builder<'_> {
         Ok(self.overlay(&hash::overlay_tag(&self.config.prefix, &tag), &lower).await?)
     }
 
-    /// Builds the lower layer, its steps where `network` says.
+    /// Builds the lower layer, with the steps on `network`.
     async fn repo(
         &mut self,
         mut request: BuildRequest,
@@ -131,7 +131,7 @@ impl Builder<'_> {
             self.build(request, reach).await
         };
         let built = built.await;
-        // The records of the last step are in the log when this returns.
+        // The records of the last step are logged when this returns.
         match (built, steps.close().await) {
             (Ok(id), closed) => closed.map(|()| id),
             (Err(error), closed) => {
@@ -150,7 +150,7 @@ impl Builder<'_> {
         self.overlay(&hash::overlay_tag(&self.config.prefix, &image.id), &image.id).await
     }
 
-    /// Puts the entry point on the image with the id `lower`, unless that was done before.
+    /// Adds the entry point to the image with the id `lower`, unless that was done before.
     async fn overlay(&mut self, tag: &str, lower: &str) -> Result<ImageTag, ImageBuildError> {
         let _lock = self.lock(tag).await?;
         let known = self.engine.image(tag).await?;
@@ -182,8 +182,8 @@ impl Builder<'_> {
         reach: BuildReach,
     ) -> Result<String, ImageBuildError> {
         match self.build_once(request.clone(), reach).await {
-            // Looking through the cache, the engine met an image that was being removed: it need
-            // not look.
+            // The engine's cache lookup met an image that was being removed: build without the
+            // cache.
             Err(ImageBuildError::Failed { source, .. }) if source.is_image_race() => {
                 tracing::debug!(tag = request.tag, error = %source, "building again without the engine's cache");
                 request.no_cache = true;
@@ -224,7 +224,7 @@ async fn locked(path: &Path) -> Result<FileLock, ImageBuildError> {
     FileLock::exclusive(path).await.map_err(failed)
 }
 
-/// An image from the future is fresh: clocks differ, and building it again would not change that.
+/// An image from the future is fresh: clocks differ, and a rebuild would not change that.
 fn is_fresh(image: &ImageFacts, max_age: Duration) -> bool {
     SystemTime::now().duration_since(image.created).map_or(!max_age.is_zero(), |age| age < max_age)
 }

@@ -1,4 +1,4 @@
-//! Names for images, made from what they are made of.
+//! Image tags derived from the content of images.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::spec::{ImageSource, Network};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ImageTags {
-    /// `localhost/<prefix>-repo:<sha256>`: what the Dockerfile makes. `None` for an image that is
+    /// `localhost/<prefix>-repo:<sha256>`: the image of the Dockerfile. `None` for an image that is
     /// not built here.
     pub repo: Option<String>,
-    /// `localhost/<prefix>-overlay:<sha256>`: the same with the entry point. Tasks run in this one.
+    /// `localhost/<prefix>-overlay:<sha256>`: the same with the entry point, in which tasks run.
     pub overlay: String,
 }
 
 impl ImageTags {
-    /// The tags that `source` gets under `prefix`, known without an engine. `None` for an image
-    /// that the engine already has: its tag is made from the engine's id of it, see
+    /// The tags of `source` with `prefix`, computed without an engine. `None` for an image that the
+    /// engine already has: its tag is derived from its id on the engine, see
     /// [`Sandbox::image_tags`](crate::Sandbox::image_tags).
     #[must_use]
     pub fn of_build(prefix: &str, source: &ImageSource) -> Option<Self> {
@@ -34,7 +34,7 @@ impl ImageTags {
     }
 }
 
-/// The tags of `source`. An image that the engine already has is known by `existing_id`.
+/// The tags of `source`. An existing image is identified by `existing_id`.
 pub(crate) fn tags(prefix: &str, source: &ImageSource, existing_id: &str) -> ImageTags {
     match source {
         ImageSource::Build { dockerfile, context_files, network } => {
@@ -45,7 +45,7 @@ pub(crate) fn tags(prefix: &str, source: &ImageSource, existing_id: &str) -> Ima
     }
 }
 
-/// Covers what the steps may reach too: with another network they may make another image.
+/// Also covers the network of the steps, which can change the resulting image.
 pub(super) fn repo_tag(
     prefix: &str,
     dockerfile: &[u8],
@@ -58,7 +58,7 @@ pub(super) fn repo_tag(
         Network::Unrestricted => hash.part(b"the host's network"),
         Network::Sandboxed(config) => {
             hash.part(b"allowlist");
-            // A policy is plain data, which can be written.
+            // A policy is plain data: serialization cannot fail.
             hash.part(&serde_json::to_vec(config.allowlist()).unwrap_or_default());
         }
     }
@@ -70,8 +70,8 @@ pub(super) fn repo_tag(
     tag(prefix, ImageKind::Repo, &hash.finish())
 }
 
-/// Covers everything that ends up in the overlay: the lower layer, known by tag or id, and the
-/// generated files of either form.
+/// Covers everything in the overlay: the lower layer, identified by tag or id, and the generated
+/// files of either form.
 pub(super) fn overlay_tag(prefix: &str, lower: &str) -> String {
     let mut hash = FramedHash::new("overlay");
     hash.part(lower.as_bytes());
@@ -82,8 +82,7 @@ pub(super) fn overlay_tag(prefix: &str, lower: &str) -> String {
     tag(prefix, ImageKind::Overlay, &hash.finish())
 }
 
-/// SHA-256 over parts, each with its length before it: no two different lists of parts give the
-/// same bytes.
+/// SHA-256 over length-prefixed parts: different lists of parts never give the same bytes.
 struct FramedHash(Sha256);
 
 impl FramedHash {
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_hashes_differently_wherever_the_border_lies() {
+    fn different_content_has_different_tags_at_any_boundary() {
         let sources = [
             build("FROM a", &[]),
             build("FROM a", &[("", "")]),
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_steps_may_reach_is_part_of_the_tag() {
+    fn network_of_the_steps_changes_the_tag() {
         let policy = |yaml: &str| {
             let allowlist = allowlist::Allowlist::from_yaml(yaml, "x").unwrap();
             Network::Sandboxed(crate::spec::NetworkSandboxConfig::new(allowlist))
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_have_the_documented_form_and_stay_the_same() {
+    fn tags_have_the_documented_form_and_are_stable() {
         let tags = tags("sandbox", &build("FROM scratch\n", &[("a", "b")]), "");
         let repo = tags.repo.unwrap();
         assert_eq!(
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_existing_image_is_known_by_its_id() {
+    fn existing_image_is_identified_by_its_id() {
         let source = ImageSource::existing("localhost/base:latest");
         let (one, two) = (tags("p", &source, "sha256:1"), tags("p", &source, "sha256:2"));
         assert_eq!(one.repo, None);

@@ -1,13 +1,13 @@
-//! Images for tasks, in two layers: what the caller's Dockerfile makes, and an overlay with the
+//! Images for tasks, in two layers: the image of the caller's Dockerfile, and an overlay with the
 //! generated entry point.
 //!
-//! Both are cached under a tag made from their content. A lower layer that is too old is built
-//! again without the engine's cache, and an overlay is always built on the current lower layer. One
-//! tag is built once at a time, also over several processes; different tags are built side by side.
+//! Both are cached with a tag derived from their content. A lower layer that is too old is rebuilt
+//! without the engine's cache, and an overlay is always built on the current lower layer. Builds of
+//! one tag are serialized, also across processes; different tags are built concurrently.
 //!
-//! The steps of a build reach nothing, or what an allowlist permits (`steps`). The rest of a build
-//! is done by the engine, on its host's network: it pulls base images, whose authors are trusted,
-//! and what else it would do there is refused (`dockerfile`).
+//! The steps of a build reach nothing, or what an allowlist permits (`steps`). The engine does the
+//! rest of a build, on its host's network: it pulls base images, whose authors are trusted;
+//! everything else that it would do there is refused (`dockerfile`).
 
 mod archive;
 mod build_context;

@@ -8,10 +8,10 @@ use super::build_context;
 use super::entrypoint;
 use crate::error::ImageBuildError;
 
-/// Takes the place of the lower layer's id.
+/// Replaced by the lower layer's id.
 const LOWER: &str = "@LOWER@";
 /// With a shell, and without one: then the engine starts the command itself, and the variable comes
-/// from the image. Either way the lower layer's entry point is gone.
+/// from the image. Both forms reset the lower layer's entry point.
 pub(super) const FORMS: [&str; 2] = [
     "FROM @LOWER@\nCOPY sandbox-entrypoint /usr/local/bin/sandbox-entrypoint\nENTRYPOINT [\"/usr/local/bin/sandbox-entrypoint\"]\n",
     "FROM @LOWER@\nENV IS_SANDBOX=1\nENTRYPOINT []\n",
@@ -25,7 +25,7 @@ pub(super) fn context(lower: &str, has_shell: bool) -> Result<Bytes, ImageBuildE
     build_context::archive(dockerfile.as_bytes(), &BTreeMap::from([script]))
 }
 
-/// Every version of the engine takes the digits as a local image's id.
+/// Every version of the engine accepts the hex digits as a local image's id.
 fn bare(id: &str) -> &str {
     id.strip_prefix("sha256:").unwrap_or(id)
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_built_on_the_lower_layers_id_and_puts_the_entry_point_where_it_is_started() {
+    fn overlay_is_built_on_the_lower_id_with_the_entry_point_at_its_path() {
         let text =
             |has_shell| String::from_utf8_lossy(&context("sha256:abc", has_shell).unwrap()).into_owned();
         let with_shell = text(true);

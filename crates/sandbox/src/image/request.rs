@@ -1,12 +1,12 @@
-//! What a caller says when it asks for an image.
+//! A caller's request for an image.
 
 use std::fmt;
 use std::path::Path;
 
 use crate::spec::ImageSource;
 
-/// An image to be found or built, and what to do with what a build says. A reference to an
-/// [`ImageSource`] makes one.
+/// An image to find or build, and callbacks for its build. A reference to an [`ImageSource`]
+/// converts into one.
 ///
 /// ```
 /// use std::path::Path;
@@ -32,9 +32,9 @@ impl<'a> ImageRequest<'a> {
         Self { source, network_log_dir: None, on_line: Box::new(|_| {}) }
     }
 
-    /// The folder of the log to which is appended what the steps of a build do on the network;
+    /// The folder of the log to which the network activity of a build's steps is appended;
     /// [`NetworkLog`](crate::network::NetworkLog) reads it. A build without a proxy does not touch
-    /// the folder. Default: no log is kept.
+    /// the folder. Default: no log.
     #[must_use]
     pub fn network_log_dir(mut self, dir: &'a Path) -> Self {
         self.network_log_dir = Some(dir);

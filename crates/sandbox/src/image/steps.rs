@@ -1,11 +1,11 @@
-//! Where the steps of a sandboxed build run: in the network and the process namespace of a
-//! container of ours.
+//! The environment of the steps of a sandboxed build: the network and the process namespace of a
+//! container of the sandbox.
 //!
-//! The engine makes a container of its own for each step, which cannot be verified. But it can be
-//! made to join the namespaces of one that was verified: an idle container on a network with
-//! nothing but a proxy, or without a network. Its end is that of every step: the kernel kills what
-//! is in a process namespace whose first process ends. That process lives on a stdin of ours, so
-//! that a build whose owner is killed does not go on.
+//! The engine creates a container of its own for each step, which cannot be verified. But it can
+//! join the namespaces of a verified one: an idle container on a network with nothing but a proxy,
+//! or without a network. The end of that container is the end of every step: the kernel kills all
+//! processes of a namespace whose first process ends. That process ends with its stdin, which this
+//! process holds, so that a build does not continue when its owner is killed.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -21,13 +21,13 @@ use crate::task;
 use sandbox_network_log::LogSink;
 use sandbox_podman::BuildNetwork;
 
-/// What the container does is wait: measured, its program has 3 MB.
+/// The container only waits: its program was measured at 3 MB.
 const MEMORY: u64 = 64 << 20;
 const PIDS: u32 = 64;
-/// Without a network there is no name server, which this address says at once.
+/// Without a network there is no name server: at this address lookups fail immediately.
 const NO_SERVER: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-/// The place for the steps of one build.
+/// The environment of the steps of one build.
 #[derive(Debug)]
 pub(super) struct Steps {
     holder: Running,
@@ -36,16 +36,16 @@ pub(super) struct Steps {
     trust: Option<Trust>,
 }
 
-/// What makes the tools of a step trust the proxy.
+/// Makes the tools of a step trust the proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trust {
-    /// On the host.
+    /// The folder on the host.
     pub(super) folder: PathBuf,
     pub(super) variables: BTreeMap<String, String>,
 }
 
 impl Steps {
-    /// A place from which nothing can be reached, or what `network` permits.
+    /// An environment without network, or with the network that `network` permits.
     pub(super) async fn open(
         shared: &Shared,
         network: Option<&NetworkSandboxConfig>,
@@ -89,7 +89,7 @@ impl Steps {
         self.trust.as_ref()
     }
 
-    /// Ends what still runs, and removes everything.
+    /// Ends running steps, and removes everything.
     pub(super) async fn close(self) -> Result<(), SandboxError> {
         self.holder.handle.remove().await?;
         task::close(self.proxy).await
@@ -106,7 +106,7 @@ async fn hold(
     Ok(Created::create(shared.engine()?, &plan).await?.set_up().await?)
 }
 
-/// A proxy that never gets its start document: it reads its stdin until that ends.
+/// A proxy that never gets its start document: it reads its stdin until that is closed.
 fn plan(shared: &Shared, id: &ObjectId, image: &str, network: PlannedNetwork) -> ContainerPlan {
     ContainerPlan {
         name: shared.object_name("build", id),
@@ -117,8 +117,7 @@ fn plan(shared: &Shared, id: &ObjectId, image: &str, network: PlannedNetwork) ->
         working_dir: None,
         mounts: Vec::new(),
         network,
-        // The engine's own first process: orphans of the steps become its children, and it does not
-        // leave them there dead.
+        // The engine's own first process reaps the steps' orphans.
         isolation: Isolation { init: true, ..Isolation::proxy() },
         memory: Some(MEMORY),
         nano_cpus: None,
@@ -131,7 +130,7 @@ fn plan(shared: &Shared, id: &ObjectId, image: &str, network: PlannedNetwork) ->
     }
 }
 
-/// What the proxy of a build permits; nothing for a build without one.
+/// The policy of a build's proxy; `None` for a build without a proxy.
 pub(super) fn policy(network: &Network) -> Option<&NetworkSandboxConfig> {
     match network {
         Network::Sandboxed(config) => Some(config),

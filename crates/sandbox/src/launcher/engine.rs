@@ -1,4 +1,4 @@
-//! The scripted engine: its scripts, and what it was asked for.
+//! The scripted engine: its scripts, and the programs it launched.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,12 +8,12 @@ use crate::container::{ContainerError, LaunchPlan};
 use crate::spec::ContainerEnv;
 use sandbox_podman::EngineError;
 
-/// An engine that launches nothing: each program does what the next [`Script`] says, in the order
-/// in which they are launched. It has every image. A clone is the same engine, to be scripted and
-/// looked at while the sandbox has it.
+/// An engine that launches nothing: each program follows the next [`Script`], in the order of the
+/// launches. It has every image. A clone is the same engine, to add scripts and inspect programs
+/// while the sandbox uses it.
 ///
-/// A program is what was asked for: Claude Code, a command, a run, or a command or file of an
-/// executor. A container of an executor is none.
+/// A program is what the caller requested: Claude Code, a command, a run, or a command or file of
+/// an executor. The container of an executor is not a program.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedEngine(
     /// Locked for single operations only.
@@ -27,51 +27,51 @@ struct State {
     programs: Vec<ScriptedProgram>,
 }
 
-/// A program that a [`ScriptedEngine`] was asked for.
+/// A program that a [`ScriptedEngine`] launched.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ScriptedProgram {
-    /// What was launched for it; for a program of an executor, its container.
+    /// The plan of its launch; for a program of an executor, that of its container.
     pub plan: LaunchPlan,
-    /// The program and its arguments. A line for a shell is `sh`, `-c` and the line; of an
-    /// executor's files, `write` or `read` and the path.
+    /// The program and its arguments. A line for a shell is `sh`, `-c` and the line; for files of
+    /// an executor it is `write` or `read` and the path.
     pub command: Vec<String>,
-    /// The variables that are set over the image's.
+    /// The variables that are added to the image's.
     pub env: ContainerEnv,
     /// `None`: the image's.
     pub working_dir: Option<String>,
-    /// What it has read so far.
+    /// The input that it has read so far.
     pub input: Vec<u8>,
 }
 
 impl ScriptedEngine {
-    /// An engine without scripts: whatever is launched is an error.
+    /// An engine without scripts: every launch is an error.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds what the next program does for which there is no script yet.
-    #[expect(clippy::must_use_candidate, reason = "what it returns is for the next call of it")]
+    /// Adds the script of the next program without one.
+    #[expect(clippy::must_use_candidate, reason = "the result is only for chained calls")]
     pub fn then(&self, script: Script) -> &Self {
         self.state().scripts.push_back(script);
         self
     }
 
-    /// Takes the image `name` away.
+    /// Removes the image `name`.
     pub fn without_image(&self, name: impl Into<String>) -> &Self {
         self.state().absent.insert(name.into());
         self
     }
 
-    /// What was launched so far, first things first, with what could not be.
+    /// The programs that were launched so far, in order, including those that failed.
     #[must_use]
     pub fn programs(&self) -> Vec<ScriptedProgram> {
         self.state().programs.clone()
     }
 
-    /// How many scripts are left. A test that ends with more than 0 has not launched what it
-    /// thinks.
+    /// The number of unused scripts. A test that ends with more than 0 has launched fewer programs
+    /// than it expects.
     #[must_use]
     pub fn scripts_left(&self) -> usize {
         self.state().scripts.len()
@@ -82,11 +82,11 @@ impl ScriptedEngine {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // No code that holds the lock can panic.
+        // Code that holds the lock cannot panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins the script of `program`, and gives its number.
+    /// Begins the script of `program`, and returns its number.
     pub(super) fn begin(&self, program: ScriptedProgram) -> Result<(usize, Script), ContainerError> {
         let (plan, command) = (program.plan.clone(), program.command.join(" "));
         let mut state = self.state();
@@ -97,7 +97,7 @@ impl ScriptedEngine {
         let unforeseen = || {
             let number = number + 1;
             let problem = format!(
-                "nothing is scripted for program {number}, `{}`; say what it does with `ScriptedEngine::then`",
+                "no script for program {number}, `{}`; add one with `ScriptedEngine::then`",
                 command.escape_debug()
             );
             EngineError::refused("launch", &plan.name, problem)
@@ -105,7 +105,7 @@ impl ScriptedEngine {
         Ok((number, script.ok_or_else(unforeseen)?.begin(&plan)?))
     }
 
-    /// Remembers what a program has read.
+    /// Records the input that a program has read.
     pub(super) fn keep_input(&self, number: usize, bytes: &[u8]) {
         if let Some(program) = self.state().programs.get_mut(number) {
             program.input.extend_from_slice(bytes);
@@ -124,7 +124,7 @@ impl ScriptedProgram {
         }
     }
 
-    /// Of an executor whose container is `plan`.
+    /// A program of an executor whose container is `plan`.
     pub(super) fn executed(plan: &LaunchPlan, command: Vec<String>) -> Self {
         Self { command, ..Self::of(plan) }
     }

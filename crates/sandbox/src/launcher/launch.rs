@@ -1,4 +1,4 @@
-//! What a scripted engine launches: nothing but the script of a program.
+//! The programs of a scripted engine, which only play their scripts.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ use crate::container::{
 use crate::program::SUPERVISE;
 use sandbox_podman::{EngineError, Output, Stdin};
 
-/// What a pipe holds.
+/// The capacity of a pipe.
 const PIPE: usize = 64 << 10;
 
 /// A program that was launched.
@@ -24,7 +24,7 @@ struct Playing {
     name: String,
     signal: watch::Sender<Signal>,
     ended: watch::Receiver<Option<Result<Exit, Lost>>>,
-    /// What it has written. Locked for single operations only.
+    /// Its output. Locked for single operations only.
     written: Written,
 }
 
@@ -60,7 +60,7 @@ impl ScriptedEngine {
                 let input = read(&engine, number, reader);
                 let write = move |chunk: Chunk| {
                     lock(&written).push(chunk.clone());
-                    // Without a reader, nothing is lost.
+                    // It is not an error if nothing reads the output.
                     let _ = output.send(chunk);
                 };
                 end.send_replace(Some(script.play(input, signalled, write).await));
@@ -81,7 +81,7 @@ impl Playing {
         let ended = ended.wait_for(Option::is_some).await.map(|ended| *ended);
         match ended {
             Ok(Some(Ok(exit))) => Ok(exit),
-            // Also of a script that panics.
+            // Also for a script that panics.
             _ => Err(EngineError::unreachable("wait for", &self.name)),
         }
     }
@@ -128,7 +128,7 @@ async fn read(engine: &ScriptedEngine, number: usize, mut stdin: impl AsyncRead 
     }
 }
 
-/// No code that holds the lock can panic.
+/// Code that holds the lock cannot panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Sandboxes without podman: what may stand in its place, and a scripted engine for tests of
+//! Sandboxes without podman: replacements of the engine, and a scripted engine for tests of
 //! programs that use this crate.
 //!
 #![doc = include_str!("guide.md")]

@@ -1,4 +1,4 @@
-//! What a program does, without a program.
+//! The behaviour of a scripted program.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use tokio::sync::watch;
 
 use crate::container::{Chunk, ContainerError, Exit, LaunchPlan};
 
-/// The longest piece that an engine gives.
+/// The longest chunk that an engine sends.
 const LONGEST: usize = 8 << 10;
 
-/// What SIGTERM and SIGKILL end a program with.
+/// The exit code of a program that SIGTERM or SIGKILL ended.
 const STOPPED: i64 = 143;
 const KILLED: i64 = 137;
 
-/// What one program does: it reads its input to the end, writes, and ends with the exit code 0,
-/// unless it is scripted otherwise. See [`ScriptedEngine`](super::ScriptedEngine).
+/// The behaviour of one program: by default it reads its input to the end, writes its output, and
+/// exits with 0. See [`ScriptedEngine`](super::ScriptedEngine).
 #[derive(Default)]
 #[must_use = "give it to `ScriptedEngine::then`"]
 pub struct Script {
@@ -37,11 +37,11 @@ enum Ending {
     Exit(Exit),
     /// When it is stopped or killed.
     Never,
-    /// No one knows: the engine is gone.
+    /// Unknown: the engine is gone.
     Lost,
 }
 
-/// What ends a program that does not end by itself.
+/// A request that ends a program that does not end by itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Signal {
     #[default]
@@ -50,39 +50,39 @@ pub(super) enum Signal {
     Kill,
 }
 
-/// The end of a program is not known.
+/// The end of a program is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lost;
 
 impl Script {
-    /// A program that reads its input, and ends with the exit code 0.
+    /// A program that reads its input, and exits with 0.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// It cannot be launched, as with `error`.
+    /// Fails to launch, with `error`.
     pub fn fails(error: impl Into<ContainerError>) -> Self {
         Self { failure: Some(error.into()), ..Self::default() }
     }
 
-    /// What it changes on the host, in its mounts for example: `act` is called when it starts.
+    /// Calls `act` when the program starts, to change the host, for example its mounts.
     pub fn at_start(mut self, act: impl FnOnce(&LaunchPlan) + Send + 'static) -> Self {
         self.at_start = Some(Box::new(act));
         self
     }
 
-    /// It writes and ends without a look at its input.
+    /// Writes and ends without reading its input.
     pub fn ignores_input(mut self) -> Self {
         self.ignores_input = true;
         self
     }
 
-    /// What it writes next, to its stdout. Nothing is added, no line end either.
+    /// Writes these bytes to its stdout next, without adding a line end.
     pub fn stdout(self, bytes: impl Into<Vec<u8>>) -> Self {
         self.write(&bytes.into(), Chunk::Stdout)
     }
 
-    /// The same, to its stderr.
+    /// Writes these bytes to its stderr next.
     pub fn stderr(self, bytes: impl Into<Vec<u8>>) -> Self {
         self.write(&bytes.into(), Chunk::Stderr)
     }
@@ -92,32 +92,31 @@ impl Script {
         self
     }
 
-    /// How it ends.
+    /// Exits with `code`.
     pub fn exit(mut self, code: i64) -> Self {
         self.ending = Ending::Exit(Exit::new(code));
         self
     }
 
-    /// It is killed for want of memory, when it has written.
+    /// Is killed for lack of memory after its output.
     pub fn runs_out_of_memory(mut self) -> Self {
         self.ending = Ending::Exit(Exit { oom_killed: true, ..Exit::new(KILLED) });
         self
     }
 
-    /// It runs until it is stopped or killed, because its time is over for example. To stop it is
-    /// enough.
+    /// Runs until it is stopped or killed, for example on a timeout. A stop ends it.
     pub fn runs_on(mut self) -> Self {
         self.ending = Ending::Never;
         self
     }
 
-    /// The engine goes away when it has written: it is not known how it ended.
+    /// Loses the engine after its output: its end is unknown.
     pub fn loses_the_engine(mut self) -> Self {
         self.ending = Ending::Lost;
         self
     }
 
-    /// Begins it; `Err` when it cannot be launched.
+    /// Begins the script; `Err` when it fails to launch.
     pub(super) fn begin(mut self, plan: &LaunchPlan) -> Result<Self, ContainerError> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -128,7 +127,7 @@ impl Script {
         Ok(self)
     }
 
-    /// Plays it to its end. It is killed when the sender of `signal` is gone.
+    /// Plays the script to its end. It is killed when the sender of `signal` is dropped.
     pub(super) async fn play(
         self,
         input: impl Future<Output = ()>,
@@ -155,7 +154,7 @@ impl Script {
     }
 }
 
-/// Waits for a signal, and gives what it ends a program with.
+/// Waits for a signal, and returns the exit that it causes.
 pub(super) async fn ended_by(signal: &mut watch::Receiver<Signal>) -> Exit {
     match signal.wait_for(|signal| *signal != Signal::None).await.map(|signal| *signal) {
         Ok(Signal::Stop) => Exit::new(STOPPED),
@@ -163,7 +162,7 @@ pub(super) async fn ended_by(signal: &mut watch::Receiver<Signal>) -> Exit {
     }
 }
 
-/// What it writes may be long.
+/// Without the output, which may be long.
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Script")

@@ -1,5 +1,5 @@
-//! The first process of an executor's container, as far as the executor can see: each command and
-//! file is a program with a script.
+//! Simulates the first process of an executor's container: each command and file is a program with
+//! a script.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::container::{Chunk, ContainerError, Exit, LaunchPlan};
 
 type Output = mpsc::UnboundedSender<Chunk>;
 
-/// A command that runs.
+/// A running command.
 struct Running {
     /// The number of the program.
     number: usize,
@@ -75,7 +75,7 @@ pub(super) async fn supervise(
     }
 }
 
-/// Begins a command; `None` when it has ended already.
+/// Begins a command; `None` if it has ended already.
 fn start(
     engine: &ScriptedEngine,
     plan: &LaunchPlan,
@@ -145,6 +145,6 @@ fn not_started(error: ContainerError) -> End {
 }
 
 fn send(output: &Output, frame: &Frame) {
-    // Without a reader, the executor is gone.
+    // If nothing reads the output, the executor is gone.
     let _ = output.send(Chunk::Stdout(Bytes::from(frame.encode())));
 }

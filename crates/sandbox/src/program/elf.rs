@@ -1,22 +1,22 @@
-//! Whether a program runs in a container that holds nothing else.
+//! Checks that a program can run in an empty container.
 
-/// Bytes of a program's head that are looked at.
+/// The bytes of a program's head that are read.
 pub(super) const HEAD: usize = 4096;
 
 const MAGIC: &[u8] = b"\x7fELF";
-/// 64 bits, least significant byte first: every architecture that is supported.
+/// 64 bits, little-endian: every supported architecture.
 const CLASS_AND_ORDER: &[u8] = &[2, 1];
-/// The kind of a program header that names a dynamic loader.
+/// The type of a program header that names a dynamic loader.
 const INTERPRETER: u32 = 3;
 
 /// Why `head`, the beginning of a program, would not run as a static program of this machine's
-/// architecture; `None` when it would.
-pub(super) fn fault(head: &[u8]) -> Option<String> {
+/// architecture; `None` if it would.
+pub(super) fn problem(head: &[u8]) -> Option<String> {
     if !head.starts_with(MAGIC) || head.get(4..6) != Some(CLASS_AND_ORDER) {
-        return Some("it is no 64-bit Linux program".to_owned());
+        return Some("it is not a 64-bit Linux program".to_owned());
     }
     let (Some(machine), Some(ours)) = (u16_at(head, 18), machine_of(std::env::consts::ARCH)) else {
-        return Some("its head is cut short, or this machine's architecture is not supported".to_owned());
+        return Some("its head is truncated, or this machine's architecture is not supported".to_owned());
     };
     if machine != ours {
         return Some(format!("it is for another architecture than {}", std::env::consts::ARCH));
@@ -79,31 +79,31 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_static_programs_of_this_architecture_will_do() {
+    fn program_that_is_dynamic_or_of_another_architecture_is_refused() {
         for (head, expected) in [
             (program(1), None),
             (program(INTERPRETER), Some("statically")),
             (changed(program(1), 18, 99), Some("another architecture")),
-            (changed(program(1), 4, 1), Some("no 64-bit")),
+            (changed(program(1), 4, 1), Some("not a 64-bit")),
             (changed(program(1), 33, 0xff), Some("program headers")),
             (changed(program(1), 39, 0xff), Some("program headers")),
             (program(1)[..20].to_vec(), Some("program headers")),
-            (b"#!/bin/sh".to_vec(), Some("no 64-bit")),
-            (Vec::new(), Some("no 64-bit")),
+            (b"#!/bin/sh".to_vec(), Some("not a 64-bit")),
+            (Vec::new(), Some("not a 64-bit")),
         ] {
-            let fault = fault(&head);
+            let found = problem(&head);
             match expected {
-                None => assert_eq!(fault, None),
+                None => assert_eq!(found, None),
                 Some(part) => {
-                    assert!(fault.as_ref().is_some_and(|fault| fault.contains(part)), "{fault:?} {part}");
+                    assert!(found.as_ref().is_some_and(|found| found.contains(part)), "{found:?} {part}");
                 }
             }
         }
     }
 
     #[test]
-    fn this_test_program_is_not_static() {
+    fn dynamic_test_program_is_refused() {
         let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        assert!(fault(&program[..HEAD]).is_some_and(|fault| fault.contains("statically")));
+        assert!(problem(&program[..HEAD]).is_some_and(|problem| problem.contains("statically")));
     }
 }

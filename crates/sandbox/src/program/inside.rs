@@ -5,19 +5,19 @@ use crate::spec::{Mount, Runtime};
 
 use super::{ProgramError, StaticProgram, stage};
 
-/// Where containers see it.
+/// Its path in containers.
 pub(crate) const INSIDE: &str = "/run/sandbox/inside";
 /// The entry point of an executor's container.
 pub(crate) const SUPERVISE: [&str; 2] = [INSIDE, "supervise"];
-/// Others may execute it, but not read it: the kernel hides memory and streams of such a process
-/// from them.
+/// Other users may execute it, but not read it: the kernel then hides memory and streams of its
+/// process from them.
 const EXECUTE_ONLY: u32 = 0o511;
 const READABLE: u32 = 0o555;
 
-/// The mount of a copy that no other process of the container can look into. Blocks.
+/// The mount of a copy that no other process of the container can inspect. Blocks.
 ///
-/// gVisor executes nothing that its user may not read, and hides no process from others of its
-/// user, readable or not.
+/// gVisor executes nothing that its user cannot read, and does not hide processes from others of
+/// the same user, readable or not.
 pub(crate) fn unreadable(config: &SandboxConfig, runtime: Option<Runtime>) -> Result<Mount, ProgramError> {
     match runtime {
         Some(Runtime::Runsc) => readable(config),

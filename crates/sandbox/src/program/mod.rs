@@ -1,5 +1,5 @@
-//! Programs of ours that containers run: where they are, whether they run in an image that holds
-//! nothing else, and a copy that the engine can mount.
+//! Static programs for containers: their location, a check that they run in an empty image, and a
+//! copy that the engine can mount.
 
 mod elf;
 mod error;

@@ -9,8 +9,8 @@ use sandbox_files::{Replacement, create_folder};
 
 use super::{ProgramError, StaticProgram};
 
-/// Puts a copy of `program`, called `name`, into the state directory, which the engine sees, with
-/// the rights `mode`. Blocks.
+/// Puts a copy of `program`, called `name`, with the mode `mode`, into the state directory, which
+/// the engine sees. Blocks.
 pub(super) fn stage(
     program: &StaticProgram,
     name: &str,
@@ -34,7 +34,7 @@ fn place(folder: &Path, path: &Path, content: &[u8], mode: u32) -> io::Result<()
         return Ok(());
     }
     create_folder(folder, 0o755)?;
-    // A file that another launch has found must stay that very file until it is mounted.
+    // A file that another launch has found must not be replaced until it is mounted.
     let alone = File::open(folder)?;
     alone.lock()?;
     if is_right() {
@@ -52,7 +52,7 @@ mod tests {
     const MODE: u32 = 0o511;
 
     #[test]
-    fn a_copy_is_made_once_and_repaired() {
+    fn copy_is_created_once_and_repaired() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("programs/x");
         let folder = path.parent().unwrap();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_make_one_the_first_stays() {
+    fn first_of_concurrent_copies_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("programs/x");
         let begin = std::sync::Barrier::new(8);

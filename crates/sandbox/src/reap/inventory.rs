@@ -1,4 +1,4 @@
-//! What exists on the engine, and whose it is.
+//! The objects on the engine, and their owners.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use sandbox_podman::{Engine, EngineError};
 use crate::instance::{self, Liveness};
 use crate::labels::{Labels, Role};
 
-/// Everything on the engine under one prefix.
+/// All objects on the engine with one prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Inventory {
-    /// By instance id.
+    /// The instances, sorted by id.
     pub instances: Vec<InventoryInstance>,
 }
 
@@ -25,13 +25,13 @@ pub struct InventoryInstance {
     pub id: String,
     /// Whether its lock is held.
     pub alive: bool,
-    /// The process that holds the lock, where that is known.
+    /// The process that holds the lock, if known.
     pub pid: Option<u32>,
-    /// Its containers first, then its networks, each in the order of their names.
+    /// Its containers, then its networks, each sorted by name.
     pub objects: Vec<InventoryObject>,
 }
 
-/// What kind of thing an object is to the engine.
+/// The engine's kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -57,15 +57,15 @@ impl ObjectKind {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct InventoryObject {
-    /// Container or network.
+    /// The kind of the object.
     pub kind: ObjectKind,
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub role: Role,
-    /// The execution context it belongs to; empty for what all share.
+    /// Its execution context; empty for shared objects.
     pub context: String,
-    /// A container's state as the engine calls it (`running`, `exited`); empty for a network.
+    /// The engine's state of a container (`running`, `exited`); empty for a network.
     pub state: String,
 }
 
@@ -73,14 +73,14 @@ pub struct InventoryObject {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) kind: ObjectKind,
-    /// What the engine knows it by.
+    /// The engine's id.
     pub(super) id: String,
     pub(super) name: String,
     pub(super) state: String,
     pub(super) labels: Labels,
 }
 
-/// What exists under `prefix`.
+/// The objects with `prefix`.
 pub(crate) async fn inventory(engine: &Engine, prefix: &str) -> Result<Inventory, EngineError> {
     let mut by_instance: BTreeMap<String, InventoryInstance> = BTreeMap::new();
     for Found { kind, name, state, labels, .. } in find(engine, prefix).await? {
@@ -103,12 +103,12 @@ pub(crate) async fn inventory(engine: &Engine, prefix: &str) -> Result<Inventory
     Ok(Inventory { instances })
 }
 
-/// All objects under `prefix` whose labels are whole.
+/// All objects with `prefix` whose labels are complete.
 pub(super) async fn find(engine: &Engine, prefix: &str) -> Result<Vec<Found>, EngineError> {
     find_with(engine, prefix, &[Labels::owned_by(prefix)]).await
 }
 
-/// Those that the instance `id` made: an engine takes the longer the more it finds.
+/// The objects of the instance `id`: a query takes longer the more objects it returns.
 pub(super) async fn find_instance(
     engine: &Engine,
     prefix: &str,
@@ -131,7 +131,7 @@ async fn find_with(engine: &Engine, prefix: &str, filters: &[String]) -> Result<
     });
     let found = containers.chain(networks).filter_map(|(kind, id, name, state, labels)| {
         let Some(labels) = Labels::from_map(&labels).filter(|labels| labels.owner() == prefix) else {
-            tracing::warn!(object = %name, "carries our owner label, but not all labels; it stays");
+            tracing::warn!(object = %name, "has the owner label, but not all labels; it is kept");
             return None;
         };
         Some(Found { kind, id, name, state, labels })

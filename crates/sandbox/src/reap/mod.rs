@@ -1,4 +1,4 @@
-//! What is on the engine, and removing what no instance owns any more.
+//! Lists the objects on the engine, and removes those that no instance owns any more.
 //!
 //! Every object carries [`Labels`](crate::labels::Labels) that name its instance, and every living
 //! instance holds a lock on a file that those labels name too. An object is removed only when that

@@ -1,28 +1,30 @@
-//! What a service of the engine's that was killed leaves of a container that it was making: the
-//! monitor, and the runtime in the middle of its work. The engine does not know of them, so that
-//! they outlive the container.
+//! Processes that a killed engine service leaves of a container that it was creating: the monitor,
+//! and the runtime in the middle of its work. The engine does not know them, so they outlive the
+//! container.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Kills what is left of containers that are gone, as far as it can be seen from here. `containers`
-/// are their ids, which no one else's command line has.
-pub(super) fn end_left(containers: &BTreeSet<String>) {
+/// Kills the remaining processes of removed containers, as far as they are visible here.
+/// `containers` are the ids, which no other command line contains.
+pub(super) fn kill_leftovers(containers: &BTreeSet<String>) {
     let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
         if !is_left(pid, containers) {
             continue;
         }
         let opened = Pid::from_raw(pid).and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
-        // Looked at again: before it was opened, its number could become another's.
+        // Checked again: before it was opened, its number may have been reused.
         let Some(process) = opened.filter(|_| is_left(pid, containers)) else {
             continue;
         };
         match pidfd_send_signal(&process, Signal::KILL) {
-            Ok(()) => tracing::info!(pid, "killed what a killed engine left of a container"),
-            Err(error) => tracing::warn!(pid, %error, "left of a container that a killed engine was making"),
+            Ok(()) => tracing::info!(pid, "killed a process that a killed engine left of a container"),
+            Err(error) => {
+                tracing::warn!(pid, %error, "failed to kill a process that a killed engine left of a container")
+            }
         }
     }
 }
@@ -49,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn monitors_and_runtimes_are_known_by_the_id() {
+    fn monitors_and_runtimes_are_recognized_by_the_id() {
         let id = "0f".repeat(32);
         let containers = BTreeSet::from([id.clone()]);
         for (line, expected) in [
@@ -74,11 +76,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_killed_and_nothing_else() {
+    fn leftover_processes_are_killed_and_no_others() {
         use std::os::unix::process::ExitStatusExt as _;
         let id = "0d".repeat(32);
         let (mut left, mut other) = (process(["create", &id]), process([&id, "create"]));
-        end_left(&BTreeSet::from([id]));
+        kill_leftovers(&BTreeSet::from([id]));
         drop((left.stdin.take(), other.stdin.take()));
         assert_eq!(left.wait().unwrap().signal(), Some(9));
         assert_eq!(other.wait().unwrap().signal(), None, "the control");

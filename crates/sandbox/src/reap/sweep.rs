@@ -1,4 +1,4 @@
-//! Removing what no instance owns any more.
+//! Removes objects that no instance owns any more.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ use super::processes;
 use crate::instance::{self, Liveness, LockLocation};
 use crate::labels::{Labels, Role};
 
-/// How many objects are removed at once; the engine does the removals of one lock in turn anyway.
+/// The number of concurrent removals; the engine serializes those of one lock anyway.
 const AT_ONCE: usize = 4;
 
-/// How long after a look another one follows where something could not be removed.
+/// The pauses between attempts when something could not be removed.
 const PAUSES: [Duration; 5] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
@@ -27,25 +27,26 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(8),
 ];
 
-/// What a sweep removed.
+/// The result of a sweep.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SweepReport {
-    /// Names of containers.
+    /// Names of removed containers.
     pub containers: Vec<String>,
-    /// Names of networks.
+    /// Names of removed networks.
     pub networks: Vec<String>,
-    /// Ids of the dead instances they belonged to.
+    /// Ids of their dead instances.
     pub instances: Vec<String>,
-    /// Names of objects that could not be removed; the log says why.
+    /// Names of objects that could not be removed; the log has the reasons.
     pub failed: Vec<String>,
-    /// What came of what tasks of dead instances did in repositories, and what did not.
+    /// The changes to repositories by tasks of dead instances that were imported, and those that
+    /// were not.
     pub git: GitChanges,
 }
 
-/// Removes what dead instances of `prefix` left: containers, then networks, then lock files. The
-/// egress network stays, even if a dead instance made it: an instance that lives may be about to
-/// use it.
+/// Removes the objects of dead instances of `prefix`: containers, then networks, then lock files.
+/// The egress network is kept, even if a dead instance created it: a living instance may be about
+/// to use it.
 pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, EngineError> {
     let found = find(engine, prefix).await?;
     let stale = stale(found, instance::liveness);
@@ -61,16 +62,16 @@ pub(crate) async fn sweep(engine: &Engine, prefix: &str) -> Result<SweepReport, 
             instances = report.instances.len(),
             containers = report.containers.len(),
             networks = report.networks.len(),
-            "removed what dead instances left"
+            "removed objects of dead instances"
         );
     }
     Ok(report)
 }
 
-/// Removes everything that the instance `id` made, but the egress network, which others may use.
+/// Removes all objects of the instance `id`, except the egress network, which others may use.
 ///
-/// A call that was given up may go on in the engine: a container that appears after a look keeps
-/// its network, and the next look finds it.
+/// An abandoned call may continue in the engine: a container that appears after a query keeps its
+/// network, and the next query finds it.
 pub(crate) async fn remove_instance(engine: &Engine, prefix: &str, id: &str) -> Result<(), EngineError> {
     let mut pauses = PAUSES.into_iter();
     loop {
@@ -89,20 +90,20 @@ pub(crate) async fn remove_instance(engine: &Engine, prefix: &str, id: &str) -> 
     }
 }
 
-/// Removes everything with the instance and the context of `labels`.
+/// Removes all objects with the instance and the context of `labels`.
 pub(crate) async fn remove_context(engine: &Engine, labels: &Labels) -> Result<(), EngineError> {
     let mut found = find_instance(engine, labels.owner(), labels.instance()).await?;
     found.retain(|found| found.labels.context() == labels.context());
     remove(engine, found).await.1.map_or(Ok(()), Err)
 }
 
-/// Whether the instance of `labels` lives.
+/// Whether the instance of `labels` is alive.
 pub(crate) fn is_alive(labels: &Labels) -> bool {
     instance::liveness(labels.lock()) == Liveness::Alive
 }
 
-/// Whether a living instance with another state directory than that of `own` has objects under the
-/// same prefix. The caller holds the lock that every user of the egress network with the same state
+/// Whether a living instance with another state directory than `own` has objects with the same
+/// prefix. The caller holds the lock that every user of the egress network with the same state
 /// directory would hold too.
 pub(crate) async fn others_alive(engine: &Engine, own: &Labels) -> Result<bool, EngineError> {
     Ok(are_others_alive(&find(engine, own.owner()).await?, own))
@@ -115,9 +116,9 @@ fn are_others_alive(found: &[Found], own: &Labels) -> bool {
     })
 }
 
-/// Which of `found` no instance owns any more.
+/// The objects of `found` that no instance owns any more.
 fn stale(found: Vec<Found>, liveness: impl Fn(&LockLocation) -> Liveness) -> Vec<Found> {
-    // Each lock is asked once: an instance that ends meanwhile is dead for all its objects or for
+    // Each lock is checked once: an instance that ends meanwhile is dead for all its objects or for
     // none.
     let locks: BTreeSet<LockLocation> = found.iter().map(|found| found.labels.lock().clone()).collect();
     let dead: BTreeSet<LockLocation> =
@@ -129,8 +130,8 @@ fn stale(found: Vec<Found>, liveness: impl Fn(&LockLocation) -> Liveness) -> Vec
     without_runs(stale)
 }
 
-/// Those of `found` that do not outlive their instance. The networks of a run stay with it: the
-/// engine keeps a network that a container is on. Its proxy does not: it has ended.
+/// The objects of `found` that do not outlive their instance. The networks of a run are kept: the
+/// engine does not remove a network with a container on it. Its proxy is not: it has ended.
 fn without_runs(found: Vec<Found>) -> Vec<Found> {
     let place = |found: &Found| (found.labels.instance().to_owned(), found.labels.context().to_owned());
     let runs: BTreeSet<_> =
@@ -141,8 +142,8 @@ fn without_runs(found: Vec<Found>) -> Vec<Found> {
         .collect()
 }
 
-/// Removes containers first: the engine keeps a network that a container is on. Goes on after a
-/// failure, and gives the first.
+/// Removes containers first: the engine does not remove a network with a container on it. Continues
+/// after a failure, and returns the first one.
 async fn remove(engine: &Engine, stale: Vec<Found>) -> (SweepReport, Option<EngineError>) {
     let mut report = SweepReport::default();
     let mut first_error = None;
@@ -176,8 +177,8 @@ async fn remove(engine: &Engine, stale: Vec<Found>) -> (SweepReport, Option<Engi
         }
     }
     if !removed_ids.is_empty() {
-        // A fault of it would be no reason not to report what was removed.
-        let _ = tokio::task::spawn_blocking(move || processes::end_left(&removed_ids)).await;
+        // A panic there must not hide the report of what was removed.
+        let _ = tokio::task::spawn_blocking(move || processes::kill_leftovers(&removed_ids)).await;
     }
     (report, first_error)
 }
@@ -203,7 +204,7 @@ mod tests {
         found.iter().map(|found| found.name.as_str()).collect()
     }
 
-    /// Objects of two instances: a task each, and the egress network, which the first one made.
+    /// Objects of two instances: a task each, and the egress network, which the first one created.
     fn objects(first: &InstanceLock, second: &InstanceLock) -> Vec<Found> {
         vec![
             object(ObjectKind::Container, Role::Task, "task-1", first),
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_dead_left_is_removed_and_never_the_shared_network() {
+    fn objects_of_dead_instances_are_removed_and_the_shared_network_is_kept() {
         let state = tempfile::tempdir().unwrap();
         let first = InstanceLock::acquire(state.path()).unwrap();
         let second = InstanceLock::acquire(state.path()).unwrap();
@@ -224,7 +225,7 @@ mod tests {
         let left = stale(all.clone(), instance::liveness);
         assert_eq!(names(&left), ["task-1"], "the second lives");
 
-        // As after kill -9: the file is there, and its lock is free.
+        // As after kill -9: the file exists, and its lock is free.
         let file = second.location().path.clone();
         let content = fs::read(&file).unwrap();
         drop(second);
@@ -233,21 +234,21 @@ mod tests {
     }
 
     #[test]
-    fn others_are_those_with_a_state_directory_of_their_own() {
+    fn instances_with_another_state_directory_count_as_others() {
         let (state, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let own = InstanceLock::acquire(state.path()).unwrap();
-        let beside = InstanceLock::acquire(state.path()).unwrap();
+        let neighbour = InstanceLock::acquire(state.path()).unwrap();
         let other = InstanceLock::acquire(elsewhere.path()).unwrap();
         let egress = |lock| [object(ObjectKind::Network, Role::Egress, "egress", lock)];
         let labels = Labels::new("sandbox", &own, "c");
-        // Two that end at once: the one that made the network still lives, and uses it no more.
-        assert!(!are_others_alive(&egress(&beside), &labels));
+        // Two that end at once: the creator of the network is still alive, but no longer uses it.
+        assert!(!are_others_alive(&egress(&neighbour), &labels));
         assert!(!are_others_alive(&egress(&own), &labels));
         assert!(are_others_alive(&egress(&other), &labels));
     }
 
     #[test]
-    fn a_run_that_was_started_stays_with_its_network_and_without_its_proxy() {
+    fn started_run_is_kept_with_its_network_and_without_its_proxy() {
         let state = tempfile::tempdir().unwrap();
         let lock = InstanceLock::acquire(state.path()).unwrap();
         for (of_run, expected) in [
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_stays() {
+    fn object_of_unknown_owner_is_kept() {
         let state = tempfile::tempdir().unwrap();
         let lock = InstanceLock::acquire(state.path()).unwrap();
         let all = vec![object(ObjectKind::Container, Role::Task, "task", &lock)];
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn each_lock_is_asked_once() {
+    fn each_lock_is_checked_once() {
         let state = tempfile::tempdir().unwrap();
         let first = InstanceLock::acquire(state.path()).unwrap();
         let second = InstanceLock::acquire(state.path()).unwrap();

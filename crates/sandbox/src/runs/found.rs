@@ -1,4 +1,4 @@
-//! Runs as the engine knows them: those of other processes too.
+//! Runs as the engine knows them, including those of other processes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,8 +12,7 @@ use crate::labels::{Labels, Role};
 use crate::spec::{RunName, StopSignal};
 use sandbox_podman::{ContainerId, ContainerSummary, Engine, EngineError, SignalFact};
 
-/// How long the process of a run of another process may take to end; how long it was to have, only
-/// that one knows.
+/// The stop timeout of a run of another process, whose own timeout is unknown here.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A run's container.
@@ -24,8 +23,8 @@ pub(super) struct FoundRun {
     pub(super) name: RunName,
 }
 
-/// All runs of the prefix. A container that only has a name such as a run's is none. Without an
-/// engine, no other process has any.
+/// All runs of the prefix. A container that only has the name of a run is not one. Without an
+/// engine, other processes have none.
 pub(super) async fn all(shared: &Shared) -> Result<Vec<FoundRun>, EngineError> {
     let Ok(engine) = shared.engine() else {
         return Ok(Vec::new());
@@ -54,12 +53,12 @@ pub(super) async fn one(shared: &Shared, name: &RunName) -> Result<FoundRun, San
 }
 
 impl FoundRun {
-    /// Whether its process was started once.
+    /// Whether its process has ever been started.
     pub(super) fn was_started(&self) -> bool {
         Role::Run.outlives(&self.summary.state)
     }
 
-    /// Signals, waits for and removes it.
+    /// The handle to signal, await and remove it.
     pub(super) async fn handle(&self, engine: &Engine) -> Result<Handle, EngineError> {
         let is = engine.inspect_container(&self.summary.id).await?;
         let (id, name) = (ContainerId::listed(&self.summary), self.summary.name.clone());
@@ -67,7 +66,7 @@ impl FoundRun {
     }
 }
 
-/// The signal that the engine keeps; SIGTERM where it is none that a specification can ask for.
+/// The signal that the engine stores; SIGTERM if no specification can request it.
 fn signal(kept: &SignalFact) -> StopSignal {
     let all = [
         StopSignal::Term,
@@ -91,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_signal_is_read_in_both_forms() {
+    fn stop_signal_is_parsed_in_both_forms() {
         assert_eq!(signal(&SignalFact::Number(2)), StopSignal::Int);
         assert_eq!(signal(&SignalFact::Name("SIGQUIT".to_owned())), StopSignal::Quit);
         assert_eq!(signal(&SignalFact::Number(64)), StopSignal::Term);

@@ -1,4 +1,4 @@
-//! Callbacks of the caller's at the turns of a run's life.
+//! Callbacks of the caller for the stages of a run's life.
 
 use std::fmt;
 use std::future::Future;
@@ -11,24 +11,23 @@ use crate::spec::RunName;
 
 type Callback = Arc<dyn Fn(RunName) -> BoxFuture<'static, Result<(), HookError>> + Send + Sync>;
 
-/// Callbacks at the turns of a run's life. Each is optional, gets the run's name, and is called at
-/// most once for a run.
+/// Callbacks for the stages of a run's life. Each is optional, gets the run's name, and is called
+/// at most once for a run.
 ///
-/// A `pre_start` that fails keeps the run from being made; a `post_start` that fails takes it back:
-/// process, container, proxy and network go. Of the two others, the verb that called them gives the
-/// error, and nothing is undone.
+/// A failed `pre_start` prevents the run's creation; a failed `post_start` rolls the run back:
+/// process, container, proxy and network are removed. The error of the other two is returned by the
+/// method that called them, and nothing is rolled back.
 ///
-/// Whenever a `pre_start` succeeded, `post_stop` is called: after a launch that was rolled back,
-/// whatever step failed, else by the first
-/// [`Runs::wait_for_exit`](crate::runs::Runs::wait_for_exit) that saw the end or by
-/// [`Runs::stop`](crate::runs::Runs::stop). Only the sandbox that created the run knows the
-/// callbacks; when its process ends, they are not called any more.
+/// After a successful `pre_start`, `post_stop` is always called: after a rolled back launch, by the
+/// first [`Runs::wait_for_exit`](crate::runs::Runs::wait_for_exit) that observes the end, or by
+/// [`Runs::stop`](crate::runs::Runs::stop). Only the sandbox that created the run has the
+/// callbacks; when its process ends, they are no longer called.
 ///
 /// ```
 /// use sandbox::runs::LifecycleHooks;
 ///
 /// let hooks = LifecycleHooks::default()
-///     .pre_start(async |name| Ok(println!("{name} is about to be made")))
+///     .pre_start(async |name| Ok(println!("{name} is about to be created")))
 ///     .post_stop(async |name| Ok(println!("{name} is gone")));
 /// ```
 #[derive(Clone, Default)]
@@ -58,12 +57,12 @@ macro_rules! setters {
 
 impl LifecycleHooks {
     setters! {
-        /// Called before anything is made.
+        /// Called before anything is created.
         pre_start,
         /// Called when the process was started.
         post_start,
-        /// Called when [`Runs::stream_logs`](crate::runs::Runs::stream_logs) first saw that the run
-        /// is ready.
+        /// Called when [`Runs::stream_logs`](crate::runs::Runs::stream_logs) first observes that
+        /// the run is ready.
         post_ready,
         /// Called when the run has ended, or its launch was rolled back.
         post_stop,
@@ -87,7 +86,7 @@ impl LifecycleHooks {
         }
     }
 
-    /// Takes the callback of `stage` out, so that it can be called without holding the rest.
+    /// Takes the callback of `stage` out, to call it without holding the rest.
     pub(super) fn only(&mut self, stage: HookStage) -> Self {
         let mut one = Self::default();
         match stage {
@@ -119,7 +118,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_callback_is_called_once_and_its_failure_names_it() {
+    async fn callback_is_called_once_and_named_in_its_error() {
         let calls = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&calls);
         let mut hooks = LifecycleHooks::default()

@@ -1,5 +1,5 @@
-//! A run between its creation and its end: its folder and the copies of its volumes, beside what
-//! the launcher made for it.
+//! A run between its creation and its end: its folder and the copies of its volumes, in addition to
+//! the launcher's objects.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::spec::{Launch, ObjectId, RunSpec};
 use crate::task::{self, Prepared, ProcessInput, Program};
 use sandbox_podman::Owner;
 
-/// A run whose container is there and filled; its process does not run.
+/// A run whose container is created and filled; its process does not run.
 #[derive(Debug)]
 pub(super) struct PreparedRun {
     spec: RunSpec,
     prepared: Prepared,
-    /// The run's folder, where it is ours to remove.
+    /// The run's folder, if the sandbox created it.
     folder: Option<PathBuf>,
 }
 
@@ -29,15 +29,15 @@ pub(super) struct PreparedRun {
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) handle: Arc<dyn ProgramControl>,
-    /// The engine's id of the container; the name where there is no engine.
+    /// The engine's id of the container; its name if there is no engine.
     pub(super) container: String,
     pub(super) proxy: Option<RunningProxy>,
-    /// The run's folder, where it is ours to remove.
+    /// The run's folder, if the sandbox created it.
     pub(super) folder: Option<PathBuf>,
 }
 
-/// Creates the container of `spec` with its network and proxy, and copies its volumes where it is
-/// sealed. On any error nothing is left.
+/// Creates the container of `spec` with its network and proxy, and copies the volumes of a sealed
+/// run. Nothing is left after an error.
 pub(super) async fn prepare(shared: &Shared, spec: RunSpec) -> Result<PreparedRun, SandboxError> {
     let mut launch = spec.mounted_launch();
     let own = launch.network_log_dir.is_none();
@@ -49,7 +49,7 @@ pub(super) async fn prepare(shared: &Shared, spec: RunSpec) -> Result<PreparedRu
     match Box::pin(fill(shared, &spec, launch)).await {
         Ok(prepared) => Ok(PreparedRun { prepared, folder: own.then_some(folder), spec }),
         Err(error) => {
-            // One that was there may be another's.
+            // An existing folder may be in use by another run.
             if own && made {
                 remove_folder(Some(&folder));
             }
@@ -60,12 +60,12 @@ pub(super) async fn prepare(shared: &Shared, spec: RunSpec) -> Result<PreparedRu
 
 async fn fill(shared: &Shared, spec: &RunSpec, mut launch: Launch) -> Result<Prepared, SandboxError> {
     let id = ObjectId::random(spec.name.as_str());
-    // Whatever is made for this run, and nothing else, is of this context.
+    // Only objects of this run have this context.
     launch.context = id.to_string();
     let image = shared.image_id(&launch.image).await?;
     let program = Program {
         command: spec.command.clone(),
-        // Once more: a hook was called since they were checked.
+        // Resolved again: a hook was called since the check.
         mounts: task::resolved_mounts(shared.state_dir(), &launch.mounts)?,
         detached: Some(detached(spec, container_name(shared.prefix(), spec.name.as_str()))),
         ..Program::default()
@@ -96,7 +96,7 @@ async fn copy_volumes(shared: &Shared, spec: &RunSpec, container: &str) -> Resul
 }
 
 impl PreparedRun {
-    /// The engine's id of the container; the name where there is no engine.
+    /// The engine's id of the container; its name if there is no engine.
     pub(super) fn container(&self) -> &str {
         self.prepared.program.id()
     }
@@ -106,10 +106,10 @@ impl PreparedRun {
         self.prepared.proxy.as_ref()
     }
 
-    /// Has the engine set the container up, verifies it and starts its process. On any error
-    /// nothing is left.
+    /// Lets the engine set the container up, verifies it and starts its process. Nothing is left
+    /// after an error.
     pub(super) async fn start(self) -> Result<Live, SandboxError> {
-        // The engine mounts only now, and any time may have passed.
+        // The engine mounts only now, long after the check.
         if let Err(error) = self.spec.mounted_launch().refuse_moved_mounts() {
             task::log_leftover(self.remove().await);
             return Err(error.into());
@@ -120,7 +120,7 @@ impl PreparedRun {
             // It has no stdin, and the engine keeps its output.
             Ok((program, _)) => Ok(Live { handle: program.control, container, proxy, folder }),
             Err(error) => {
-                // The container is gone again.
+                // The container was removed again.
                 task::log_leftover(task::close(proxy).await);
                 remove_folder(folder.as_ref());
                 Err(describe_error(&spec, error.into()))
@@ -128,7 +128,7 @@ impl PreparedRun {
         }
     }
 
-    /// Removes everything of it.
+    /// Removes all its objects.
     pub(super) async fn remove(self) -> Result<(), SandboxError> {
         let removed = self.prepared.program.remove().await;
         task::close(self.prepared.proxy).await?;
@@ -138,7 +138,7 @@ impl PreparedRun {
 }
 
 impl Live {
-    /// Ends the process and removes everything of the run.
+    /// Ends the process and removes all objects of the run.
     pub(super) async fn remove(self) -> Result<(), SandboxError> {
         end(&*self.handle).await?;
         task::close(self.proxy).await?;
@@ -147,10 +147,10 @@ impl Live {
     }
 }
 
-/// Ends a process, kindly if it can be done, and removes its container.
+/// Ends a process, gracefully if possible, and removes its container.
 pub(super) async fn end(handle: &dyn ProgramControl) -> Result<(), SandboxError> {
     if let Err(error) = handle.stop().await {
-        tracing::warn!(%error, "a run does not stop; it is removed by force");
+        tracing::warn!(%error, "failed to stop a run; it is removed by force");
     }
     Ok(handle.remove().await?)
 }
@@ -159,6 +159,6 @@ pub(super) fn remove_folder(folder: Option<&PathBuf>) {
     if let Some(folder) = folder
         && let Err(error) = task_dir::remove(folder)
     {
-        tracing::warn!(%error, "the folder of a run was not removed");
+        tracing::warn!(%error, "failed to remove the folder of a run");
     }
 }

@@ -1,5 +1,5 @@
-//! Containers that go on without us: created, filled, started, watched and stopped one verb at a
-//! time. [`Runs`] says all about them.
+//! Containers that outlive this process: created, filled, started, watched and stopped step by
+//! step. [`Runs`] has the documentation.
 
 mod copy;
 mod found;

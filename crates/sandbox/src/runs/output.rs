@@ -1,4 +1,4 @@
-//! The lines of a run's output, until it is ready.
+//! Reads the lines of a run's output until it is ready.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
@@ -10,42 +10,41 @@ use serde::Serialize;
 use crate::container::{Chunk, ProgramControl, ProgramLog};
 use sandbox_podman::EngineError;
 
-/// What a run's output says when its set-up is done, unless you agree on something else with your
-/// image.
+/// The line by which a run reports that its set-up is complete, unless the image uses another.
 pub const READY_MARKER: &str = ">> init complete";
 
-/// The longest line that is looked at; a longer one is looked at in pieces.
+/// The longest line that is checked as a whole; longer ones are checked in pieces.
 const LONGEST: usize = 64 << 10;
 
-/// What the output of a run came to.
+/// The result of waiting for a run's readiness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Readiness {
-    /// A line said that it is ready.
+    /// A line reported that it is ready.
     Ready,
-    /// No line did in the time given. The run goes on.
+    /// No line did within the time limit. The run continues.
     TimedOut,
-    /// The run has ended before a line did.
+    /// The run ended before any line did.
     Ended,
 }
 
 impl Readiness {
-    /// Whether a line said that it is ready.
+    /// Whether a line reported that it is ready.
     #[must_use]
     pub fn is_ready(self) -> bool {
         self == Self::Ready
     }
 }
 
-/// How long to wait between two looks at a log: so many times what a look took, within these
-/// bounds. A large log costs a processor to read.
+/// The pause between two reads of a log, as a multiple of the read's duration and within these
+/// bounds: reading a large log takes processor time.
 const PAUSE_FACTOR: u32 = 5;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Gives each line of a run's log to `check` until one pleases it or the run has ended; returns
-/// whether one did.
+/// Passes each line of a run's log to `check` until it accepts one or the run has ended; returns
+/// whether it accepted one.
 pub(super) async fn wait_for_line(
     run: &dyn ProgramControl,
     mut check: impl FnMut(&str) -> bool,
@@ -56,7 +55,7 @@ pub(super) async fn wait_for_line(
         let since = Instant::now();
         let mut look = given.look(output, ended, &mut check).await?;
         if look == Look::Other {
-            // The log began again: nothing of it was given yet.
+            // The log was restarted: nothing of it was passed on yet.
             given = Given::default();
             let log = run.log().await?;
             ended = log.ended;
@@ -73,18 +72,18 @@ pub(super) async fn wait_for_line(
     }
 }
 
-/// What a look at a log came to.
+/// The result of a read of a log.
 #[derive(Debug, PartialEq, Eq)]
 enum Look {
-    /// A line pleased.
+    /// A line was accepted.
     Found,
-    /// No new line did.
+    /// No new line was accepted.
     Nothing,
-    /// It does not begin with what was given: it is another log.
+    /// The log does not start with the known lines: it is another one.
     Other,
 }
 
-/// The lines that were given already: how many, and what they were.
+/// The lines that were passed on: their number and content.
 #[derive(Debug, Default)]
 struct Given {
     lines: u64,
@@ -92,8 +91,8 @@ struct Given {
 }
 
 impl Given {
-    /// Gives what is new in `output`, a log from its beginning. A line that has not ended is given
-    /// once the container has `ended`. Empty lines are left out; what is not UTF-8 is replaced.
+    /// Passes on the new part of `output`, a log from its start. An incomplete last line is passed
+    /// on once the container has `ended`. Empty lines are left out; invalid UTF-8 is replaced.
     async fn look(
         &mut self,
         mut output: impl Stream<Item = Result<Chunk, EngineError>> + Unpin,
@@ -107,7 +106,7 @@ impl Given {
                 line.hash(&mut digest);
                 known += 1;
                 same = known == before && digest.finish() == self.digest.finish();
-                // Whatever follows what was never given is of another log.
+                // A log without the known lines is another one.
                 return known == before && !same;
             }
             line.hash(&mut self.digest);
@@ -137,7 +136,7 @@ impl Given {
     }
 }
 
-/// A line that has not ended yet.
+/// An incomplete line.
 #[derive(Debug, Default)]
 struct Lines(Vec<u8>);
 
@@ -166,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// What a look at `chunks` gives.
+    /// The result of reading `chunks`.
     async fn look(given: &mut Given, chunks: Vec<Chunk>, ended: bool, marker: &str) -> (Look, Vec<String>) {
         let mut seen = Vec::new();
         let output = stream::iter(chunks.into_iter().map(Ok));
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_marker_is_found_in_any_split_and_in_either_stream() {
+    async fn marker_is_found_in_any_split_and_stream() {
         for chunks in [
             vec![out("a\n\n>> init complete\nb\n")],
             vec![out("a\n>> in"), err("c"), out("it complete\n")],
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_line_is_given_once_when_it_has_ended() {
+    async fn complete_line_is_passed_on_once() {
         let mut given = Given::default();
         for (chunks, ended, expected) in [
             (vec![out("a\na\nb")], false, vec!["a", "a"]),
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_that_began_again_is_distinguished_from_one_that_went_on() {
+    async fn restarted_log_is_distinguished_from_a_continued_one() {
         for other in [vec![out("x\n")], vec![out("x\ny\nb\n")], vec![]] {
             let mut given = Given::default();
             look(&mut given, vec![out("a\nb\n")], false, "never").await;
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_without_end_takes_no_more_than_its_bound() {
+    async fn endless_line_is_bounded() {
         let chunk = || Chunk::Stdout(Bytes::from(vec![b'x'; 8192]));
         let chunks = (0..100).map(|_| chunk()).collect();
         let (found, seen) = look(&mut Given::default(), chunks, true, "y").await;

@@ -1,5 +1,5 @@
-//! From a run's specification to the plan of its container, and from the engine's errors back to
-//! the specification. Pure.
+//! Converts a run's specification to the plan of its container, and the engine's errors back to
+//! fields of the specification. Pure.
 
 use crate::container::{ContainerError, Detachment};
 use crate::error::SandboxError;
@@ -11,7 +11,7 @@ pub(super) fn container_name(prefix: &str, run: &str) -> String {
     format!("{prefix}-run-{run}")
 }
 
-/// What a run's container has that a command's has not.
+/// The properties of a run's container that a command's does not have.
 pub(super) fn detached(spec: &RunSpec, name: String) -> Detached {
     Detached {
         name,
@@ -27,8 +27,8 @@ pub(super) fn detached(spec: &RunSpec, name: String) -> Detached {
     }
 }
 
-/// Names the field of the specification that `error` is about: graphics processors that were asked
-/// for are devices to the engine. An error about a device that the caller named stays as it is.
+/// Sets the field of the specification that `error` is about: to the engine, requested GPUs are
+/// devices. An error about a device that the caller named is unchanged.
 pub(super) fn describe_error(spec: &RunSpec, error: SandboxError) -> SandboxError {
     match (error, &spec.gpus) {
         (
@@ -47,8 +47,8 @@ pub(super) fn describe_error(spec: &RunSpec, error: SandboxError) -> SandboxErro
     }
 }
 
-/// Whether `problem` is about a device of the request. One that names no device is, unless the
-/// isolation has described devices of its own.
+/// Whether `problem` is about a device of the request. A problem without the name of a device is,
+/// unless the isolation has CDI devices of its own.
 fn is_of(gpus: &GpuRequest, spec: &RunSpec, problem: &str) -> bool {
     let named = |device: &&Device| matches!(device, Device::Cdi(name) if names(problem, name));
     let mut own = spec.launch.isolation.devices.iter();
@@ -56,7 +56,8 @@ fn is_of(gpus: &GpuRequest, spec: &RunSpec, problem: &str) -> bool {
     !own.any(|device| named(&device)) && (!has_own || gpus.devices().iter().any(|device| named(&device)))
 }
 
-/// Whether the whole word `device` is in `text`: `nvidia.com/gpu=1` is not in `nvidia.com/gpu=10`.
+/// Whether `text` contains the whole word `device`: `nvidia.com/gpu=1` is not in
+/// `nvidia.com/gpu=10`.
 fn names(text: &str, device: &str) -> bool {
     let of_a_name = |c: char| c.is_ascii_alphanumeric() || "._-:/=".contains(c);
     text.match_indices(device).any(|(start, found)| {
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_has_a_name_a_bounded_log_and_its_annotations() {
+    fn detached_plan_has_a_name_a_log_limit_and_annotations() {
         let Detached { name, detachment } = detached(&spec(), container_name("sandbox", "r"));
         assert_eq!(name, "sandbox-run-r");
         assert_eq!(detachment.log_limit, Some(1 << 20));
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_mounted_gets_a_label() {
+    fn mounted_volumes_alone_are_relabelled() {
         let labels = |spec: &RunSpec| planned(spec).sharing;
         assert_eq!(
             labels(&spec()),
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_graphics_processors_that_were_asked_for() {
+    fn error_about_requested_gpus_names_their_field() {
         let refused = |field, problem: &str| {
             SandboxError::from(ContainerError::Unsupported {
                 field,

@@ -1,4 +1,4 @@
-//! The runs that this sandbox made.
+//! The runs that this sandbox created.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,32 +11,32 @@ use crate::error::HookStage;
 use crate::error::RunError;
 use crate::spec::RunName;
 
-/// How far a run is.
+/// The stage of a run.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// One of its verbs is at work.
+    /// An operation is in progress.
     Busy,
-    /// Its container is there, and filled.
+    /// Its container is created and filled.
     Created(Box<PreparedRun>),
     /// Its process was started; it may have ended.
     Live(Box<Live>),
 }
 
-/// A run with the callbacks that were not called yet.
+/// A run with its pending callbacks.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) stage: Stage,
     pub(super) hooks: LifecycleHooks,
 }
 
-/// The runs that this sandbox made and did not stop.
+/// The runs that this sandbox created and did not stop.
 #[derive(Debug, Default)]
 pub(crate) struct Registry(
     /// Locked for single operations only.
     Mutex<BTreeMap<RunName, Entry>>,
 );
 
-/// A name that is taken while its run is being made or started. Dropping it lets go of the name.
+/// A name that is taken while its run is created or started. Dropping it frees the name.
 #[derive(Debug)]
 pub(super) struct Reservation<'a> {
     registry: &'a Registry,
@@ -45,11 +45,11 @@ pub(super) struct Reservation<'a> {
 
 impl Registry {
     fn entries(&self) -> MutexGuard<'_, BTreeMap<RunName, Entry>> {
-        // No code that holds the lock can panic.
+        // Code that holds the lock cannot panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a name that is free.
+    /// Reserves a free name.
     pub(super) fn reserve(&self, name: &RunName) -> Result<Reservation<'_>, RunError> {
         let mut entries = self.entries();
         if entries.contains_key(name) {
@@ -60,7 +60,7 @@ impl Registry {
         Ok(self.reservation(name))
     }
 
-    /// Takes a run that was created out; its name stays taken.
+    /// Takes a created run out; its name stays reserved.
     pub(super) fn begin_start(
         &self,
         name: &RunName,
@@ -79,8 +79,8 @@ impl Registry {
         }
     }
 
-    /// Takes a run out for good; `None` when this sandbox has none of that name. One that is being
-    /// made or started stays.
+    /// Removes a run for good; `None` when this sandbox has no run of that name. A run that is
+    /// being created or started is not removed.
     pub(super) fn take(&self, name: &RunName) -> Result<Option<Entry>, RunError> {
         let mut entries = self.entries();
         match entries.remove(name) {
@@ -93,12 +93,12 @@ impl Registry {
         }
     }
 
-    /// The names of all.
+    /// The names of all runs.
     pub(super) fn names(&self) -> Vec<RunName> {
         self.entries().keys().cloned().collect()
     }
 
-    /// The container of a run that was started. An error when it was not yet.
+    /// The container of a started run. An error if it has not been started yet.
     pub(super) fn handle(&self, name: &RunName) -> Result<Option<Arc<dyn ProgramControl>>, RunError> {
         match self.entries().get(name).map(|entry| &entry.stage) {
             Some(Stage::Live(live)) => Ok(Some(Arc::clone(&live.handle))),
@@ -107,7 +107,7 @@ impl Registry {
         }
     }
 
-    /// The engine's id of a run's container; `None` where this sandbox knows none.
+    /// The engine's id of a run's container; `None` if this sandbox does not have it.
     pub(super) fn container(&self, name: &RunName) -> Option<String> {
         match self.entries().get(name).map(|entry| &entry.stage)? {
             Stage::Live(live) => Some(live.container.clone()),
@@ -116,7 +116,7 @@ impl Registry {
         }
     }
 
-    /// Speaks to the proxy of a run.
+    /// The control of a run's proxy.
     pub(super) fn control(&self, name: &RunName) -> Option<ProxyControl> {
         match self.entries().get(name).map(|entry| &entry.stage)? {
             Stage::Live(live) => live.proxy.as_ref(),
@@ -132,7 +132,7 @@ impl Registry {
         entries.get_mut(name).map(|entry| entry.hooks.only(stage)).unwrap_or_default()
     }
 
-    /// Lets go of all runs: their proxies end, because their stdin is closed.
+    /// Drops all runs: their proxies end, because their stdin is closed.
     pub(crate) fn release(&self) {
         self.entries().clear();
     }
@@ -143,7 +143,7 @@ impl Registry {
 }
 
 impl Reservation<'_> {
-    /// Puts the run under its name.
+    /// Stores the run under its name.
     pub(super) fn fill(self, stage: Stage, hooks: LifecycleHooks) {
         self.registry.entries().insert(self.name.clone(), Entry { stage, hooks });
     }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_taken_once_and_free_again_when_its_verb_is_dropped() {
+    fn name_is_reserved_once_and_free_after_the_drop() {
         let registry = Registry::default();
         let name: RunName = "r".parse().unwrap();
         let reservation = registry.reserve(&name).unwrap();

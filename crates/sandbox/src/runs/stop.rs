@@ -11,19 +11,19 @@ use crate::error::SandboxError;
 use crate::reap;
 use crate::spec::RunName;
 
-/// What became of one run that was to be stopped.
+/// The result of stopping one run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StopResult {
     /// The run.
     pub name: RunName,
-    /// Whether there is no container of it any more. One that was not there is removed.
+    /// Whether its container no longer exists, including when there never was one.
     pub removed: bool,
-    /// What failed: the removal, or the `post_stop` hook.
+    /// The error of the removal, or of the `post_stop` hook.
     pub error: Option<SandboxError>,
 }
 
-/// Stops and removes the run `name`, whichever process made it.
+/// Stops and removes the run `name` of any process.
 pub(super) async fn stop(shared: &Shared, registry: &Registry, name: &RunName) -> StopResult {
     let (mut hooks, removed) = match registry.take(name) {
         Ok(Some(entry)) => {
@@ -51,8 +51,8 @@ async fn remove_found(shared: &Shared, name: &RunName) -> Result<(), SandboxErro
     Ok(())
 }
 
-/// Removes a run that this sandbox did not make: its container, then its proxy and networks, which
-/// carry its context.
+/// Removes a run that this sandbox did not create: its container, then its proxy and networks,
+/// which carry its context.
 pub(super) async fn remove(shared: &Shared, found: &FoundRun) -> Result<(), SandboxError> {
     let engine = shared.engine()?;
     match found.handle(engine).await {

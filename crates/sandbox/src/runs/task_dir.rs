@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use crate::error::RunError;
 use crate::spec::RunName;
 
-/// Where the folder of the run `name` is.
+/// The folder of the run `name`.
 pub(super) fn path(state_dir: &Path, prefix: &str, name: &RunName) -> PathBuf {
     state_dir.join("runs").join(prefix).join(name.as_str())
 }
 
-/// Makes a folder that only its owner can read. Returns whether it was not there before.
+/// Creates a folder that only its owner can read. Returns whether it did not exist before.
 pub(super) fn make(path: &Path) -> Result<bool, RunError> {
     let failed = |source| RunError::TaskDir { operation: "make", path: path.to_owned(), source };
     let mut builder = std::fs::DirBuilder::new();
@@ -27,7 +27,7 @@ pub(super) fn make(path: &Path) -> Result<bool, RunError> {
     }
 }
 
-/// Removes a folder with what is in it; one that is gone is done.
+/// Removes a folder with its contents; a missing one is not an error.
 pub(super) fn remove(path: &Path) -> Result<(), RunError> {
     match std::fs::remove_dir_all(path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_prefix_has_folders_of_its_own_that_no_one_else_reads() {
+    fn folders_of_prefixes_are_separate_and_private() {
         let state = tempfile::tempdir().unwrap();
         let run: RunName = "r".parse().unwrap();
         let (one, other) = (path(state.path(), "a", &run), path(state.path(), "a-r", &run));

@@ -1,4 +1,4 @@
-//! The verbs.
+//! The operations on runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::spec::{RunName, RunSpec};
 use crate::task;
 use sandbox_podman::Owner;
 
-/// Containers that go on without us; [`Sandbox::runs`](crate::Sandbox::runs) gives it. Cloning is
-/// cheap: all clones do the same.
+/// Containers that outlive this process, from [`Sandbox::runs`](crate::Sandbox::runs). Clones are
+/// cheap and equivalent.
 ///
-/// Each verb is one step of a run's life, from its creation to its removal. A table at the end maps
-/// those of terok-sandbox.
+/// Each method is one step of a run's life, from its creation to its removal. A table at the end
+/// maps those of terok-sandbox.
 ///
 #[doc = include_str!("guide.md")]
 ///
@@ -74,24 +74,26 @@ impl Runs {
         Self { shared, registry }
     }
 
-    /// Creates and starts a run. Returns when its process was started and `post_start` was called.
+    /// Creates and starts a run. Returns when its process has been started and `post_start` was
+    /// called.
     ///
     /// # Errors
     ///
-    /// As [`Runs::create`] and [`Runs::start`]. Nothing is left then.
+    /// As for [`Runs::create`] and [`Runs::start`]. Nothing is left after an error.
     pub async fn run(&self, spec: RunSpec, hooks: LifecycleHooks) -> Result<(), SandboxError> {
         let name = spec.name.clone();
         self.create(spec, hooks).await?;
         self.start(&name).await
     }
 
-    /// Creates a run without starting it: calls `pre_start`, makes network, proxy and container,
-    /// and copies the volumes of a sealed run. Files may be copied to it until [`Runs::start`].
+    /// Creates a run without starting it: calls `pre_start`, creates the network, proxy and
+    /// container, and copies the volumes of a sealed run. Files may be copied to it until
+    /// [`Runs::start`].
     ///
     /// # Errors
     ///
-    /// When the specification cannot be used, the name is taken, a hook fails, or the engine cannot
-    /// do what is asked for. Nothing is left then, and `post_stop` was called if `pre_start`
+    /// When the specification is invalid, the name is taken, a hook fails, or the engine does not
+    /// support the specification. Nothing is left then, and `post_stop` was called if `pre_start`
     /// succeeded.
     pub async fn create(&self, spec: RunSpec, mut hooks: LifecycleHooks) -> Result<(), SandboxError> {
         let resolver = task::resolver(self.shared.state_dir(), &spec.mounted_launch().mounts)?;
@@ -114,14 +116,14 @@ impl Runs {
         }
     }
 
-    /// Starts a run that this sandbox created, once what the kernel enforces for it was compared
-    /// with its specification; then calls `post_start`.
+    /// Starts a run that this sandbox created, after comparing the confinement that the kernel
+    /// enforces with its specification; then calls `post_start`.
     ///
     /// # Errors
     ///
-    /// When it was not created by this sandbox, was started before or is just being created, the
-    /// program is not in the image, the path of a volume leads elsewhere by now, or a hook fails.
-    /// All but the first three remove the run; `post_stop` was called.
+    /// When it was not created by this sandbox, was started before, is being created, when the
+    /// program is not in the image, when the path of a volume leads elsewhere by now, or when a
+    /// hook fails. All but the first three remove the run and call `post_stop`.
     pub async fn start(&self, name: &RunName) -> Result<(), SandboxError> {
         let (reservation, prepared, mut hooks) = self.registry.begin_start(name)?;
         let live = match Box::pin(prepared.start()).await {
@@ -137,15 +139,15 @@ impl Runs {
     }
 
     /// Copies the file or folder `source` of the host to `target` in a run, started or not, of this
-    /// process or another. A folder at `target` gets what is in `source`; folders on the way are
-    /// made. Links in `source` are copied as links; access rights are kept, the set-id bits are
-    /// not; everything belongs to root.
+    /// or another process. An existing folder at `target` gets the contents of `source`; missing
+    /// folders on the way are created. Links in `source` are copied as links; modes are kept
+    /// without the set-id bits; everything belongs to root.
     ///
     /// # Errors
     ///
-    /// When there is no such run, `source` holds a socket, pipe or device, or more than 1 GiB of
-    /// holes, or is changed meanwhile, or `target` is not of the image's file system (a mount is
-    /// not: its files are the host's). Of a copy that fails, a part may be there.
+    /// When there is no such run; when `source` contains a socket, pipe or device, or more than 1
+    /// GiB of holes, or changes meanwhile; or when `target` is not on the image's file system
+    /// (files of a mount are the host's). A failed copy may be partial.
     pub async fn copy_to(&self, name: &RunName, source: &Path, target: &str) -> Result<(), SandboxError> {
         let container = match self.registry.container(name) {
             Some(container) => container,
@@ -156,9 +158,9 @@ impl Runs {
         copy::copy(engine, &container, name, &covered, Owner::OfArchive, (source, target)).await
     }
 
-    /// Gives each line of a run's output, from the first that is kept on, to `ready_check`, until
-    /// that says that the run is ready, the run ends, or `timeout` is over (`None`: as long as it
-    /// takes). The first time that a run is ready, `post_ready` is called.
+    /// Passes each line of a run's output, from the first stored one, to `ready_check`, until that
+    /// returns `true`, the run ends, or `timeout` expires (`None`: no limit). The first time that a
+    /// run is ready, `post_ready` is called.
     ///
     /// # Errors
     ///
@@ -183,11 +185,11 @@ impl Runs {
         Ok(readiness)
     }
 
-    /// [`Runs::stream_logs`] until a line contains [`READY_MARKER`].
+    /// Like [`Runs::stream_logs`], until a line contains [`READY_MARKER`].
     ///
     /// # Errors
     ///
-    /// The same.
+    /// As for [`Runs::stream_logs`].
     pub async fn wait_until_ready(
         &self,
         name: &RunName,
@@ -196,12 +198,12 @@ impl Runs {
         self.stream_logs(name, timeout, |line| line.contains(READY_MARKER)).await
     }
 
-    /// Waits for the end of a run, at most for `timeout` (`None`: as long as it takes). The first
-    /// time that an end is seen, `post_stop` is called. The container stays until [`Runs::stop`].
+    /// Waits for the end of a run, at most for `timeout` (`None`: no limit). The first time that an
+    /// end is observed, `post_stop` is called. The container is kept until [`Runs::stop`].
     ///
     /// # Errors
     ///
-    /// When there is no such run, it was not started, it has not ended in time
+    /// When there is no such run, it was not started, it did not end in time
     /// ([`RunError::StillRunning`]), or the hook fails.
     pub async fn wait_for_exit(
         &self,
@@ -222,20 +224,20 @@ impl Runs {
         Ok(exit)
     }
 
-    /// Stops and removes runs, of this process or another, all at once: asks each process to end,
-    /// kills it when its time is over, and removes container, proxy, network and folder. One result
-    /// each, in the order of `names`; a run that is not there is removed. One that is just being
-    /// created or started is not stopped ([`RunError::Busy`]).
+    /// Stops and removes runs of this or another process, concurrently: asks each process to end,
+    /// kills it after its stop timeout, and removes container, proxy, network and folder. Returns
+    /// one result each, in the order of `names`; a missing run counts as removed. A run that is
+    /// being created or started is not stopped ([`RunError::Busy`]).
     pub async fn stop(&self, names: &[RunName]) -> Vec<StopResult> {
         let stops = names.iter().map(|name| stop::stop(&self.shared, &self.registry, name));
         futures_util::future::join_all(stops).await
     }
 
-    /// Removes the runs whose instance is gone, whether they still run or not.
+    /// Removes the runs whose instance is gone, running or not.
     ///
     /// # Errors
     ///
-    /// When the engine cannot be asked for them.
+    /// When the engine fails to list them.
     pub async fn clean(&self) -> Result<Vec<StopResult>, SandboxError> {
         let mut results = Vec::new();
         for found in found::all(&self.shared).await? {
@@ -261,32 +263,32 @@ impl Runs {
         Ok(found.into_iter().map(|found| found.name).collect())
     }
 
-    /// The folder of a run on the host: `runs/<prefix>/<name>` below the state folder. It is made
-    /// with the run and goes when the run is stopped; without a [`RunSpec::task_dir`] it holds the
-    /// log of network events.
+    /// The folder of a run on the host: `runs/<prefix>/<name>` below the state folder. It is
+    /// created with the run and removed when the run is stopped. Without a [`RunSpec::task_dir`] it
+    /// holds the network log.
     #[must_use]
     pub fn task_state_dir(&self, name: &RunName) -> PathBuf {
         task_dir::path(self.shared.state_dir(), self.shared.prefix(), name)
     }
 
-    /// Puts `policy` in force for a run with a sandboxed network, from its next request on, as
+    /// Puts `policy` in force for a run with a sandboxed network, from its next request on, like
     /// [`Command::set_policy`](crate::Command::set_policy).
     ///
     /// # Errors
     ///
-    /// When this process does not hold such a network of that run, it is quarantined, or its proxy
-    /// does not confirm the change within 30 s.
+    /// When this process does not hold such a network of that run, when the run is quarantined, or
+    /// when its proxy does not confirm the change within 30 s.
     pub async fn set_policy(&self, name: &RunName, policy: Allowlist) -> Result<(), SandboxError> {
         let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
         Ok(control.set_policy(policy).await?)
     }
 
-    /// Puts other real values in the place of the surrogates that a run has, as
+    /// Replaces the real values behind the surrogates of a run, like
     /// [`Command::set_replacements`](crate::Command::set_replacements).
     ///
     /// # Errors
     ///
-    /// As [`Runs::set_policy`].
+    /// As for [`Runs::set_policy`].
     pub async fn set_replacements(
         &self,
         name: &RunName,
@@ -296,29 +298,29 @@ impl Runs {
         Ok(control.set_replacements(replacements).await?)
     }
 
-    /// Lowers the shield of a run with a sandboxed network for `time`, as
+    /// Lowers the shield of a run with a sandboxed network for `time`, like
     /// [`Command::shield_down`](crate::Command::shield_down).
     ///
     /// # Errors
     ///
-    /// As [`Runs::set_policy`], and when `time` is shorter than a millisecond or longer than 24
+    /// As for [`Runs::set_policy`], and when `time` is shorter than a millisecond or longer than 24
     /// hours.
     pub async fn shield_down(&self, name: &RunName, time: Duration) -> Result<(), SandboxError> {
         let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
         Ok(control.shield_down(time).await?)
     }
 
-    /// Raises the shield of a run again, as [`Command::shield_up`](crate::Command::shield_up).
+    /// Raises the shield of a run, like [`Command::shield_up`](crate::Command::shield_up).
     ///
     /// # Errors
     ///
-    /// As [`Runs::set_policy`].
+    /// As for [`Runs::set_policy`].
     pub async fn shield_up(&self, name: &RunName) -> Result<(), SandboxError> {
         let control = self.registry.control(name).ok_or(SandboxError::NotRunning)?;
         Ok(control.shield_up().await?)
     }
 
-    /// What decides about the requests of a run now.
+    /// The current state of a run's shield.
     ///
     /// # Errors
     ///
@@ -329,7 +331,7 @@ impl Runs {
     }
 
     /// Cuts a run with a sandboxed network off: its connections are closed, and every further
-    /// request is refused. Nothing ends that.
+    /// request is refused. This is irreversible.
     ///
     /// # Errors
     ///
@@ -352,7 +354,7 @@ impl Runs {
     }
 }
 
-/// `None` when the time is over.
+/// `None` on a timeout.
 async fn within<T>(timeout: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
     match timeout {
         Some(timeout) => tokio::time::timeout(timeout, work).await.ok(),
@@ -360,16 +362,16 @@ async fn within<T>(timeout: Option<Duration>, work: impl Future<Output = T>) -> 
     }
 }
 
-/// Calls `post_stop` for a launch that was rolled back. The first failure is the one to report.
+/// Calls `post_stop` for a rolled back launch. Returns the first error.
 async fn rolled_back(error: SandboxError, mut hooks: LifecycleHooks, name: &RunName) -> SandboxError {
     if let Err(second) = hooks.fire(HookStage::PostStop, name).await {
-        tracing::warn!(run = %name, error = %second, "after a launch that failed");
+        tracing::warn!(run = %name, error = %second, "the post_stop hook failed after a failed launch");
     }
     error
 }
 
 async fn roll_back(live: Live) {
     if let Err(error) = live.remove().await {
-        tracing::warn!(%error, "a run whose launch failed was not removed; stop it by name");
+        tracing::warn!(%error, "failed to remove a run after a failed launch; stop it by name");
     }
 }

@@ -1,4 +1,4 @@
-//! Whom a sandbox asks about requests that no rule permits.
+//! The callback that decides about requests that no rule permits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use sandbox_proxy_protocol::Verdict;
 
-/// A request that waits for an answer. Its texts are the task's.
+/// A request that waits for an answer. Its texts come from the task and are untrusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Question {
-    /// Counts from 1 in one execution; in the network log it has the same.
+    /// Counts from 1 in one execution; the network log uses the same id.
     pub id: u64,
-    /// The method.
+    /// The HTTP method.
     pub method: String,
-    /// In full, with its query. Other characters than printable ASCII are escaped as in the network
-    /// log, names are as they are resolved.
+    /// The full URL, with its query. Characters other than printable ASCII are escaped as in the
+    /// network log; names are as they are resolved.
     pub url: String,
     /// What [`Verdict::Always`] adds: a rule for this method, path and query.
     pub rule: Rule,
     /// When it was asked.
     pub asked: SystemTime,
-    /// When it counts as answered with no.
+    /// When the request is refused without an answer.
     pub until: SystemTime,
 }
 
@@ -86,7 +86,7 @@ impl Asking {
         u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Asks.
+    /// Calls the callback.
     pub(crate) fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
         (self.callback)(question)
     }
@@ -99,7 +99,7 @@ impl fmt::Debug for Asking {
 }
 
 impl PartialEq for Asking {
-    /// Whether the very same is asked.
+    /// Whether both use the same callback.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.callback, &other.callback) && self.time == other.time
     }

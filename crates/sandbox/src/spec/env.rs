@@ -10,7 +10,7 @@ use super::InvalidSpec;
 pub struct ContainerEnv(BTreeMap<String, String>);
 
 impl ContainerEnv {
-    /// Takes over a map of names to values.
+    /// Variables from a map of names to values.
     #[must_use]
     pub fn new(variables: BTreeMap<String, String>) -> Self {
         Self(variables)
@@ -23,7 +23,7 @@ impl ContainerEnv {
         self
     }
 
-    /// Adds the variables of `other`, which win over those already there.
+    /// Adds the variables of `other`, which override those already set.
     #[must_use]
     pub fn merge(mut self, other: &BTreeMap<String, String>) -> Self {
         self.0.extend(other.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_values_that_no_process_can_have_are_refused() {
+    fn name_or_value_that_no_process_can_have_is_refused() {
         assert!(ContainerEnv::default().with("A=B", "").validate().is_err());
         assert!(ContainerEnv::default().with("", "x").validate().is_err());
         let error = ContainerEnv::default().with("A", "hun\0ter2").validate().unwrap_err().to_string();

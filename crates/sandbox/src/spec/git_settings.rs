@@ -1,4 +1,4 @@
-//! Git's configuration in variables, which hides no file of the user's: `GIT_CONFIG_COUNT`,
+//! Git configuration in variables, which leaves the user's files in effect: `GIT_CONFIG_COUNT`,
 //! `GIT_CONFIG_KEY_0`, `GIT_CONFIG_VALUE_0`, …
 
 use std::collections::BTreeMap;
@@ -9,11 +9,11 @@ use sandbox_workspace::GitIdentity;
 use super::{ContainerEnv, InvalidSpec};
 
 const COUNT: &str = "GIT_CONFIG_COUNT";
-/// More than anybody writes.
-const MOST: usize = 10_000;
+/// The most settings that are read.
+const MAX_SETTINGS: usize = 10_000;
 
-/// `env` with `settings` (keys and values) before those that it has already: git takes the last one
-/// of a key.
+/// `env` with `settings` (keys and values) before those that it already has: git uses the last
+/// value of a key.
 pub(crate) fn with_git_settings(
     env: &ContainerEnv,
     settings: Vec<(String, String)>,
@@ -31,14 +31,14 @@ pub(crate) fn with_git_settings(
     Ok(with)
 }
 
-/// Settings with which git reaches a host over HTTPS also where a URL says SSH, which no proxy
-/// passes: keys and values. The password is the surrogate that the container has anyway.
+/// Settings (keys and values) with which git reaches a host over HTTPS even if a URL uses SSH,
+/// which no proxy passes. The password is the surrogate, which the container has anyway.
 pub(crate) fn over_https(host: GitHost<'_>) -> Vec<(String, String)> {
     let GitHost { host, user, surrogate, .. } = host;
     let instead = format!("url.https://{host}/.insteadOf");
     let mut settings =
         vec![(instead.clone(), format!("git@{host}:")), (instead, format!("ssh://git@{host}/"))];
-    // The shell reads it: what it could read as anything but a word is left to the user.
+    // The shell reads it: a surrogate that is not a plain word is left to the user.
     if surrogate.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)) {
         let print = format!("printf 'username=%s\\npassword=%s\\n' {user} {surrogate}");
         let helper = format!("!f() {{ if test \"$1\" = get; then {print}; fi; }}; f");
@@ -47,20 +47,20 @@ pub(crate) fn over_https(host: GitHost<'_>) -> Vec<(String, String)> {
     settings
 }
 
-/// Makes git speak HTTP/1.1 with its proxy. Over HTTP/2, curl 7.88 (Debian 12) repeats parts of a
-/// long upload: of 40 pushes of 4 MB six were broken, and one never ended. What the proxy speaks
-/// with the upstream does not depend on it.
+/// Makes git use HTTP/1.1 with its proxy. Over HTTP/2, curl 7.88 (Debian 12) repeats parts of a
+/// long upload: of 40 pushes of 4 MB, six were corrupt and one never ended. The proxy's protocol
+/// with the upstream is independent of it.
 pub(crate) fn http_1() -> (String, String) {
     ("http.version".to_owned(), "HTTP/1.1".to_owned())
 }
 
-/// The variable that names the machine's configuration to git.
+/// The variable that names the system configuration to git.
 pub(crate) const SYSTEM: &str = "GIT_CONFIG_SYSTEM";
-/// Where that is in the container, if the caller says who commits.
+/// The path of that configuration in the container, if the caller sets an identity.
 pub(crate) const SYSTEM_FILE: &str = "/run/sandbox/gitconfig";
 
-/// A configuration of the machine that says who commits, unless the image's, the repository's or a
-/// variable says otherwise: they all come later. `None` where there is nothing to say.
+/// A system configuration with the committer's identity. It includes the image's own, which like
+/// the repository's and the variables overrides it. `None` for an empty identity.
 pub(crate) fn system_file(identity: &GitIdentity) -> Option<String> {
     let quoted = |value: &String| value.replace('\\', "\\\\").replace('"', "\\\"");
     let line = |key: &str, value: &Option<String>| {
@@ -70,18 +70,18 @@ pub(crate) fn system_file(identity: &GitIdentity) -> Option<String> {
     (!identity.is_empty()).then(|| format!("[user]\n{name}{email}[include]\n\tpath = /etc/gitconfig\n"))
 }
 
-/// What the variables of the caller say.
+/// The settings in the caller's variables.
 fn own(variables: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, InvalidSpec> {
-    let fault = |problem: String| InvalidSpec::new("env", problem);
+    let invalid = |problem: String| InvalidSpec::new("env", problem);
     let count = match variables.get(COUNT).map(String::as_str) {
         None | Some("") => 0,
-        Some(text) => text.parse().ok().filter(|count| *count <= MOST).ok_or_else(|| {
-            fault(format!("`{COUNT}` is `{}`, and not a number up to {MOST}", text.escape_debug()))
+        Some(text) => text.parse().ok().filter(|count| *count <= MAX_SETTINGS).ok_or_else(|| {
+            invalid(format!("`{COUNT}` must be a number up to {MAX_SETTINGS}, not `{}`", text.escape_debug()))
         })?,
     };
     let one = |name: String| {
         let value = variables.get(&name).cloned();
-        value.ok_or_else(|| fault(format!("`{COUNT}` is {count}, and `{name}` is missing")))
+        value.ok_or_else(|| invalid(format!("`{COUNT}` is {count}, and `{name}` is missing")))
     };
     (0..count)
         .map(|number| {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_caller_says_stays_and_comes_last() {
+    fn settings_of_the_caller_are_kept_and_come_last() {
         let caller = env(&[
             ("GIT_CONFIG_COUNT", "1"),
             ("GIT_CONFIG_KEY_0", "user.name"),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn without_settings_of_the_caller_there_are_ours() {
+    fn settings_without_any_of_the_caller_are_ours() {
         for caller in [env(&[]), env(&[("GIT_CONFIG_COUNT", "")]), env(&[("GIT_CONFIG_COUNT", "0")])] {
             let with = with_git_settings(&caller, settings(&["a"])).unwrap();
             assert_eq!(with.variables()["GIT_CONFIG_COUNT"], "1");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn git_reaches_a_host_of_a_masked_secret_over_https() {
+    fn ssh_url_of_a_masked_host_uses_https() {
         let secret = |value: &str| {
             let value = SecretValue::new(value);
             let secret = MaskedSecret::new("TOKEN", value, Preset::Gitlab.injection());
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_commits_is_said_where_everything_else_wins() {
+    fn identity_is_in_the_file_of_lowest_precedence() {
         assert_eq!(system_file(&GitIdentity::default()), None);
         let name = Some("A \"B\" \\".to_owned());
         let text = system_file(&GitIdentity { name, email: None }).unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_git_would_refuse_are_refused() {
+    fn setting_that_git_would_refuse_is_refused() {
         for variables in [
             [("GIT_CONFIG_COUNT", "x")].as_slice(),
             &[("GIT_CONFIG_COUNT", "-1")],

@@ -1,20 +1,20 @@
-//! Where an image comes from, and what it is called once it is there.
+//! The source of an image, and its tag.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Network;
 
-/// What an image is made of.
+/// The source of an image.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ImageSource {
     /// Built from a Dockerfile and the files of its context.
     Build {
         /// The Dockerfile.
         dockerfile: Vec<u8>,
-        /// Files beside it: path relative to the context, and content.
+        /// Files next to the Dockerfile: path relative to the context, and content.
         context_files: BTreeMap<String, Vec<u8>>,
-        /// What the `RUN` steps may reach.
+        /// The network of the `RUN` steps.
         network: Network,
     },
     /// An image that the engine already has, by name.
@@ -28,14 +28,14 @@ impl ImageSource {
         Self::Build { dockerfile: dockerfile.into(), context_files, network: Network::Disabled }
     }
 
-    /// What the `RUN` steps of a build may reach: nothing ([`Network::Disabled`], the default),
-    /// what an allowlist permits through a proxy of their own ([`Network::Sandboxed`]), or whatever
-    /// the engine's host reaches, its loopback included ([`Network::Unrestricted`]). The engine
-    /// itself pulls base images in every case.
+    /// The network of the `RUN` steps of a build: nothing ([`Network::Disabled`], the default),
+    /// hosts that an allowlist permits, through a proxy of their own ([`Network::Sandboxed`]), or
+    /// everything that the engine's host reaches, including its loopback
+    /// ([`Network::Unrestricted`]). The engine itself pulls base images in every case.
     ///
     /// Unless the network is unrestricted, instructions that make the engine itself download
-    /// something or that leave the sandbox are errors: `ADD` of a URL, flags of `RUN`, `ONBUILD`,
-    /// here-documents. An image that is not built has no such network.
+    /// something, or that leave the sandbox, are errors: `ADD` of a URL, flags of `RUN`, `ONBUILD`,
+    /// here-documents. The network of an existing image is ignored.
     #[must_use]
     pub fn with_network(mut self, network: Network) -> Self {
         if let Self::Build { network: of_build, .. } = &mut self {
@@ -50,7 +50,7 @@ impl ImageSource {
     }
 }
 
-/// The tag of an image that is ready for tasks; `Sandbox::ensure_image` gives it.
+/// The tag of an image that is ready for tasks, from `Sandbox::ensure_image`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ImageTag(String);
 

@@ -1,4 +1,4 @@
-//! What is common to everything that is launched: tasks, commands, executors and detached runs.
+//! Settings common to everything that is launched: tasks, commands, executors and detached runs.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -11,32 +11,32 @@ use super::{
     Seccomp, SshSigner, http_1, over_https, with_git_settings,
 };
 
-/// Builder methods of everything that is launched. A type says what its defaults of limits and
-/// isolation are.
+/// Builder methods of everything that is launched. Each type documents its default limits and
+/// isolation.
 macro_rules! launch_settings {
     (limits: $limits:literal, isolation: $isolation:literal) => {
-        /// The variables of the container. Default none. All that may ask the engine can read them.
+        /// The variables of the container. Default none. Every user of the engine can read them.
         #[must_use]
         pub fn env(mut self, env: $crate::ContainerEnv) -> Self {
             self.launch.env = env;
             self
         }
 
-        /// What the container may reach. Default nothing.
+        /// The container's network. Default: none.
         #[must_use]
         pub fn network(mut self, network: $crate::Network) -> Self {
             self.launch.network = network;
             self
         }
 
-        #[doc = concat!("How much it may use. Default: ", $limits, ".")]
+        #[doc = concat!("The resource limits. Default: ", $limits, ".")]
         #[must_use]
         pub fn limits(mut self, limits: $crate::ResourceLimits) -> Self {
             self.launch.limits = limits;
             self
         }
 
-        #[doc = concat!("How it is confined. Default: ", $isolation, ".")]
+        #[doc = concat!("The confinement. Default: ", $isolation, ".")]
         #[must_use]
         pub fn isolation(mut self, isolation: $crate::Isolation) -> Self {
             self.launch.isolation = isolation;
@@ -52,7 +52,7 @@ macro_rules! launch_settings {
     };
 }
 
-/// Builder methods of what is launched and ends with this process.
+/// Builder methods of everything that is launched and ends with this process.
 macro_rules! attached_settings {
     () => {
         /// Adds a mount.
@@ -62,8 +62,8 @@ macro_rules! attached_settings {
             self
         }
 
-        /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log is
-        /// kept. Each container adds at most 96 MiB to each file: see
+        /// The folder for `network-sandbox.log` and `network-sandbox.jsonl`. Default: no log. Each
+        /// container adds at most 96 MiB to each file: see
         /// [`NetworkLog`](crate::network::NetworkLog).
         #[must_use]
         pub fn network_log_dir(mut self, dir: impl Into<std::path::PathBuf>) -> Self {
@@ -72,7 +72,8 @@ macro_rules! attached_settings {
         }
 
         /// Calls `callback` with each entry of the network log and its line of the text log, in
-        /// order, as it comes. It must not block: the proxy serves nothing that cannot be reported.
+        /// order, as it is written. It must not block: the proxy serves nothing that it cannot
+        /// report.
         #[must_use]
         pub fn on_network_event(
             mut self,
@@ -82,16 +83,16 @@ macro_rules! attached_settings {
             self
         }
 
-        /// Gives it an SSH agent that signs git's commits, and nothing else unless the signer says
-        /// so. Default none.
+        /// Gives the container an SSH agent that signs git's commits, and nothing else unless the
+        /// signer allows it. Default: none.
         #[must_use]
         pub fn ssh_signer(mut self, signer: $crate::spec::SshSigner) -> Self {
             self.launch.ssh_signer = Some(Box::new(signer));
             self
         }
 
-        /// Who commits, where neither the image, nor the repository, nor a variable says otherwise.
-        /// Default: git's own error.
+        /// The committer's identity, unless the image, the repository or a variable sets another.
+        /// Default: none, so git reports its own error.
         #[must_use]
         pub fn git_identity(mut self, identity: sandbox_workspace::GitIdentity) -> Self {
             self.launch.git_identity = identity;
@@ -102,10 +103,10 @@ macro_rules! attached_settings {
 
 pub(crate) use {attached_settings, launch_settings};
 
-/// What every image for tasks starts with.
+/// The prefix of every task image's entry point.
 const ENTRY_POINT: &str = "/usr/local/bin/sandbox-entrypoint";
 
-/// What is common to everything that is launched.
+/// Settings common to everything that is launched.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     pub(crate) context: String,
@@ -118,16 +119,16 @@ pub(crate) struct Launch {
     pub(crate) limits: ResourceLimits,
     pub(crate) isolation: Isolation,
     pub(crate) working_dir: Option<String>,
-    /// The name server of an unrestricted network; `None`: the engine's choice.
+    /// The name server of an unrestricted network. `None`: the engine's choice.
     pub(crate) dns: Option<Ipv4Addr>,
     pub(crate) ssh_signer: Option<Box<SshSigner>>,
     pub(crate) git_identity: GitIdentity,
 }
 
 impl Launch {
-    /// Where the container looks names up before it asks a server.
+    /// The file in which the container looks up names before it asks a server.
     pub(crate) const HOSTS_FILE: &str = "/etc/hosts";
-    /// Where distributions keep the bundle of authorities.
+    /// The paths of the CA bundle in the distributions.
     pub(crate) const AUTHORITY_BUNDLES: [&str; 4] = [
         "/etc/ssl/certs/ca-certificates.crt",
         "/etc/pki/tls/certs/ca-bundle.crt",
@@ -166,11 +167,11 @@ impl Launch {
         self.refuse_shadowing("/run/sandbox")?;
         self.refuse_shadowing(ENTRY_POINT)?;
         if matches!(self.network, Network::Sandboxed(_)) {
-            // The bundle that the image has lies at one of these, and the proxy's authority is in
-            // what lies over it.
+            // The image's bundle is at one of these paths, and the proxy's CA is in the file that
+            // is mounted over it.
             Self::AUTHORITY_BUNDLES.into_iter().try_for_each(|bundle| self.refuse_shadowing(bundle))?;
         }
-        self.refuse_twice()?;
+        self.refuse_duplicates()?;
         self.env.validate()?;
         self.limits.validate()?;
         self.isolation.validate()?;
@@ -179,7 +180,7 @@ impl Launch {
         self.refuse_contradictions()
     }
 
-    /// Git's settings that go into variables, as keys and values.
+    /// Git settings for variables, as keys and values.
     pub(crate) fn git_settings(&self) -> Vec<(String, String)> {
         let network = match &self.network {
             Network::Sandboxed(config) => {
@@ -192,8 +193,8 @@ impl Launch {
         network.into_iter().chain(signing).collect()
     }
 
-    /// A task that has a surrogate must not get the real value in another way.
-    fn gives_away(&self, text: &str) -> bool {
+    /// Whether `text` holds a real value whose surrogate the task has.
+    fn contains_real_value(&self, text: &str) -> bool {
         match &self.network {
             Network::Sandboxed(config) => config.secret_replacements().surrogate_of(text).is_some(),
             Network::Disabled | Network::Unrestricted => false,
@@ -211,13 +212,13 @@ impl Launch {
         self.refuse_values_in("command", command)
     }
 
-    /// Arguments are in every process list.
+    /// Arguments are visible in every process list.
     pub(crate) fn refuse_values_in(
         &self,
         field: &'static str,
         arguments: &[String],
     ) -> Result<(), InvalidSpec> {
-        if arguments.iter().any(|argument| self.gives_away(argument)) {
+        if arguments.iter().any(|argument| self.contains_real_value(argument)) {
             return Err(InvalidSpec::new(
                 field,
                 "holds the real value of a credential that the container has a surrogate of; write the surrogate's variable instead",
@@ -228,7 +229,7 @@ impl Launch {
 
     fn refuse_real_values(&self) -> Result<(), InvalidSpec> {
         let mut variables = self.env.variables().iter();
-        match variables.find(|(_, value)| self.gives_away(value)) {
+        match variables.find(|(_, value)| self.contains_real_value(value)) {
             Some((name, _)) => Err(InvalidSpec::new(
                 "env",
                 format!(
@@ -240,7 +241,7 @@ impl Launch {
         }
     }
 
-    /// What each part permits for itself and the others do not.
+    /// Combinations that are invalid although each part is valid.
     fn refuse_contradictions(&self) -> Result<(), InvalidSpec> {
         if let Some(tmpfs) = self.isolation.tmpfs.iter().find(|tmpfs| self.has_mount_at(&tmpfs.path)) {
             return Err(InvalidSpec::new(
@@ -255,31 +256,28 @@ impl Launch {
             ));
         }
         if self.ssh_signer.is_some() {
-            self.refuse_beside_a_signer()?;
+            self.refuse_conflicts_with_signer()?;
         }
         if self.isolation.swap > 0 && self.limits.memory.is_none() {
-            return Err(InvalidSpec::new(
-                "isolation.swap",
-                "means nothing without resource_limits.memory; set both",
-            ));
+            return Err(InvalidSpec::new("isolation.swap", "requires resource_limits.memory; set both"));
         }
         if self.limits.disk.is_some()
             && matches!(self.isolation.seccomp, Seccomp::Default | Seccomp::Unconfined)
         {
             return Err(InvalidSpec::new(
                 "resource_limits.disk",
-                "holds only with the sandbox's own filter of system calls, without which a task can write where no quota counts; leave \
-                 isolation.seccomp as it is",
+                "requires the sandbox's own seccomp filter, without which a task can write where no quota counts; do not set \
+                 isolation.seccomp",
             ));
         }
         Ok(())
     }
 
-    fn refuse_beside_a_signer(&self) -> Result<(), InvalidSpec> {
+    fn refuse_conflicts_with_signer(&self) -> Result<(), InvalidSpec> {
         if self.env.variables().contains_key(SshSigner::VARIABLE) {
             return Err(InvalidSpec::new(
                 "env",
-                format!("`{}` names the socket of the signer; leave it out", SshSigner::VARIABLE),
+                format!("`{}` is set by the signer; leave it out", SshSigner::VARIABLE),
             ));
         }
         if self.isolation.runtime == Some(Runtime::Runsc) {
@@ -288,13 +286,13 @@ impl Launch {
         Ok(())
     }
 
-    /// Whether a mount of the caller's is at `target`.
+    /// Whether the caller mounts something at `target`.
     pub(crate) fn has_mount_at(&self, target: &str) -> bool {
         self.mounts.iter().any(|mount| Path::new(mount.container_path()) == Path::new(target))
     }
 
-    /// A mount at or above `owned` would hide what the sandbox puts there; one below it would
-    /// change it.
+    /// Refuses mounts at or above `owned`, which would hide what the sandbox puts there, and below
+    /// it, which would change it.
     pub(super) fn refuse_shadowing(&self, owned: &str) -> Result<(), InvalidSpec> {
         let owned_path = Path::new(owned);
         let shadows = |mount: &&Mount| {
@@ -304,13 +302,13 @@ impl Launch {
         match self.mounts.iter().find(shadows) {
             Some(mount) => Err(InvalidSpec::new(
                 "mounts",
-                format!("`{}` would hide `{owned}`, which is the sandbox's own", mount.container_path()),
+                format!("`{}` would hide `{owned}`, which belongs to the sandbox", mount.container_path()),
             )),
             None => Ok(()),
         }
     }
 
-    /// From now on the mounts are those of the paths that were checked, wherever links lead later.
+    /// Resolves the mounts' paths once: later changes of links have no effect.
     pub(crate) fn resolve_mounts(&mut self, resolver: &Resolver) -> Result<(), InvalidSpec> {
         for mount in &mut self.mounts {
             *mount = mount.resolved(resolver)?;
@@ -318,12 +316,12 @@ impl Launch {
         Ok(())
     }
 
-    /// A task may have put a link in the place of what a later execution mounts.
+    /// A task may have replaced a path that a later execution mounts by a link.
     pub(crate) fn refuse_moved_mounts(&self) -> Result<(), InvalidSpec> {
         self.mounts.iter().try_for_each(Mount::refuse_moved)
     }
 
-    fn refuse_twice(&self) -> Result<(), InvalidSpec> {
+    fn refuse_duplicates(&self) -> Result<(), InvalidSpec> {
         let mut targets: Vec<&str> = self.mounts.iter().map(Mount::container_path).collect();
         targets.sort_unstable();
         match targets.windows(2).find(|pair| pair.first() == pair.last()) {

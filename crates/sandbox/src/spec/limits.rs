@@ -1,10 +1,10 @@
-//! How much a task may use.
+//! Resource limits.
 
 use std::time::Duration;
 
 use super::{ByteSize, Cpus, InvalidSpec};
 
-/// How much a task may use. What is `None` has no limit of ours; the engine's defaults stay. By
+/// Resource limits of a task. `None` means no limit by the sandbox; the engine's defaults apply. By
 /// default everything is `None`.
 ///
 /// ```
@@ -20,32 +20,33 @@ use super::{ByteSize, Cpus, InvalidSpec};
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceLimits {
-    /// Wall time of one execution. It is stopped when the time is over.
+    /// Wall-clock time of one execution, which is stopped when it expires.
     pub timeout: Option<Duration>,
-    /// Memory. Nothing is swapped out, unless [`Isolation::swap`](crate::Isolation::swap) says so.
+    /// Memory. Nothing is swapped out, unless [`Isolation::swap`](crate::Isolation::swap) permits
+    /// it.
     pub memory: Option<ByteSize>,
     /// Processors.
     pub cpus: Option<Cpus>,
     /// Processes and threads.
     pub pids: Option<u32>,
-    /// What the root file system may come to: with an engine on btrfs the image counts too, on XFS
-    /// what is written above it. What is written into mounts does not count. On XFS the names and
-    /// attributes of files do not count either.
+    /// The size of the root file system. With an engine on btrfs it includes the image; on XFS only
+    /// what is written on top of it, without the names and attributes of files. Mounts do not
+    /// count.
     ///
-    /// An engine whose storage has no quotas is an error, see
-    /// [`EngineFacts::disk_limits`](crate::diagnostics::EngineFacts::disk_limits); so are
-    /// [`Seccomp::Default`](crate::isolation::Seccomp::Default) and
-    /// [`Seccomp::Unconfined`](crate::isolation::Seccomp::Unconfined), with which a task can make a
-    /// folder that no quota counts, and images with volumes of their own. A profile of yours has to
-    /// refuse that too.
+    /// It is an error if the engine's storage has no quotas, see
+    /// [`EngineFacts::disk_limits`](crate::diagnostics::EngineFacts::disk_limits), and for images
+    /// with volumes of their own. [`Seccomp::Default`](crate::isolation::Seccomp::Default) and
+    /// [`Seccomp::Unconfined`](crate::isolation::Seccomp::Unconfined) are errors too, because a
+    /// task could then create a folder that no quota counts. A custom profile must prevent that as
+    /// well.
     pub disk: Option<ByteSize>,
 }
 
 impl ResourceLimits {
     /// The smallest memory limit that an engine starts a container with: 6 MiB.
-    const LEAST_MEMORY: ByteSize = ByteSize::mib(6);
-    /// Less holds not even what the engine itself writes into a container.
-    const LEAST_DISK: ByteSize = ByteSize::mib(1);
+    const MIN_MEMORY: ByteSize = ByteSize::mib(6);
+    /// Less does not even hold the files that the engine itself writes into a container.
+    const MIN_DISK: ByteSize = ByteSize::mib(1);
 
     /// For an untrusted command: one processor, 512 MiB, 100 processes, one minute.
     #[must_use]
@@ -95,11 +96,11 @@ impl ResourceLimits {
         self
     }
 
-    /// Checks what can be checked without the engine.
+    /// Checks everything that can be checked without the engine.
     ///
     /// # Errors
     ///
-    /// Where nothing could run under a limit: a timeout of 0, less than 6 MiB of memory or 1 MiB of
+    /// When nothing could run within a limit: a timeout of 0, less than 6 MiB of memory or 1 MiB of
     /// disk, no process.
     pub fn validate(&self) -> Result<(), InvalidSpec> {
         let invalid =
@@ -107,13 +108,13 @@ impl ResourceLimits {
         if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
             return invalid("timeout", "must be longer than 0 seconds");
         }
-        if self.memory.is_some_and(|memory| memory < Self::LEAST_MEMORY) {
+        if self.memory.is_some_and(|memory| memory < Self::MIN_MEMORY) {
             return invalid("memory", "must be at least 6m");
         }
         if self.pids == Some(0) {
             return invalid("pids_limit", "must be at least 1");
         }
-        if self.disk.is_some_and(|disk| disk < Self::LEAST_DISK) {
+        if self.disk.is_some_and(|disk| disk < Self::MIN_DISK) {
             return invalid("disk", "must be at least 1m");
         }
         Ok(())
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_that_nothing_could_run_under_are_refused() {
+    fn limit_under_which_nothing_runs_is_refused() {
         let none = ResourceLimits::default();
         for (limits, field) in [
             (none.timeout(Duration::ZERO), Some("timeout")),

@@ -1,4 +1,4 @@
-//! What a caller asks for: validated values, nothing else.
+//! Specifications of the caller: validated values, nothing else.
 
 mod asking;
 mod env;

@@ -1,4 +1,4 @@
-//! What a task may reach.
+//! The network of a task.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ pub enum Network {
     Disabled,
     /// A network of its own, on which only the task's egress proxy can be reached.
     Sandboxed(NetworkSandboxConfig),
-    /// The engine's default network: the task reaches whatever the host reaches, the host's own
-    /// services included. For trusted code only.
+    /// The engine's default network: the task reaches everything that the host reaches, including
+    /// the host's own services. For trusted code only.
     Unrestricted,
 }
 
-/// What the egress proxy of a task permits.
+/// The configuration of a task's egress proxy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NetworkSandboxConfig {
     allowlist: Allowlist,
@@ -52,33 +52,33 @@ impl NetworkSandboxConfig {
         }
     }
 
-    /// What the proxy puts in the place of the surrogates in the container's environment: see
-    /// [`prepare_secrets`](crate::credentials::prepare_secrets). Default nothing.
+    /// The values that the proxy substitutes for the surrogates in the container's environment: see
+    /// [`prepare_secrets`](crate::credentials::prepare_secrets). Default: none.
     #[must_use]
     pub fn replacements(mut self, replacements: SecretReplacements) -> Self {
         self.replacements = replacements;
         self
     }
 
-    /// Lets the task reach these services of the host. Default none.
+    /// Lets the task reach these services of the host. Default: none.
     ///
     /// # Errors
     ///
-    /// When two have the same name, or the same port although one of them is not
-    /// [`http`](HostService::http), or port 80 is not for HTTP.
+    /// When two have the same name, when two have the same port and one of them is not
+    /// [`http`](HostService::http), or when one at port 80 is not for HTTP.
     pub fn services(mut self, services: impl IntoIterator<Item = HostService>) -> Result<Self, InvalidSpec> {
         self.services = services.into_iter().collect();
         service::validate(&self.services)?;
         Ok(self)
     }
 
-    /// Lets the task reach these repositories of the host as `http://gate/NAME.git`, where the
-    /// allowlist permits it: the host is `gate`, and a `git` entry says which refs may be pushed.
-    /// Default none.
+    /// Lets the task reach these repositories of the host as `http://gate/NAME.git`, as far as the
+    /// allowlist permits: the host is `gate`, and a `git` entry lists the refs that may be pushed.
+    /// Default: none.
     ///
-    /// Each execution has a token of its own, which git in the task is given in variables
-    /// (`GIT_CONFIG_*`). For other clients it is the password in the variable `SANDBOX_GATE_TOKEN`;
-    /// any user name will do.
+    /// Each execution has a token of its own, which git in the task gets in variables
+    /// (`GIT_CONFIG_*`). Other clients use it as the password, from the variable
+    /// `SANDBOX_GATE_TOKEN`, with any user name.
     #[must_use]
     pub fn gate(mut self, repositories: impl IntoIterator<Item = Repository>) -> Self {
         let repositories: Vec<_> = repositories.into_iter().collect();
@@ -86,30 +86,33 @@ impl NetworkSandboxConfig {
         self
     }
 
-    /// Lets the task reach any public host, to learn what it needs: its shield is down from the
-    /// beginning, for 24 hours. All else stays: private addresses are out of reach, credentials
-    /// keep their scopes, and of each request the network log says whether the policy allows it.
+    /// Lets the task reach any public host, to find out what it needs: its shield is down from the
+    /// start, for 24 hours. All other checks stay in force: private addresses are unreachable,
+    /// credentials keep their scopes, and the network log records of each request whether the
+    /// policy allows it.
     #[must_use]
     pub fn audited(mut self) -> Self {
         self.audited = true;
         self
     }
 
-    /// Holds each request that is refused for want of a rule, and for nothing else, until
-    /// `callback` has answered. It is called with each such question and returns a
-    /// [`Verdict`](crate::network::Verdict) or an [`Answer`]. `once` lets exactly this request
-    /// pass, `always` adds [`Question::rule`] to the policy of the execution, `no` refuses it and
-    /// all later ones for the same host and path. An answer that takes longer than
-    /// [`ask_timeout`](Self::ask_timeout), or a panic, is a no. Default: nothing is asked.
+    /// Holds each request that is refused only because no rule permits it, until `callback`
+    /// answers. The callback gets the question and returns a [`Verdict`](crate::network::Verdict)
+    /// or an [`Answer`]. `once` permits exactly this request, `always` adds [`Question::rule`] to
+    /// the policy of the execution, `no` refuses it and all later ones for the same host and path.
+    /// An answer that takes longer than [`ask_timeout`](Self::ask_timeout), or a panic, counts as
+    /// `no`. Default: no callback.
     ///
-    /// Equal requests share a question. At most 16 wait at once and 20 are asked a minute; further
-    /// ones are refused, and so is a host about which five ended with no or without an answer.
-    /// Never asked about: addresses in the place of names, names of a machine's metadata, pushes,
-    /// what depends on the body, whatever no rule could allow, anything in a quarantine. No name is
-    /// resolved before the answer. All other checks stay: an answer opens no private address, and
-    /// secrets keep their scopes.
+    /// Equal requests share a question. At most 16 wait at once and 20 are asked per minute;
+    /// further ones are refused, and so are requests to a host after five questions about it ended
+    /// with `no` or without an answer. Never asked about: addresses in place of names, names of
+    /// cloud metadata services, pushes, decisions that depend on the body, requests that no rule
+    /// could allow, and everything in a quarantine. No name is resolved before the answer. All
+    /// other checks stay in force: an answer opens no private address, and secrets keep their
+    /// scopes.
     ///
-    /// The future is dropped when its question is over, for example because the client went away.
+    /// The future is dropped when its question has become moot, for example because the client
+    /// disconnected.
     ///
     /// ```
     /// use allowlist::Allowlist;
@@ -117,7 +120,7 @@ impl NetworkSandboxConfig {
     /// use sandbox::network::{Question, Verdict};
     ///
     /// let network = NetworkSandboxConfig::new(Allowlist::default()).ask(async |question: Question| {
-    ///     // A person would be asked here.
+    ///     // A real callback would ask a person here.
     ///     if question.method == "GET" { Verdict::Once } else { Verdict::No }
     /// });
     /// ```
@@ -131,8 +134,8 @@ impl NetworkSandboxConfig {
         self
     }
 
-    /// How long a request waits for the answer of [`ask`](Self::ask), which comes first; in
-    /// milliseconds, rounded down. Clients may give up sooner. Default 60 s.
+    /// How long a request waits for [`ask`](Self::ask), in milliseconds, rounded down. Clients may
+    /// give up sooner. Default: 60 s.
     #[must_use]
     pub fn ask_timeout(mut self, time: Duration) -> Self {
         if let Some(asking) = &mut self.asking {
@@ -141,7 +144,7 @@ impl NetworkSandboxConfig {
         self
     }
 
-    /// Who is asked.
+    /// The callback, and how long a request waits.
     pub(crate) fn asking(&self) -> Option<&Asking> {
         self.asking.as_ref()
     }
@@ -158,12 +161,12 @@ impl NetworkSandboxConfig {
         &self.allowlist
     }
 
-    /// What of the host the task reaches.
+    /// The services of the host that the task reaches.
     pub(crate) fn host_services(&self) -> Vec<HostService> {
         self.services.iter().chain(&self.gate).cloned().collect()
     }
 
-    /// What takes the place of surrogates.
+    /// The replacements of the surrogates.
     pub(crate) fn secret_replacements(&self) -> &SecretReplacements {
         &self.replacements
     }

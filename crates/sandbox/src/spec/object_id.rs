@@ -1,17 +1,17 @@
-//! The part of an object's name that stands for one execution.
+//! The part of an object's name that identifies one execution.
 
 use std::fmt;
 
 use rand::RngExt as _;
 
-/// Made from the execution context id, safe for the engine, and different for each execution: what
-/// is left of one can never be taken for the next.
+/// Derived from the execution context id, safe for the engine, and different for each execution:
+/// objects left by one are never mistaken for those of the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectId(String);
 
 impl ObjectId {
-    /// How much of the context id is kept: names stay readable, and short enough for a host name
-    /// (63 characters).
+    /// The length of the context id that is used: names stay readable, and short enough for a host
+    /// name (63 characters).
     const KEPT: usize = 24;
 
     pub(crate) fn random(context: &str) -> Self {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_the_context_is_called_the_engine_accepts_the_name() {
+    fn name_of_any_context_is_accepted_by_the_engine() {
         for (context, expected) in [
             ("conversation-42", "conversation-42-0000000a"),
             ("Ünïcode / ../x", "n-code------x-0000000a"),

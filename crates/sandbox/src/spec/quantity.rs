@@ -1,4 +1,4 @@
-//! Amounts as people write them, read once.
+//! Amounts in the notation of users.
 
 use std::fmt;
 use std::str::FromStr;
@@ -112,7 +112,7 @@ impl FromStr for Cpus {
     type Err = InvalidSpec;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // Not `inf`, `nan`, `1e3` or `+1`, which numbers of Rust may be written as.
+        // Not `inf`, `nan`, `1e3` or `+1`, which Rust also parses.
         let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let count = text.parse().ok().filter(|_| plain);
         count.and_then(|count| Self::new(count).ok()).ok_or_else(|| {
@@ -132,14 +132,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_shown_as_podman_reads_it() {
+    fn size_is_displayed_as_podman_parses_it() {
         let size: ByteSize = "10g".parse().unwrap();
         assert_eq!(size.to_string(), "10737418240b");
         assert_eq!("10 x".parse::<ByteSize>().unwrap_err().field(), "size");
     }
 
     #[test]
-    fn numbers_of_processors_have_bounds() {
+    fn processors_out_of_bounds_are_refused() {
         for (count, good) in
             [(0.01, true), (1024.0, true), (0.0, false), (-1.0, false), (1025.0, false), (f64::NAN, false)]
         {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_as_people_write_them() {
+    fn processors_are_parsed_as_decimal_numbers() {
         for (text, good) in [
             ("2", true),
             ("0.5", true),

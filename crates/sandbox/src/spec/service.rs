@@ -9,10 +9,11 @@ use sandbox_gate::Repository;
 use super::InvalidSpec;
 
 /// A service of the host that a task reaches by name, through its proxy: this service and nothing
-/// else of the host.
+/// else on the host.
 ///
-/// Its connections pass as they are, and are on record with their bytes and how long they lasted.
-/// With [`http`](Self::http) its requests are judged by the policy's hosts, paths and methods
+/// Its connections pass unchanged, and are logged with their bytes and duration. With
+/// [`http`](Self::http) its requests are judged by the policy's hosts, paths and methods instead,
+/// like requests to any host.
 /// instead, like those to any host.
 ///
 /// ```
@@ -21,7 +22,7 @@ use super::InvalidSpec;
 ///
 /// // The task connects to `db:5432`.
 /// let database = HostService::tcp("db", (Ipv4Addr::LOCALHOST, 5432))?;
-/// // The task asks `http://mcp:8080/`, where the policy allows the host `mcp`.
+/// // The task requests `http://mcp:8080/`, if the policy allows the host `mcp`.
 /// let tools = HostService::unix("mcp", "/run/mcp.sock", 8080)?.http();
 /// # Ok::<(), sandbox::InvalidSpec>(())
 /// ```
@@ -33,7 +34,7 @@ pub struct HostService {
     http: bool,
 }
 
-/// Where a service is on the host.
+/// The address of a service on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServiceTarget {
     Tcp(SocketAddr),
@@ -43,7 +44,7 @@ pub(crate) enum ServiceTarget {
 }
 
 impl HostService {
-    /// What a task calls the git server.
+    /// The name of the git server in a task.
     pub(crate) const GATE: &'static str = "gate";
 
     /// The git server, with these repositories.
@@ -51,8 +52,8 @@ impl HostService {
         Self { name: Self::GATE.to_owned(), target: ServiceTarget::Gate(repositories), port: 80, http: true }
     }
 
-    /// The service that listens at `address`, as the host reaches it. The task finds it as `name`,
-    /// at the same port.
+    /// The service that listens at `address`, as the host reaches it. The task reaches it as
+    /// `name`, at the same port.
     ///
     /// # Errors
     ///
@@ -63,7 +64,7 @@ impl HostService {
         Self::new(name.into(), ServiceTarget::Tcp(address), address.port())
     }
 
-    /// The service that listens on the Unix socket at `path`. The task finds it as `name`, at
+    /// The service that listens on the Unix socket at `path`. The task reaches it as `name`, at
     /// `port`.
     ///
     /// The path is resolved again for each connection, without following a link that a task could
@@ -71,7 +72,7 @@ impl HostService {
     ///
     /// # Errors
     ///
-    /// As [`tcp`](Self::tcp), and when the path is not absolute.
+    /// As for [`tcp`](Self::tcp), and when the path is not absolute.
     pub fn unix(name: impl Into<String>, path: impl Into<PathBuf>, port: u16) -> Result<Self, InvalidSpec> {
         let path = path.into();
         if !path.is_absolute() {
@@ -80,25 +81,25 @@ impl HostService {
         Self::new(name.into(), ServiceTarget::Unix(path), port)
     }
 
-    /// The task finds it at `port` instead.
+    /// Changes the port at which the task reaches it.
     ///
     /// # Errors
     ///
-    /// When the port is 0, 53 or 443, which are the proxy's own. Port 80 is for
+    /// When the port is 0, 53 or 443, which the proxy uses itself. Port 80 is for
     /// [`http`](Self::http) alone, which
     /// [`NetworkSandboxConfig::services`](super::NetworkSandboxConfig::services) checks.
     pub fn port(self, port: u16) -> Result<Self, InvalidSpec> {
         Self::new(self.name, self.target, port).map(|service| Self { http: self.http, ..service })
     }
 
-    /// It speaks HTTP, and its requests are judged like those to any host: the policy has to allow
-    /// the host of this name.
+    /// Declares that it uses HTTP. Its requests are then judged like those to any host: the policy
+    /// must allow the host of this name.
     #[must_use]
     pub fn http(self) -> Self {
         Self { http: true, ..self }
     }
 
-    /// What the task calls it.
+    /// Its name in the task.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -112,7 +113,7 @@ impl HostService {
             && name.contains(|c: char| c.is_ascii_lowercase())
             && !name.starts_with('-')
             && !name.ends_with('-');
-        // What some resolver takes for a number is no name: `0x1f`.
+        // Some resolvers read `0x1f` as a number.
         let number = name.strip_prefix("0x").is_some_and(|rest| rest.chars().all(|c| c.is_ascii_hexdigit()));
         if !label || number {
             return Err(invalid(format!(
@@ -127,7 +128,7 @@ impl HostService {
             return Err(invalid(format!("`{name}` is the sandbox's git server; choose another name")));
         }
         if matches!(port, 0 | 53 | 443) {
-            return Err(invalid(format!("{name}: port {port} cannot be a service's; choose another `port`")));
+            return Err(invalid(format!("{name}: port {port} is reserved; choose another `port`")));
         }
         Ok(Self { name, target, port, http: false })
     }
@@ -146,8 +147,8 @@ impl HostService {
 }
 
 impl fmt::Display for HostService {
-    /// Everything that it gives a task, in one line: `db:5432 at 127.0.0.1:5432`. The path of a
-    /// socket cannot end its backticks.
+    /// Everything that it gives a task, in one line: `db:5432 at 127.0.0.1:5432`. Backticks in a
+    /// socket's path are escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.name, self.port)?;
         match &self.target {
@@ -162,13 +163,13 @@ impl fmt::Display for HostService {
     }
 }
 
-/// Whether they can be served together, at one address.
+/// Checks that the services can be served together, at one address.
 pub(super) fn validate(services: &[HostService]) -> Result<(), InvalidSpec> {
     for (at, service) in services.iter().enumerate() {
         let HostService { name, port, http, .. } = service;
         if *port == 80 && !http {
             return Err(invalid(format!(
-                "{name}: port 80 is for HTTP; say `http`, or choose another `port`"
+                "{name}: port 80 is for HTTP; set `http`, or choose another `port`"
             )));
         }
         for other in services.iter().take(at) {
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_ports_that_no_task_could_use_are_refused() {
+    fn name_or_port_that_no_task_can_use_is_refused() {
         for name in ["db", "a", "my-db2", "1a"] {
             assert!(at(name, 5432).is_ok(), "{name}");
         }
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn services_that_cannot_be_told_apart_are_refused_together() {
+    fn services_with_one_name_or_port_are_refused() {
         let service = |name: &str, port| at(name, port).unwrap();
         for (services, good) in [
             (vec![service("a", 1), service("b", 2)], true),

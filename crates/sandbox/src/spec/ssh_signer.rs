@@ -7,13 +7,13 @@ use sandbox_ssh::{Allowed, SignEvent, SigningKeys};
 
 type EventCallback = Arc<dyn Fn(&SignEvent) + Send + Sync>;
 
-/// What an execution can have signed: git's commits and tags, with the keys of one scope. The keys
-/// stay in this process.
+/// Signs git commits and tags of an execution, with the keys of one scope. The keys stay in this
+/// process.
 ///
 /// In the container `SSH_AUTH_SOCK` names the agent's socket, and `GIT_CONFIG_*` variables make git
-/// sign with the first key; what [`ContainerEnv`](crate::ContainerEnv) says of git's configuration
-/// in the same way wins over that. Signing needs git 2.34 and `ssh-keygen` in the image. gVisor
-/// lets no container connect to a socket of the host: there it is an error.
+/// sign with the first key; git settings in [`ContainerEnv`](crate::ContainerEnv) override them.
+/// Signing needs git 2.34 and `ssh-keygen` in the image. With gVisor, where no container can
+/// connect to a socket of the host, it is an error.
 #[derive(Clone)]
 pub struct SshSigner {
     pub(crate) keys: Arc<SigningKeys>,
@@ -23,16 +23,16 @@ pub struct SshSigner {
 }
 
 impl SshSigner {
-    /// The variable that programs find the socket by.
+    /// The variable in which programs look for the socket.
     pub(crate) const VARIABLE: &'static str = "SSH_AUTH_SOCK";
-    /// Why there is none in gVisor. Whether its option `--host-uds=open` is given, no engine says.
+    /// Why gVisor is refused. No engine reports whether its option `--host-uds=open` is set.
     pub(crate) const NOT_IN_GVISOR: &'static str = "gVisor lets no container connect to a socket of the host; use another runtime, or leave the signer out";
-    /// Where the container sees the folder of the socket.
+    /// The folder of the socket in the container.
     pub(crate) const FOLDER: &'static str = "/run/sandbox/ssh";
     /// The socket in that folder.
     pub(crate) const SOCKET: &'static str = "agent.sock";
 
-    /// The socket, as the container sees it.
+    /// The path of the socket in the container.
     pub(crate) fn socket() -> String {
         format!("{}/{}", Self::FOLDER, Self::SOCKET)
     }
@@ -43,28 +43,26 @@ impl SshSigner {
         Self { keys: keys.into(), allowed: Allowed::default(), signs_all: false, callback: None }
     }
 
-    /// What may be signed. Default: git's commits and tags.
+    /// What may be signed. Default: git commits and tags.
     #[must_use]
     pub fn allowed(self, allowed: Allowed) -> Self {
         Self { allowed, ..self }
     }
 
-    /// Makes git sign each commit and tag, also where it is not asked to. Default: only with `-S`
-    /// and `-s`.
+    /// Makes git sign every commit and tag. Default: only with `-S` and `-s`.
     #[must_use]
     pub fn sign_all(self) -> Self {
         Self { signs_all: true, ..self }
     }
 
-    /// Calls `callback` with each signature and refusal. It must not block. Default: signatures and
-    /// the first hundred refusals of an execution are events of `tracing`, with and without a
-    /// callback.
+    /// Calls `callback` with each signature and refusal. It must not block. Signatures and the
+    /// first hundred refusals of an execution are always `tracing` events too.
     #[must_use]
     pub fn on_event(self, callback: impl Fn(&SignEvent) + Send + Sync + 'static) -> Self {
         Self { callback: Some(Arc::new(callback)), ..self }
     }
 
-    /// Git's settings, as keys and values.
+    /// Git settings, as keys and values.
     pub(crate) fn git_settings(&self) -> Vec<(String, String)> {
         let key = self.keys.infos().next().map(|key| format!("key::{}", key.public_line));
         let all = if self.signs_all { ["commit.gpgsign", "tag.gpgsign"].as_slice() } else { &[] };

@@ -10,8 +10,8 @@ use sandbox_podman::TerminalSize;
 
 use super::{ImageTag, InvalidSpec, Launch, Mount, OnStall, Stall, attached_settings, launch_settings};
 
-/// A headless agent, Claude Code unless another is named, in a container, with a session that
-/// survives it.
+/// A headless agent, Claude Code by default, in a container, with a session that outlives the
+/// container.
 #[derive(Debug, Clone)]
 pub struct TaskSpec {
     pub(crate) launch: Launch,
@@ -21,21 +21,21 @@ pub struct TaskSpec {
     pub(crate) result_grace: Option<Duration>,
     pub(crate) stall: Option<Stall>,
     pub(crate) briefing: bool,
-    /// Each with its name.
+    /// Names and contents.
     pub(crate) state_files: Vec<(String, Vec<u8>)>,
 }
 
 impl TaskSpec {
-    /// How long an agent may go on after its result.
+    /// How long an agent may continue after its result.
     const RESULT_GRACE: Duration = Duration::from_secs(30);
 
-    /// A task of the execution context `context`: an opaque key that groups session, network and
+    /// A task of the execution context `context`: an opaque key that groups sessions, networks and
     /// container names.
     ///
-    /// `session_dir` keeps `context.json` and `claude/`, which is mounted at `/root/.claude` and
+    /// `session_dir` holds `context.json` and `claude/`, which is mounted at `/root/.claude` and
     /// named in `CLAUDE_CONFIG_DIR`: all of Claude Code's state is in it.
-    /// `CLAUDE_CODE_DISABLE_BACKGROUND_TASKS` is `1`, since what goes on after the answer has no
-    /// one who reads it. [`env`](Self::env) may say otherwise of both.
+    /// `CLAUDE_CODE_DISABLE_BACKGROUND_TASKS` is `1`, because nothing reads the output after the
+    /// answer. [`env`](Self::env) overrides both variables.
     pub fn new(context: impl Into<String>, image: ImageTag, session_dir: impl Into<PathBuf>) -> Self {
         Self {
             launch: Launch::new(context.into(), image),
@@ -49,16 +49,16 @@ impl TaskSpec {
         }
     }
 
-    launch_settings!(limits: "no limits of ours", isolation: "[`Isolation::agent`](crate::Isolation::agent)");
+    launch_settings!(limits: "no limits", isolation: "[`Isolation::agent`](crate::Isolation::agent)");
 
     attached_settings!();
 
-    /// The agent. Default Claude Code. Another keeps its state in a folder of its name in
-    /// `session_dir`, and its variables say so; a folder with the session of one agent is refused
-    /// to another.
+    /// The agent. Default: Claude Code. Another agent keeps its state in a folder of its own name
+    /// in `session_dir`, and its own variables refer to it. A folder with the session of one agent
+    /// is refused for another.
     ///
-    /// Its lines become events in the form of Claude Code's, with the session, the texts, the tools
-    /// and the result that it reports; a line of another meaning is kept whole in an event of the
+    /// Its output lines are translated to events in the form of Claude Code's, with the session,
+    /// texts, tools and result that it reports. Any other line is kept whole in an event of the
     /// type `agent_event`.
     #[must_use]
     pub fn agent(mut self, agent: Agent) -> Self {
@@ -66,40 +66,40 @@ impl TaskSpec {
         self
     }
 
-    /// The agent's program on the host, mounted read-only: a native program without what lies
-    /// beside it, but for Codex's package and Gemini CLI's, which is a script for the image's node.
-    /// Default: the image's, by its name on the `PATH`.
+    /// The agent's program on the host, mounted read-only: a native program that needs no files
+    /// next to it. Exceptions are Codex's package and Gemini CLI's, which is a script for the
+    /// image's node. Default: the image's program, by its name on the `PATH`.
     #[must_use]
     pub fn agent_binary(mut self, path: impl Into<PathBuf>) -> Self {
         self.agent_binary = Some(path.into());
         self
     }
 
-    /// The same as [`agent_binary`](Self::agent_binary), for Claude Code.
+    /// Like [`agent_binary`](Self::agent_binary), for Claude Code.
     #[must_use]
     pub fn claude_binary(self, path: impl Into<PathBuf>) -> Self {
         self.agent_binary(path)
     }
 
-    /// How long Claude Code may go on after its result before it is stopped, which leaves the
-    /// outcome as it is. What begins another turn ends the wait. `None`: as long as it likes.
-    /// Default 30 s.
+    /// How long Claude Code may continue after its result before it is stopped, which does not
+    /// change the outcome. The start of another turn ends the wait. `None`: without limit. Default:
+    /// 30 s.
     #[must_use]
     pub fn result_grace(mut self, grace: Option<Duration>) -> Self {
         self.result_grace = grace;
         self
     }
 
-    /// What to do when Claude Code has reported nothing for the time `after`, not even that it
-    /// tries the API again. A tool that runs for long reports nothing either. The time while an
-    /// event waits for its reader does not count. Default: nothing is done.
+    /// The reaction when Claude Code has reported nothing for the time `after`, not even a retry of
+    /// the API. A long-running tool reports nothing either. Time in which an event waits for its
+    /// reader does not count. Default: no reaction.
     #[must_use]
     pub fn stall(mut self, after: Duration, then: OnStall) -> Self {
         self.stall = Some(Stall { after, then });
         self
     }
 
-    /// What is in the environment unless the caller says otherwise.
+    /// Sets the default variables that the caller did not set.
     pub(crate) fn set_default_variables(&mut self) {
         for (name, value) in self.agent.variables() {
             if !self.launch.env.variables().contains_key(name) {
@@ -108,9 +108,9 @@ impl TaskSpec {
         }
     }
 
-    /// Whether Claude Code's system prompt says, in at most 2 KiB that are appended to it, what it
-    /// may reach and write. It names the policy's hosts and paths, the services, the mounts and the
-    /// time limit. Default yes.
+    /// Whether up to 2 KiB are appended to Claude Code's system prompt that describe what it may
+    /// reach and write: the policy's hosts and paths, the services, the mounts and the time limit.
+    /// Default: yes.
     #[must_use]
     pub fn briefing(mut self, briefing: bool) -> Self {
         self.briefing = briefing;
@@ -118,8 +118,8 @@ impl TaskSpec {
     }
 
     /// A file in the folder of Claude Code's state, such as `.credentials.json` with surrogates. It
-    /// is written before each execution: what a task made of the last one is gone. `name` is one
-    /// without a folder; a real value of a credential in `content` is an error.
+    /// is written before each execution and so replaces a task's changes. `name` must be a file
+    /// name without a folder. A real value of a credential in `content` is an error.
     #[must_use]
     pub fn state_file(mut self, name: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
         self.state_files.push((name.into(), content.into()));
@@ -129,7 +129,7 @@ impl TaskSpec {
     fn validate_state_files(&self) -> Result<(), InvalidSpec> {
         for (name, content) in &self.state_files {
             if matches!(name.as_str(), "" | "." | "..") || name.contains(['/', '\0']) {
-                return Err(InvalidSpec::new("state_file", "needs the name of a file, without a folder"));
+                return Err(InvalidSpec::new("state_file", "must be a file name without a folder"));
             }
             let text = String::from_utf8_lossy(content).into_owned();
             self.launch.refuse_values_in("state_file", &[text])?;
@@ -156,7 +156,7 @@ impl TaskSpec {
                 return refused("is not a file");
             }
             if is_node_script(binary) && !self.agent.is_node_script() {
-                return refused("is a script for node, which needs what lies beside it");
+                return refused("is a script for node, which needs the files of its package");
             }
             if self.agent.lacks_package(binary, Path::is_file) {
                 return refused("is not in its package, which it needs");
@@ -189,7 +189,7 @@ impl TaskSpec {
     }
 }
 
-/// Whether it is what npm installs. A script for a shell may be a single file.
+/// Whether it is the script that npm installs. A shell script may be a single file.
 fn is_node_script(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut start));
@@ -221,13 +221,13 @@ impl CommandSpec {
         }
     }
 
-    launch_settings!(limits: "no limits of ours", isolation: "[`Isolation::agent`](crate::Isolation::agent)");
+    launch_settings!(limits: "no limits", isolation: "[`Isolation::agent`](crate::Isolation::agent)");
 
     attached_settings!();
 
-    /// Gives the command a terminal of this size, in characters: its stdin, stdout and stderr. What
-    /// it writes is one stream, stdout, with the sequences that a terminal obeys; `TERM` is the
-    /// caller's to set. Default: none.
+    /// Gives the command a terminal of this size, in characters, as its stdin, stdout and stderr.
+    /// Its output is one stream, stdout, with terminal control sequences. The caller sets `TERM`.
+    /// Default: no terminal.
     #[must_use]
     pub fn terminal(mut self, size: TerminalSize) -> Self {
         self.terminal = Some(size);
@@ -253,7 +253,7 @@ mod tests {
     };
 
     #[test]
-    fn who_has_a_surrogate_gets_the_real_value_in_no_other_way() {
+    fn real_value_of_a_surrogate_is_refused_everywhere() {
         let real = "a-real-value-of-some-length";
         let injection = Preset::Github.injection();
         let secret = MaskedSecret::new("TOKEN", SecretValue::new(real), injection);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_file_has_a_plain_name_and_no_real_value() {
+    fn state_file_with_a_folder_or_a_real_value_is_refused() {
         let real = "a-real-value-of-some-length";
         let secret = MaskedSecret::new("TOKEN", SecretValue::new(real), Preset::Github.injection());
         let secrets = prepare_secrets(&[secret], &[]).unwrap();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claude_that_cannot_start_by_itself_is_refused() {
+    fn claude_binary_that_needs_other_files_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("claude");
         for (start, problem) in [
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_contradict_each_other_are_refused_with_the_field() {
+    fn contradicting_settings_are_refused_with_the_field() {
         let command =
             |isolation| CommandSpec::new("c", ImageTag::new("localhost/x:1"), ["true"]).isolation(isolation);
         let at = |target: &str| Mount::read_only_at("/", target);

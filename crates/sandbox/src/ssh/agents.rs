@@ -1,4 +1,4 @@
-//! SSH agents: one for each execution, on a socket that only its container is given.
+//! SSH agents: one for each execution, on a socket for its container only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::socket_folder::SocketFolder;
 use crate::spec::{Mount, SshSigner};
 
-/// Refusals of one execution that are events of `tracing`.
+/// The refusals of one execution that are `tracing` events.
 const REPORTED: u32 = 100;
 
 /// An agent that serves until this is dropped.
@@ -21,7 +21,7 @@ pub(crate) struct RunningAgent {
 }
 
 impl RunningAgent {
-    /// What a container gets of it.
+    /// The mount of its socket folder in the container.
     pub(crate) fn mount(&self) -> Mount {
         self.folder.mount(SshSigner::FOLDER)
     }
@@ -33,12 +33,12 @@ impl Drop for RunningAgent {
     }
 }
 
-/// Begins to serve what `signer` says.
+/// Starts the agent of `signer`.
 pub(crate) fn serve(state_dir: &Path, signer: &SshSigner) -> Result<RunningAgent, SshError> {
     let made = SocketFolder::create(state_dir)
         .and_then(|folder| folder.listen(SshSigner::SOCKET).map(|listener| (folder, listener)));
     let (folder, listener) = made.map_err(|source| SshError::Files {
-        operation: "make the socket of an agent in",
+        operation: "create the socket of an agent in",
         path: state_dir.to_owned(),
         source,
     })?;
@@ -61,13 +61,13 @@ fn reporter(signer: &SshSigner) -> impl Fn(&SignEvent) + Send + Sync + 'static {
     }
 }
 
-/// A task could fill the log with them.
+/// Bounded, because a task could fill the log with them.
 fn log_refusal(event: &SignEvent, refusal: Refusal, earlier: u32) {
     if earlier < REPORTED {
         let SignEvent { scope, fingerprint, namespace, .. } = event;
         tracing::warn!(%scope, ?fingerprint, ?namespace, %refusal, "an SSH key did not sign");
     } else if earlier == REPORTED {
-        tracing::warn!(scope = %event.scope, "further refusals of an SSH key to sign are not reported");
+        tracing::warn!(scope = %event.scope, "further refusals of an SSH key to sign are not logged");
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_agent_serves_from_a_folder_of_its_own_until_it_is_dropped() {
+    async fn agent_serves_until_it_is_dropped() {
         let state = tempfile::tempdir().unwrap();
         let signer = signer(state.path()).await;
         let (one, two) = (serve(state.path(), &signer).unwrap(), serve(state.path(), &signer).unwrap());

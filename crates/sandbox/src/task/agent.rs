@@ -24,7 +24,7 @@ use super::briefing;
 use super::command::{Input, Kept};
 use super::controls::controls;
 use super::execution::{Execution, Owner};
-use super::interact::{self, Noting};
+use super::interact::{self, SessionRecorder};
 use super::launch::Program;
 use super::messages::{self, LastMessage, Message};
 use super::reading::Reading;
@@ -33,7 +33,7 @@ use super::runner::{Finished, Runner};
 use super::teardown;
 use super::watchdog::Watchdog;
 
-/// What an agent is asked.
+/// The request to an agent.
 #[derive(Debug, Clone)]
 pub struct Prompt {
     text: String,
@@ -46,8 +46,8 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt for a fresh session and the session store's model; where it has none, `sonnet` for
-    /// Claude Code, and what another agent chooses.
+    /// A prompt for a fresh session, with the model of the session store. Without one there, the
+    /// model is `sonnet` for Claude Code, and the default of any other agent.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -60,50 +60,50 @@ impl Prompt {
         }
     }
 
-    /// No prompt: the prompts are typed, see [`Task::interact`].
+    /// No prompt: a user types, see [`Task::interact`].
     #[must_use]
     pub fn typed() -> Self {
         Self::new("")
     }
 
-    /// Resumes the session of this id; `None` begins a fresh one.
+    /// Resumes the session with this id; `None` starts a fresh one.
     #[must_use]
     pub fn resume(mut self, session_id: Option<String>) -> Self {
         self.resume = session_id;
         self
     }
 
-    /// The model: an alias such as `opus`, or a full name. It becomes the session's: later prompts
-    /// without one use it.
+    /// The model: an alias such as `opus`, or a full name. It becomes the session's model, for
+    /// later prompts without one.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// How many turns the model may take:
+    /// The maximum number of turns of the model:
     /// [`Outcome::TurnLimitReached`](crate::Outcome::TurnLimitReached). Claude Code counts them.
-    /// Default: no limit of ours.
+    /// Default: no limit by the sandbox.
     #[must_use]
     pub fn max_turns(mut self, turns: NonZeroU32) -> Self {
         self.max_turns = Some(turns);
         self
     }
 
-    /// What it may cost, in US dollars at list price:
-    /// [`Outcome::BudgetExhausted`](crate::Outcome::BudgetExhausted). Claude Code counts after each
-    /// answer of the model, so the last one may exceed it. It must be above 0. Default: no limit of
-    /// ours.
+    /// The maximum cost, in US dollars at list price:
+    /// [`Outcome::BudgetExhausted`](crate::Outcome::BudgetExhausted). Claude Code checks it after
+    /// each answer of the model, so the last one may exceed it. It must be above 0. Default: no
+    /// limit by the sandbox.
     #[must_use]
     pub fn max_budget_usd(mut self, dollars: f64) -> Self {
         self.max_budget_usd = Some(dollars);
         self
     }
 
-    /// Whether it can begin a session in which prompts are typed.
+    /// Checks that it can start a session in which a user types.
     fn validate_typed(&self, agent: &Agent) -> Result<(), InvalidSpec> {
         let refused =
-            |field| Err(InvalidSpec::new(field, "has no meaning where prompts are typed; leave it out"));
+            |field| Err(InvalidSpec::new(field, "has no effect in an interactive session; leave it out"));
         if !self.text.is_empty() {
             return refused("prompt");
         }
@@ -151,20 +151,20 @@ impl Prompt {
         checked.map_err(|problem| InvalidSpec::new("arguments", problem.to_string()))
     }
 
-    /// Whether Claude Code's text comes as it is written too, in
+    /// Whether Claude Code's text is also reported while it is written, in
     /// [`EventKind::Partial`](claude_output::EventKind::Partial). These events are not kept in the
-    /// session and the result, which have the whole text. Other agents have none. Default no.
+    /// session and the result, which have the whole text. Other agents send none. Default: no.
     #[must_use]
     pub fn partial_text(mut self, partial: bool) -> Self {
         self.partial = partial;
         self
     }
 
-    /// More arguments for the agent; for Claude Code such as `--mcp-config`, `--tools`,
-    /// `--settings` or `--append-system-prompt`. Paths are those of the container. Default none.
+    /// Further arguments for the agent, for Claude Code for example `--mcp-config`, `--tools`,
+    /// `--settings` or `--append-system-prompt`. Paths are those of the container. Default: none.
     ///
-    /// The execution is an error with those that the sandbox sets itself (`--output-format`,
-    /// `--resume`, `--model` and the like), and with one that holds the real value of a credential.
+    /// It is an error to pass arguments that the sandbox sets itself (`--output-format`,
+    /// `--resume`, `--model` and the like), or that hold the real value of a credential.
     #[must_use]
     pub fn arguments<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
         self.arguments = arguments.into_iter().map(Into::into).collect();
@@ -172,18 +172,18 @@ impl Prompt {
     }
 }
 
-/// How an agent is used.
+/// The mode of use of an agent.
 enum Use {
     /// It answers one prompt.
     Prompt,
-    /// It is sent messages while it runs.
+    /// It gets messages while it runs.
     Messages,
-    /// Someone types, on a terminal of this size; `fresh` is the id of a session that begins, where
-    /// the agent lets us choose it.
+    /// A user types, on a terminal of this size; `fresh` is the id of a new session, for agents
+    /// that accept an id.
     Typed { fresh: Option<String>, terminal: TerminalSize },
 }
 
-/// A UUID of version 4.
+/// A random UUID (version 4).
 fn fresh_session() -> String {
     let random: u128 = rand::rng().random();
     let bits = random & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
@@ -192,11 +192,11 @@ fn fresh_session() -> String {
     groups.join("-")
 }
 
-/// What a caller sends into a conversation.
+/// Messages of the caller for a running conversation.
 type Messages = Box<dyn Stream<Item = Message> + Send + Unpin>;
 
-/// A headless agent in a container of its own, with a session that survives it.
-/// [`Sandbox::create_task`] makes one.
+/// A headless agent in a container of its own, with a session that outlives the container. Created
+/// by [`Sandbox::create_task`].
 ///
 /// [`Sandbox::create_task`]: crate::Sandbox::create_task
 #[derive(Debug, Clone)]
@@ -219,7 +219,7 @@ impl Task {
         Ok(Self(Arc::new(Inner { spec, store, runner })))
     }
 
-    /// The opaque key that groups session, network and container names.
+    /// The opaque key that groups sessions, networks and container names.
     #[must_use]
     pub fn execution_context_id(&self) -> &str {
         &self.0.spec.launch.context
@@ -234,18 +234,18 @@ impl Task {
     /// Runs the agent in the background with `prompt` on its stdin. Read the [`Execution`] for its
     /// events as they come, await it for its result.
     ///
-    /// The session store is updated with each event: whatever happens, the events so far and the
-    /// session id are kept. What is kept is bounded, see [`ExecutionResult::missing`]; an execution
-    /// is stopped when its output comes to 512 MiB.
+    /// The session store is updated with each event, so that the events so far and the session id
+    /// survive any failure. The kept events are bounded, see [`ExecutionResult::missing`]; an
+    /// execution is stopped when its output reaches 512 MiB.
     ///
-    /// When the result is there, the agent is dead, the session is on the disk, and what was
-    /// tampered with in protected mounts is out of the way. Without such mounts and without a copy
-    /// of a work tree, its container, proxy and network are removed a moment later;
+    /// When the result is available, the agent is dead, the session is on disk, and tampered files
+    /// in protected mounts have been moved away. Without such mounts and without a copy of a work
+    /// tree, the container, proxy and network are removed in the background;
     /// [`Sandbox::shutdown`](crate::Sandbox::shutdown) waits for that.
     ///
     /// The result is an error only when the infrastructure fails, when the prompt has an invalid
-    /// budget or argument, or one that the agent has no counterpart of, or when an execution of
-    /// this task is already running. Timeouts, API errors and crashes of the agent are outcomes.
+    /// budget or argument, or one that the agent does not support, or when an execution of this
+    /// task is already running. Timeouts, API errors and crashes of the agent are outcomes.
     ///
     /// # Panics
     ///
@@ -254,14 +254,14 @@ impl Task {
         self.spawn(prompt, None)
     }
 
-    /// Like [`execute`](Self::execute), and sends each of `messages` into the running conversation
-    /// as it comes: during a turn, where the model sees it after the tool call of the moment, or
-    /// after one, where it begins another. Claude Code ends when `messages` has ended and the last
-    /// of them is answered. The events have an answer for each turn; the result is that of the last
-    /// one.
+    /// Like [`execute`](Self::execute), but also sends each of `messages` into the running
+    /// conversation as it comes: during a turn, where the model sees it after the current tool
+    /// call, or after one, where it starts another. Claude Code ends when `messages` has ended and
+    /// the last message is answered. The events have an answer for each turn; the result is that of
+    /// the last turn.
     ///
-    /// While `messages` may go on, neither the grace after a result nor silence after one ends the
-    /// execution: its time limit does.
+    /// While further `messages` may come, the execution is not ended by the grace period or by
+    /// silence after a result, only by its time limit.
     ///
     /// ```no_run
     /// # async fn example(task: sandbox::Task) -> Result<(), sandbox::SandboxError> {
@@ -287,15 +287,15 @@ impl Task {
     }
 
     /// Runs the agent on a terminal of this size, with its own screen, which the [`Execution`]
-    /// gives as it is drawn; `input` is what is typed. The questions of its first start are
-    /// answered beforehand. The result is that of a command: how the program ended.
+    /// yields as it is drawn; `input` is the keyboard input. The questions of a first start are
+    /// answered in advance. The result is that of a command: how the program ended.
     ///
-    /// The session goes on with other executions: Claude Code's id is in the session store once the
-    /// first message was sent. What was said is in the agent's own state only, and so are its
-    /// costs. `TERM` is for the caller to set.
+    /// Other executions can continue the session: Claude Code's session id is in the session store
+    /// as soon as the first message was sent. The conversation and its cost are in the agent's own
+    /// state only. The caller sets `TERM`.
     ///
-    /// The result is an error as of [`execute`](Self::execute), and with a `prompt` that has a
-    /// text, a budget or a number of turns.
+    /// The result is an error as for [`execute`](Self::execute), and for a `prompt` with a text, a
+    /// budget or a number of turns.
     ///
     /// # Panics
     ///
@@ -339,7 +339,11 @@ impl Inner {
         let agent = &self.spec.agent;
         prompt.validate(agent)?;
         if messages.is_some() && !agent.is_claude() {
-            return Err(InvalidSpec::new("messages", format!("{agent} takes none while it runs")).into());
+            return Err(InvalidSpec::new(
+                "messages",
+                format!("{agent} does not support messages to a running conversation"),
+            )
+            .into());
         }
         prompt.validate_arguments(agent)?;
         self.spec.launch.refuse_values_in("arguments", &prompt.arguments)?;
@@ -364,7 +368,7 @@ impl Inner {
             }
         };
         let mut reading = Reading::new(reply, events, watchdog, resumes, Translator::new(agent));
-        reading.leaves_partial_out = partial;
+        reading.skips_partial = partial;
         let Finished { end, timings, findings, traffic } =
             self.runner.run(&self.spec.launch, program, input, &mut reading, gone).await?;
         let result = match end {
@@ -409,7 +413,7 @@ impl Inner {
         let expected = expected.map(|id| (id.clone(), interact::claude_file(working_dir, &id)));
         let program = self.program(&prompt, model.as_deref(), &Use::Typed { fresh, terminal });
         let (events, gone) = owner.split();
-        let mut output = Noting::new(Kept::new(events), reply, self.store.clone(), expected);
+        let mut output = SessionRecorder::new(Kept::new(events), reply, self.store.clone(), expected);
         let finished =
             self.runner.run(&self.spec.launch, program, input.into_reader(), &mut output, gone).await?;
         let measured = finished.timings.exited_ms.saturating_sub(finished.timings.started_ms);
@@ -417,8 +421,8 @@ impl Inner {
         output.finish(failed, Duration::from_millis(measured))?.result(finished)
     }
 
-    /// The prompt's model, else the session's, else `sonnet` for Claude Code; it becomes the
-    /// session's.
+    /// The prompt's model, else the session's, else `sonnet` for Claude Code. It becomes the
+    /// session's model.
     fn model(&self, prompt: &Prompt) -> Result<Option<String>, SandboxError> {
         if let Some(model) = &prompt.model {
             self.store.set_model(model)?;
@@ -427,7 +431,7 @@ impl Inner {
         Ok(self.store.model()?.or_else(|| self.spec.agent.is_claude().then(|| "sonnet".to_owned())))
     }
 
-    /// What goes to its stdin.
+    /// The agent's stdin.
     fn input(&self, prompt: Prompt) -> String {
         if self.spec.briefing && self.spec.agent.is_briefed_by_prompt() {
             return format!("{}\n\n{}", briefing::briefing(&self.spec.launch), prompt.text);
@@ -484,8 +488,8 @@ impl Inner {
         }
         command.extend(["--model", model, "--dangerously-skip-permissions"].map(str::to_owned));
         if !matches!(how, Use::Typed { .. }) {
-            // As plain text it would wait three seconds for the prompt and go on without; a busy
-            // machine may need more.
+            // With plain text Claude Code would wait three seconds for the prompt and then start
+            // without it, which is too short on a busy machine.
             command.extend(["-p", "--input-format", "stream-json"].map(str::to_owned));
             command.extend(["--output-format", "stream-json", "--verbose"].map(str::to_owned));
             if prompt.partial {
@@ -493,7 +497,7 @@ impl Inner {
             }
         }
         if matches!(how, Use::Messages) {
-            // What was sent is among the events, and so in the session.
+            // Sent messages are among the events, and so in the session.
             command.push("--replay-user-messages".to_owned());
         }
         if let Some(turns) = prompt.max_turns {

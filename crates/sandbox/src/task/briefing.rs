@@ -1,10 +1,10 @@
-//! What an agent is told of a launch: what it finds in its container, and nothing of the host.
+//! The briefing of an agent: the contents of its container, and nothing of the host.
 
 use sandbox_agents::{MountedPath, NetworkAccess, Surroundings};
 
 use crate::spec::{Launch, Network};
 
-/// The text for an agent that runs as `launch` says.
+/// The briefing for an agent that `launch` launches.
 pub(super) fn briefing(launch: &Launch) -> String {
     let network = match &launch.network {
         Network::Disabled => NetworkAccess::Disabled,
@@ -38,7 +38,7 @@ mod tests {
     use crate::spec::{HostService, ImageTag, Mount, NetworkSandboxConfig, ResourceLimits};
 
     #[test]
-    fn briefing_has_what_the_container_has_and_nothing_of_the_host() {
+    fn briefing_describes_the_container_and_nothing_of_the_host() {
         let database = HostService::tcp("db", (std::net::Ipv4Addr::LOCALHOST, 5432)).unwrap();
         let policy = Allowlist::from_yaml("domains: [a.example]", "policy.yaml").unwrap();
         let config = NetworkSandboxConfig::new(policy).services([database]).unwrap();

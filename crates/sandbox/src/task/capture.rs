@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Keeps the first and the last bytes of a stream and counts what fell between.
+/// Keeps the first and the last bytes of a stream and counts those between.
 #[derive(Debug)]
 pub(crate) struct Capture {
     head: Vec<u8>,
@@ -12,7 +12,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// What is kept of each of stdout and stderr: 16 MiB.
+    /// The kept bytes of each of stdout and stderr: 16 MiB.
     pub(crate) const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;
 
     pub(crate) fn new(limit: usize) -> Self {
@@ -23,7 +23,7 @@ impl Capture {
         let room = self.half.saturating_sub(self.head.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         self.head.extend_from_slice(first);
-        // Of more than the tail can hold, only the end is worth moving.
+        // Only the end of more than the tail holds needs to be moved.
         let skip = rest.len().saturating_sub(self.half);
         let (skipped, kept) = rest.split_at(skip);
         let overflow = (self.tail.len() + kept.len()).saturating_sub(self.half).min(self.tail.len());
@@ -32,12 +32,12 @@ impl Capture {
         self.dropped += (skipped.len() + overflow) as u64;
     }
 
-    /// How many bytes were not kept.
+    /// The number of bytes that were not kept.
     pub(crate) fn cut(&self) -> u64 {
         self.dropped
     }
 
-    /// What was kept, with a line in the middle that says what is missing.
+    /// The kept bytes, with a line in the middle that states the size of the gap.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         let mut bytes = self.head;
         if self.dropped > 0 {
@@ -61,14 +61,14 @@ mod tests {
     }
 
     #[test]
-    fn short_output_is_kept_whole_in_any_split() {
+    fn output_within_the_limit_is_kept_whole_in_any_split() {
         assert_eq!(captured(8, &["abcdefgh"]), "abcdefgh");
         assert_eq!(captured(8, &["a", "bcdef", "gh"]), "abcdefgh");
         assert_eq!(captured(8, &[]), "");
     }
 
     #[test]
-    fn of_long_output_both_ends_are_kept_and_the_gap_is_named() {
+    fn output_over_the_limit_keeps_both_ends_and_states_the_gap() {
         let expected = "abcd\n[18 bytes cut]\nwxyz";
         assert_eq!(captured(8, &["abcdefghijklmnopqrstuvwxyz"]), expected);
         assert_eq!(captured(8, &["abc", "defghijklmnop", "qrstuvwx", "yz"]), expected);

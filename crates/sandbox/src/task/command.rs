@@ -23,7 +23,7 @@ use super::result::CommandResult;
 use super::runner::{Finished, Runner};
 use super::teardown;
 
-/// What a command reads on its stdin.
+/// The stdin of a command.
 #[derive(Default)]
 pub enum Input {
     /// Nothing: stdin is at its end from the start.
@@ -31,12 +31,12 @@ pub enum Input {
     Empty,
     /// These bytes.
     Bytes(Vec<u8>),
-    /// Whatever the reader gives, until it ends.
+    /// The bytes of a reader, until it ends.
     Reader(Box<dyn AsyncRead + Send + Unpin>),
 }
 
 impl Input {
-    /// How many chunks of output wait for a reader.
+    /// How many chunks of output may wait for a reader.
     pub(super) const CHUNKS: usize = 8;
 
     pub(crate) fn into_reader(self) -> Box<dyn AsyncRead + Send + Unpin> {
@@ -58,8 +58,8 @@ impl fmt::Debug for Input {
     }
 }
 
-/// Any command in a container of its own.
-/// [`Sandbox::create_command`](crate::Sandbox::create_command) makes one.
+/// Any command in a container of its own. Created by
+/// [`Sandbox::create_command`](crate::Sandbox::create_command).
 #[derive(Debug, Clone)]
 pub struct Command(Arc<Inner>);
 
@@ -79,9 +79,9 @@ impl Command {
     /// Runs the command in the background. Read the [`Execution`] for its output as it comes, await
     /// it for its result.
     ///
-    /// When the result is there, the process is dead, and what it tampered with in protected mounts
-    /// is out of the way. Without such mounts and without a copy of a work tree, its container,
-    /// proxy and network are removed a moment later;
+    /// When the result is available, the process is dead, and tampered files in protected mounts
+    /// have been moved away. Without such mounts and without a copy of a work tree, the container,
+    /// proxy and network are removed in the background;
     /// [`Sandbox::shutdown`](crate::Sandbox::shutdown) waits for that.
     ///
     /// The result is an error only when the infrastructure fails, when the program is not in the
@@ -120,7 +120,7 @@ impl Inner {
     }
 }
 
-/// Output that is kept, and passed on.
+/// Output that is kept, and passed on to the caller.
 pub(super) struct Kept {
     events: Events<Chunk>,
     stdout: Capture,
@@ -133,7 +133,7 @@ impl Kept {
         Self { events, stdout: capture(), stderr: capture() }
     }
 
-    /// What the execution came to that wrote this.
+    /// The result of the execution with this output.
     pub(super) fn result(self, finished: Finished) -> Result<CommandResult, SandboxError> {
         let Finished { end, timings, findings, traffic } = finished;
         let end = teardown::logged_on_error(end, &findings)?;

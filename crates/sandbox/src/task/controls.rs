@@ -1,11 +1,11 @@
-//! What can be done with a task and a command alike.
+//! Methods that tasks and commands share.
 
-/// The methods of a [`Task`](super::Task) and a [`Command`](super::Command) that look at an
-/// execution, or control the one that runs.
+/// The methods of a [`Task`](super::Task) and a [`Command`](super::Command) that inspect an
+/// execution, or control the running one.
 macro_rules! controls {
     ($name:ident) => {
         impl $name {
-            /// The log of the network activity; `None` without a folder for it.
+            /// The log of the network activity; `None` without a log folder.
             #[must_use]
             pub fn network_log(&self) -> Option<sandbox_network_log::NetworkLog> {
                 let dir = self.0.spec.launch.network_log_dir.as_deref();
@@ -13,23 +13,23 @@ macro_rules! controls {
             }
 
             /// Puts `policy` in force for the running execution, from its next request on. While
-            /// the shield is down, it counts once that is up again. Returns when it is in force and
-            /// in the log.
+            /// the shield is down, it takes effect when the shield is raised. Returns when the
+            /// policy is in force and logged.
             ///
             /// # Errors
             ///
-            /// When nothing with a network sandbox is running, it is quarantined, or its proxy does
-            /// not confirm the change within 30 s.
+            /// When nothing with a network sandbox is running, when the execution is quarantined,
+            /// or when its proxy does not confirm the change within 30 s.
             pub async fn set_policy(&self, policy: allowlist::Allowlist) -> Result<(), SandboxError> {
                 self.0.runner.live.set_policy(policy).await
             }
 
-            /// The same for the policy that is in force by then: without `removed` of its own
-            /// rules, and with `added` beside them. No other change is lost.
+            /// Changes the policy that is in force: without `removed` of its own rules, and with
+            /// `added`. Concurrent changes are kept.
             ///
             /// # Errors
             ///
-            /// As [`Self::set_policy`].
+            /// As for [`Self::set_policy`].
             pub async fn change_rules(
                 &self,
                 added: &[allowlist::Rule],
@@ -38,7 +38,7 @@ macro_rules! controls {
                 self.0.runner.live.change_rules(added, removed).await
             }
 
-            /// The policy that was put in force last, with the rules that answers to questions
+            /// The policy that was put in force last, including rules that answers to questions
             /// added.
             ///
             /// # Errors
@@ -48,16 +48,16 @@ macro_rules! controls {
                 self.0.runner.live.policy()
             }
 
-            /// Puts other real values in the place of the surrogates that the running execution
-            /// has, from its next request on: those of a
+            /// Replaces the real values behind the surrogates of the running execution, from its
+            /// next request on, by those of a
             /// [`PreparedSecrets`](crate::credentials::PreparedSecrets) that was
-            /// [renewed](crate::credentials::PreparedSecrets::renew). Answers are still searched
-            /// for the values of before. Returns when they are in force and in the log. Later
-            /// executions begin with those of the specification again.
+            /// [renewed](crate::credentials::PreparedSecrets::renew). Responses are still searched
+            /// for the earlier values. Returns when the values are in force and the change is
+            /// logged. Later executions start with those of the specification again.
             ///
             /// # Errors
             ///
-            /// As [`Self::set_policy`].
+            /// As for [`Self::set_policy`].
             pub async fn set_replacements(
                 &self,
                 replacements: crate::credentials::SecretReplacements,
@@ -66,31 +66,31 @@ macro_rules! controls {
             }
 
             /// Lowers the shield of the running execution for `time`: from its next request on, any
-            /// public host may be asked, whatever the policy says. What the address guard refuses,
-            /// masked credentials, limits and the log stay, and a request that no rule permits is
-            /// marked in the log. The proxy ends that by itself; a new time takes the place of the
-            /// last. Returns when it is in force and in the log.
+            /// public host can be reached, regardless of the policy. The address guard, masked
+            /// credentials, limits and the log stay in force, and requests that no rule permits are
+            /// marked in the log. The proxy raises the shield by itself; a new time replaces the
+            /// last one. Returns when it is in force and logged.
             ///
             /// # Errors
             ///
-            /// As [`Self::set_policy`], and when `time` is shorter than a millisecond or longer
+            /// As for [`Self::set_policy`], and when `time` is shorter than a millisecond or longer
             /// than 24 hours.
             pub async fn shield_down(&self, time: std::time::Duration) -> Result<(), SandboxError> {
                 self.0.runner.live.shield_down(time).await
             }
 
-            /// Raises the shield of the running execution again, before its time is over: from its
-            /// next request on, the policy alone decides. Requests in progress may end. Returns
-            /// when it is in force and in the log, also where it was up.
+            /// Raises the shield of the running execution before its time is over: from its next
+            /// request on, the policy alone decides. Requests in progress may complete. Returns
+            /// when it is in force and logged, even if the shield was up.
             ///
             /// # Errors
             ///
-            /// As [`Self::set_policy`].
+            /// As for [`Self::set_policy`].
             pub async fn shield_up(&self) -> Result<(), SandboxError> {
                 self.0.runner.live.shield_up().await
             }
 
-            /// What decides about the requests of the running execution now.
+            /// The current state of the running execution's shield.
             ///
             /// # Errors
             ///
@@ -100,7 +100,7 @@ macro_rules! controls {
             }
 
             /// Cuts the running execution off: its connections are closed, and every further
-            /// request is refused. Nothing ends that.
+            /// request is refused. This is irreversible.
             ///
             /// # Errors
             ///
@@ -110,26 +110,27 @@ macro_rules! controls {
                 self.0.runner.live.quarantine().await
             }
 
-            /// Returns when the program of an execution has been started, at once where one has
-            /// been before. An execution that ends without that is for the caller to see.
+            /// Returns when the program of an execution has been started, immediately if one has
+            /// been started before. It does not return for an execution that ends before its start.
             pub async fn started(&self) {
                 self.0.runner.program.started().await;
             }
 
-            /// Gives the terminal of the running execution another size, in characters. Its program
-            /// gets SIGWINCH.
+            /// Resizes the terminal of the running execution, in characters. Its program gets
+            /// SIGWINCH.
             ///
             /// # Errors
             ///
-            /// When nothing is running that was started, it has no terminal, or the engine refuses.
+            /// When no started program is running, when it has no terminal, or when the engine
+            /// refuses.
             pub async fn resize(&self, size: crate::TerminalSize) -> Result<(), SandboxError> {
                 self.0.runner.program.resize(size).await
             }
 
             /// Starts a further program in the container of the running execution, with the same
-            /// user, rights, working directory, variables and limits. It reaches what the policy in
-            /// force permits, and ends with the execution at the latest. Its time limit is for the
-            /// caller.
+            /// user, privileges, working directory, variables and limits. It reaches what the
+            /// policy in force permits, and ends with the execution at the latest. The caller
+            /// enforces its time limit.
             ///
             /// ```no_run
             /// # async fn example(command: sandbox::Command) -> Result<(), sandbox::SandboxError> {
@@ -143,8 +144,8 @@ macro_rules! controls {
             ///
             /// # Errors
             ///
-            /// When nothing is running that was started, the engine refuses, or, as far as it says
-            /// so, the program is not in the image.
+            /// When no started program is running, when the engine refuses, or, if the engine
+            /// reports it, when the program is not in the image.
             pub async fn exec(
                 &self,
                 spec: &crate::launcher::ExecSpec,
@@ -155,8 +156,8 @@ macro_rules! controls {
                 self.0.runner.program.exec(spec).await
             }
 
-            /// Stops a running execution: SIGTERM, and SIGKILL after 5 s. Reports whether there was
-            /// one; returns when it has ended.
+            /// Stops a running execution: SIGTERM, and SIGKILL after 5 s. Returns when it has
+            /// ended, with `false` if there was none.
             pub async fn stop(&self) -> bool {
                 self.0.runner.switch.stop().await
             }

@@ -1,4 +1,4 @@
-//! Moving the output of a running process, and ending it when its time is over or someone asks.
+//! Moves the output of a running process, and ends it on a timeout or a stop.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -14,38 +14,38 @@ use crate::error::SandboxError;
 
 use crate::stop_switch::StopSwitch;
 
-/// How long output may still come after the process ended: what the engine holds.
+/// How long buffered output of the engine may still come after the process ended.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// How a process came to its end.
+/// The end of a process.
 pub(crate) struct End {
     pub(crate) exit: Exit,
     pub(crate) ended: Ended,
 }
 
-/// Takes what a process writes.
+/// Receives the output of a process.
 pub(crate) trait Sink: Send {
-    /// Takes a chunk in; a break when the process has to be stopped.
+    /// Receives a chunk; breaks to stop the process.
     fn take(&mut self, chunk: Chunk) -> impl Future<Output = ControlFlow<Ended>> + Send;
 
-    /// When to call [`Self::wake`] although nothing came. Asked whenever something was taken in.
+    /// When to call [`Self::wake`] without new output. Called after every chunk.
     fn deadline(&mut self) -> Option<Instant> {
         None
     }
 
-    /// The deadline has come; a break when the process has to be stopped.
+    /// Called at the deadline; breaks to stop the process.
     fn wake(&mut self) -> impl Future<Output = ControlFlow<Ended>> + Send {
         std::future::ready(ControlFlow::Continue(()))
     }
 
-    /// What to do when the process has ended: from then on taking a chunk in does not wait.
+    /// Called when the process has ended: from then on receiving a chunk does not wait.
     fn at_end(&self) -> impl FnOnce() + Send + use<Self> {
         || ()
     }
 }
 
-/// Moves output into `sink` until the process has ended. The process is stopped after `timeout`,
-/// when `switch` says so, and when `sink` does; it is killed when `gone` ends.
+/// Moves output into `sink` until the process has ended. The process is stopped after `timeout`, on
+/// `switch` and by `sink`; it is killed when `gone` ends.
 pub(crate) async fn drive<S>(
     output: S,
     handle: &dyn ProgramControl,
@@ -72,7 +72,7 @@ where
         tokio::select! {
             moved = &mut pump => moved,
             () = after(has_ended, DRAIN) => {
-                tracing::warn!("output was still coming {DRAIN:?} after the process had ended; the rest is lost");
+                tracing::warn!("output still came {DRAIN:?} after the process had ended; the rest is lost");
                 Ok(())
             }
         }
@@ -83,8 +83,7 @@ where
     Ok(end)
 }
 
-/// Moves `output` into `sink` until there is no more, and says on `stop` when the process has to be
-/// stopped.
+/// Moves `output` into `sink` until it ends, and sends on `stop` when the process must be stopped.
 async fn pump<S>(
     output: S,
     sink: &mut impl Sink,
@@ -104,15 +103,15 @@ where
         }
         let verdict = tokio::select! {
             biased;
-            // Endless output must not put it off.
+            // Endless output must not postpone it.
             verdict = sink.wake(), if deadline.is_some_and(|deadline| deadline <= Instant::now()) => verdict,
             chunk = output.next(), if is_open => match chunk {
-                // What comes after a refusal is still read: a full pipe would keep the process from
+                // Output after a refusal is still read: a full pipe would keep the process from
                 // ending.
                 Some(Ok(chunk)) if stop.is_some() => sink.take(chunk).await,
                 Some(Ok(_)) => ControlFlow::Continue(()),
                 Some(Err(error)) => {
-                    // No one reads what it writes any more, so it would not end by itself.
+                    // Nothing reads its output any more, so it would not end by itself.
                     if let Some(stop) = stop {
                         let _ = stop.send(Ended::Itself);
                     }
@@ -124,7 +123,7 @@ where
                 }
             },
             () = at(deadline) => sink.wake().await,
-            // It closed its output before; now there is nothing more to wait for.
+            // Its output was closed before; there is nothing more to wait for.
             () = after(has_ended.clone(), Duration::ZERO), if !is_open => break,
         };
         if let ControlFlow::Break(ended) = verdict
@@ -136,7 +135,7 @@ where
     Ok(())
 }
 
-/// Ends at `deadline`, never without one.
+/// Ends at `deadline`, or never without one.
 async fn at(deadline: Option<Instant>) {
     match deadline {
         // tidy: sleep: a deadline, not a poll
@@ -179,7 +178,7 @@ async fn supervise(
     Ok(End { exit: handle.wait().await?, ended })
 }
 
-/// Why the process has to be stopped; never where its output ended without that.
+/// Why the process must be stopped; pending if its output ends without that.
 async fn asked(stops: oneshot::Receiver<Ended>) -> Ended {
     match stops.await {
         Ok(ended) => ended,
@@ -187,8 +186,8 @@ async fn asked(stops: oneshot::Receiver<Ended>) -> Ended {
     }
 }
 
-/// Copies `input` to the process and closes its stdin. A process that does not read its input is
-/// none of our faults.
+/// Copies `input` to the process and closes its stdin. It is not an error if the process does not
+/// read its input.
 pub(super) async fn feed(mut input: impl AsyncRead + Unpin, mut stdin: Stdin) {
     if let Err(error) = tokio::io::copy(&mut input, &mut stdin).await {
         tracing::debug!(%error, "the process closed its stdin");

@@ -1,4 +1,4 @@
-//! A running execution as its caller holds it: a stream of what happens, and its result.
+//! A running execution as a stream of events and a result.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -14,19 +14,18 @@ use tracing::Instrument as _;
 use crate::error::SandboxError;
 use crate::stop_switch::StopSwitch;
 
-/// An execution that runs. It is a [`Stream`] of what happens, and gives its result when it is
-/// awaited.
+/// A running execution. It is a [`Stream`] of events, and yields its result when awaited.
 ///
-/// There is room for a few events only. While no one reads, the program in the container waits when
-/// it has filled that room; its time limit counts all the same, and it can be stopped. Once it has
-/// ended nothing waits: what the engine still held of its output, less than a few mebibytes, is in
-/// the stream and in the result, however late they are read. To await the execution is to read no
-/// more: what still happens is discarded.
+/// The event buffer is small. While nothing reads it, the program in the container waits once the
+/// buffer is full; its time limit still applies, and it can be stopped. After its end nothing
+/// waits: the rest of its output, less than a few mebibytes, is in the stream and in the result,
+/// however late they are read. Awaiting the execution ends the reading: further events are
+/// discarded.
 ///
-/// Dropping it kills the program and removes everything of it from the engine in the background.
+/// Dropping it kills the program and removes all its objects from the engine in the background.
 /// Until that is done, another execution of the same task or command is
 /// [`Busy`](SandboxError::Busy); `stop` waits for it, as does
-/// [`Sandbox::shutdown`](crate::Sandbox::shutdown). What it changed in protected mounts is moved
+/// [`Sandbox::shutdown`](crate::Sandbox::shutdown). Tampered files in protected mounts are moved
 /// away, and reported in the log only.
 ///
 /// ```no_run
@@ -45,7 +44,7 @@ use crate::stop_switch::StopSwitch;
 pub struct Execution<E, R> {
     events: mpsc::UnboundedReceiver<Vec<E>>,
     room: Room,
-    /// Received, and not yet given out.
+    /// Received, but not yet yielded.
     ready: vec::IntoIter<E>,
     result: oneshot::Receiver<Result<Unclaimed<R>, SandboxError>>,
     _owner: oneshot::Sender<()>,
@@ -57,14 +56,15 @@ pub(super) struct Owner<E> {
     gone: oneshot::Receiver<()>,
 }
 
-/// Where events go. Sending waits for room as long as there is a reader and the program runs.
+/// The sending side of the events. Sending waits for room while there is a reader and the program
+/// runs.
 pub(super) struct Events<E> {
     sender: mpsc::UnboundedSender<Vec<E>>,
-    /// A permit for each batch that may wait; closed when no one has to wait any more.
+    /// A permit for each batch that may wait; closed when sending no longer waits.
     room: Arc<Semaphore>,
 }
 
-/// No one waits for a reader that is gone.
+/// Closes the room when the reader is gone, so that nothing waits for it.
 struct Room(Arc<Semaphore>);
 
 impl Drop for Room {
@@ -73,7 +73,7 @@ impl Drop for Room {
     }
 }
 
-/// A result that may still be taken; else what has to be known of it is logged.
+/// A result that may still be taken. On drop, the findings in it are logged.
 struct Unclaimed<R> {
     result: Option<R>,
     log: fn(&R),
@@ -92,9 +92,9 @@ where
     E: Send + 'static,
     R: Send + 'static,
 {
-    /// Runs `work` in the background unless `switch` says that the last one still runs. `room` is
-    /// how many batches of events may wait; `log` logs what has to be known of a result when no one
-    /// takes it.
+    /// Runs `work` in the background unless `switch` reports that the last one still runs. `room`
+    /// is the number of batches of events that may wait; `log` logs the findings of a result that
+    /// is not taken.
     pub(super) fn spawn<W>(
         switch: &Arc<StopSwitch>,
         room: usize,
@@ -114,7 +114,7 @@ where
                 let work = work(Owner { events, gone });
                 let finished = async move {
                     let result = work.await.map(|result| Unclaimed { result: Some(result), log });
-                    // The next one can begin once the result is there.
+                    // The next one can start once the result is available.
                     drop(running);
                     drop(send_result.send(result));
                 };
@@ -127,7 +127,7 @@ where
 }
 
 impl<E> Owner<E> {
-    /// Where events go, and what ends when the execution was dropped.
+    /// The events' sender, and a future that ends when the execution was dropped.
     pub(super) fn split(self) -> (Events<E>, impl Future<Output = ()> + Send) {
         let gone = self.gone;
         (self.events, async move { drop(gone.await) })
@@ -135,26 +135,26 @@ impl<E> Owner<E> {
 }
 
 impl<E> Events<E> {
-    /// Whether they may still be read.
-    pub(super) fn are_wanted(&self) -> bool {
+    /// Whether the events may still be read.
+    pub(super) fn has_reader(&self) -> bool {
         !self.sender.is_closed()
     }
 
-    /// Waits until there is room for a batch.
+    /// Waits until there is room for a batch, and sends it.
     pub(super) async fn send(&self, batch: Vec<E>) {
         if batch.is_empty() {
             return;
         }
         if let Ok(permit) = self.room.acquire().await {
-            // It comes back when the batch is received.
+            // The permit is returned when the batch is received.
             permit.forget();
         }
-        // No one reads any more: discarded.
+        // Discarded if nothing reads any more.
         let _ = self.sender.send(batch);
     }
 
-    /// What to do when the program has ended: from then on sending does not wait. What is still to
-    /// come is bounded by itself.
+    /// Called when the program has ended: from then on sending does not wait. The remaining events
+    /// are bounded.
     pub(super) fn at_end(&self) -> impl FnOnce() + Send + use<E> {
         let room = Arc::clone(&self.room);
         move || room.close()
@@ -194,11 +194,11 @@ where
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            // The block takes only what it names: without its owner, the execution would be
+            // The block captures only what it names: without its owner, the execution would be
             // stopped.
             let Self { events, room, result, _owner: owner, .. } = self;
             drop((events, room));
-            // A fault of ours ended it.
+            // An internal error ended it.
             let result = result.await.unwrap_or(Err(SandboxError::TeardownFailed));
             drop(owner);
             let taken = result?.result.take();
@@ -228,7 +228,7 @@ mod tests {
         Execution::spawn(switch, 1, |_| {}, work)
     }
 
-    /// Sends batches of two for ever; gives how many were taken from it when there is no reader any
+    /// Sends batches of two forever; returns how many were received when there is no reader any
     /// more.
     async fn endless(owner: Owner<u32>, sent: mpsc::UnboundedSender<u32>) -> Result<u32, SandboxError> {
         let (events, gone) = owner.split();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn while_no_one_reads_the_program_waits() {
+    async fn program_waits_without_a_reader() {
         let (sent, mut seen) = mpsc::unbounded_channel();
         let switch = Arc::new(StopSwitch::new());
         let mut execution = numbers(&switch, |owner| endless(owner, sent));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn awaiting_discards_and_the_next_can_begin_once_the_result_is_there() {
+    async fn awaiting_discards_events_and_frees_the_task() {
         let switch = Arc::new(StopSwitch::new());
         for _ in 0..3 {
             let execution = numbers(&switch, |owner| async move {
@@ -269,7 +269,7 @@ mod tests {
                 for number in 0..100 {
                     events.send(vec![number]).await;
                 }
-                assert!(!events.are_wanted());
+                assert!(!events.has_reader());
                 assert!(gone.now_or_never().is_none(), "the reader is there");
                 Ok(7)
             });
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dropping_is_seen_and_the_end_is_waited_for() {
+    async fn dropping_ends_the_work_and_stop_waits_for_it() {
         let (sent, _seen) = mpsc::unbounded_channel();
         let switch = Arc::new(StopSwitch::new());
         let execution = numbers(&switch, |owner| endless(owner, sent.clone()));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_the_program_has_ended_nothing_waits_for_a_reader_and_nothing_is_lost() {
+    async fn events_after_the_programs_end_neither_wait_nor_are_lost() {
         let switch = Arc::new(StopSwitch::new());
         let execution = numbers(&switch, |owner| async move {
             let (events, _gone) = owner.split();
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_tampered_with_is_reported_unless_the_result_was_taken() {
+    async fn findings_are_logged_unless_the_result_was_taken() {
         let reports = Arc::new(std::sync::atomic::AtomicU32::new(0));
         let result = |reports: &Arc<std::sync::atomic::AtomicU32>| Unclaimed {
             result: Some(Arc::clone(reports)),
@@ -336,9 +336,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_error_of_ours() {
+    async fn panic_is_an_internal_error() {
         let switch = Arc::new(StopSwitch::new());
-        let fails = |_: Owner<u32>| async { panic!("a fault") };
+        let fails = |_: Owner<u32>| async { panic!("a bug") };
         let result = numbers(&switch, fails).await;
         assert!(matches!(result, Err(SandboxError::TeardownFailed)), "{result:?}");
         assert!(switch.begin().is_ok());

@@ -17,20 +17,20 @@ use crate::error::SandboxError;
 
 use super::drive::Sink;
 
-/// Claude Code's file of answers to what it asks at a first start, and of much else.
+/// Claude Code's file of answers to the questions of a first start, and of much else.
 pub(super) const ANSWERS: &str = ".claude.json";
-/// What a larger one holds is not worth keeping.
+/// A larger file is not kept.
 const LARGEST: u64 = 4 * 1024 * 1024;
-/// Of a key, Claude Code remembers so many of its last characters.
+/// The number of last characters of a key that Claude Code remembers.
 const KEY_END: usize = 20;
-/// Where it begins if no one says where.
+/// The default working directory.
 pub(super) const WORKING_DIR: &str = "/workspace";
-/// How often it is looked whether the session is there: its file comes with the first message.
-const LOOKS: Duration = Duration::from_secs(1);
+/// The polling interval for the session's file, which appears with the first message.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// [`ANSWERS`] with all that it would ask before it shows its prompt: how it looks, whether the
-/// folder is trusted, whether this key is to be used (a surrogate, in a task), and whether it may
-/// act without asking. The task is what the sandbox confines, whatever it answers.
+/// [`ANSWERS`] with answers to all questions before the first prompt: the theme, whether the folder
+/// is trusted, whether this key is to be used (a surrogate, in a task), and whether it may act
+/// without asking. The sandbox confines the task regardless of the answers.
 pub(super) fn answered(before: Option<&[u8]>, working_dir: Option<&str>, key: Option<&str>) -> Vec<u8> {
     let before = before.and_then(|bytes| serde_json::from_slice(bytes).ok());
     let mut answers: Map<String, Value> = before.unwrap_or_default();
@@ -52,7 +52,7 @@ pub(super) fn answered(before: Option<&[u8]>, working_dir: Option<&str>, key: Op
     Value::from(answers).to_string().into_bytes()
 }
 
-/// What is at `name`; nothing where that is no object.
+/// The object at `name`; empty if there is none.
 fn taken(parent: &mut Map<String, Value>, name: &str) -> Map<String, Value> {
     match parent.remove(name) {
         Some(Value::Object(object)) => object,
@@ -60,7 +60,7 @@ fn taken(parent: &mut Map<String, Value>, name: &str) -> Map<String, Value> {
     }
 }
 
-/// The file as the last execution left it; `None` where it is none, or too large.
+/// The file as the last execution left it; `None` if it is not a file, or too large.
 pub(super) fn answers_of(store: &SessionStore) -> Option<Vec<u8>> {
     let (tree, state) = tree(store)?;
     let mut bytes = Vec::new();
@@ -68,27 +68,27 @@ pub(super) fn answers_of(store: &SessionStore) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= LARGEST).then_some(bytes)
 }
 
-/// The folder of the session, and the path of the agent's state in it: nothing below is followed
-/// that a task put there.
+/// The folder of the session, and the path of the agent's state in it, for access that follows no
+/// link of a task.
 fn tree(store: &SessionStore) -> Option<(Tree, PathBuf)> {
     let state = store.state_dir();
     Some((Tree::open(state.parent()?).ok()?, PathBuf::from(state.file_name()?)))
 }
 
-/// Passes output on to `inner`, and notes in the session which of the agent's it is, once that is
-/// there.
-pub(super) struct Noting<S> {
+/// Passes output on to `inner`, and records the agent's session id in the session as soon as its
+/// file exists.
+pub(super) struct SessionRecorder<S> {
     pub(super) inner: S,
     reply: ReplyWriter,
     store: SessionStore,
-    /// The session's id, and its file in the agent's state; `None` once it was noted, and where it
-    /// is not known.
+    /// The session's id, and its file in the agent's state; `None` once it was recorded, and if it
+    /// is unknown.
     expected: Option<(String, PathBuf)>,
     next: Instant,
     failure: Option<SessionError>,
 }
 
-impl<S> Noting<S> {
+impl<S> SessionRecorder<S> {
     pub(super) fn new(
         inner: S,
         reply: ReplyWriter,
@@ -114,7 +114,7 @@ impl<S> Noting<S> {
         self.expected = None;
     }
 
-    /// Ends the reply.
+    /// Closes the reply.
     pub(super) fn finish(mut self, is_error: bool, measured: Duration) -> Result<S, SandboxError> {
         self.look();
         self.reply.finish(ReplyEnd { is_error, measured })?;
@@ -122,11 +122,11 @@ impl<S> Noting<S> {
     }
 }
 
-impl<S: Sink> Sink for Noting<S> {
+impl<S: Sink> Sink for SessionRecorder<S> {
     async fn take(&mut self, chunk: Chunk) -> ControlFlow<Ended> {
         if self.expected.is_some() && self.next <= Instant::now() {
             self.look();
-            self.next = Instant::now() + LOOKS;
+            self.next = Instant::now() + POLL_INTERVAL;
         }
         self.inner.take(chunk).await
     }
@@ -136,7 +136,7 @@ impl<S: Sink> Sink for Noting<S> {
     }
 }
 
-/// Where Claude Code keeps the session `id` that was begun in `working_dir`.
+/// The path where Claude Code keeps the session `id` of `working_dir`.
 pub(super) fn claude_file(working_dir: Option<&str>, id: &str) -> PathBuf {
     let folder = working_dir.unwrap_or(WORKING_DIR);
     let project: String = folder.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_asked_is_answered_and_the_rest_is_kept() {
+    fn answers_are_added_and_the_rest_is_kept() {
         let key = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789AA";
         let before = br#"{"theme":"light","projects":{"/workspace":{"lastCost":1},"/":7},"customApiKeyResponses":{"rejected":["stuvwxyz0123456789AA"]}}"#;
         let answers: Value =
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_put_in_the_place_of_the_file_is_not_read() {
+    fn link_in_place_of_the_file_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let store = SessionStore::open(folder.path().join("session"), "c").unwrap();
         let path = store.state_dir().join(ANSWERS);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_where_claude_code_keeps_it() {
+    fn session_path_is_that_of_claude_code() {
         assert_eq!(claude_file(Some("/workspace/a.b"), "x"), Path::new("projects/-workspace-a-b/x.jsonl"));
     }
 }

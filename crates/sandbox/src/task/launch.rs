@@ -1,5 +1,5 @@
-//! The one launcher: sets up network, proxy and container of a task, a command, an executor or a
-//! detached run, and takes them back when one of them fails.
+//! The only launcher: sets up the network, proxy and container of a task, a command, an executor or
+//! a detached run, and removes them when one of them fails.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use super::result::Timings;
 use super::{drive, mounts, rollback, teardown};
 
-/// What tasks, commands, executors and detached runs differ in.
+/// The differences between tasks, commands, executors and detached runs.
 #[derive(Default)]
 pub(crate) struct Program {
     /// `None`: the image's.
@@ -34,11 +34,11 @@ pub(crate) struct Program {
     pub(crate) mounts: Vec<Mount>,
     /// `None`: it has no terminal.
     pub(crate) terminal: Option<TerminalSize>,
-    /// `None`: its streams are held, and it ends with us.
+    /// `None`: its streams are attached, and it ends with this process.
     pub(crate) detached: Option<Detached>,
 }
 
-/// A program that goes on without us.
+/// A program that outlives this process.
 pub(crate) struct Detached {
     /// The name of the container.
     pub(crate) name: String,
@@ -52,22 +52,22 @@ pub(crate) struct Started {
     pub(crate) timings: Timings,
     pub(crate) since: Instant,
     pub(crate) hold: WorkspaceGuard,
-    /// It serves until it is dropped.
+    /// Serves until it is dropped.
     pub(crate) agent: Option<RunningAgent>,
-    /// What passes the input on. It ends when it is dropped.
+    /// Passes the input on. Ends when it is dropped.
     pub(crate) feeding: JoinSet<()>,
 }
 
-/// What a process reads.
+/// The stdin of a process.
 pub(crate) enum ProcessInput {
-    /// It is copied to the process, from before the process starts on: podman loses the output of
-    /// one that ends before its input has come.
+    /// Copied to the process, starting before the process does: podman loses the output of a
+    /// process that ends before its input has come.
     Reader(Box<dyn AsyncRead + Send + Unpin>),
-    /// What the caller writes, if the process is given a stdin.
+    /// Written by the caller, if the process has a stdin.
     Written,
 }
 
-/// A program and its proxy. The program was not started yet.
+/// A program and its proxy, before the program's start.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) program: CreatedProgram,
@@ -75,7 +75,7 @@ pub(crate) struct Prepared {
     timings: Timings,
 }
 
-/// A program that was created and not started.
+/// A program that was created but not started.
 #[derive(Debug)]
 pub(crate) enum CreatedProgram {
     /// A container that is set up, with its streams.
@@ -91,7 +91,7 @@ pub(super) fn elapsed_ms(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Launches `program` as `launch` says. On any error nothing is left.
+/// Launches `program` as in `launch`. Nothing is left after an error.
 pub(crate) async fn start(
     shared: &Shared,
     launch: &Launch,
@@ -127,7 +127,7 @@ pub(crate) async fn start(
             Ok(Started { program, proxy, timings, since, hold, agent, feeding })
         }
         Err(error) => {
-            // An engine that does not answer may have started it. The container is gone again.
+            // An engine that did not answer may have started it. The container is removed again.
             teardown::log_findings(&hold.release(false).await);
             rollback::log_leftover(rollback::close(proxy).await);
             Err(error)
@@ -136,9 +136,9 @@ pub(crate) async fn start(
 }
 
 impl Prepared {
-    /// Creates `program` in a container of the image with the id `image`, beside the proxy of its
-    /// network if `launch` asks for one. On any error nothing is left. The timings are those since
-    /// `since`.
+    /// Creates `program` in a container of the image with the id `image`, along with the proxy of
+    /// its network if `launch` requires one. Nothing is left after an error. The timings are
+    /// relative to `since`.
     pub(crate) async fn create(
         shared: &Shared,
         launch: &Launch,
@@ -190,7 +190,7 @@ impl CreatedProgram {
         Ok(Self::SetUp(Box::new(created.set_up().await?)))
     }
 
-    /// The engine's id of a detached container; the container's name where there is no engine.
+    /// The engine's id of a detached container; the container's name if there is no engine.
     pub(crate) fn id(&self) -> &str {
         match self {
             Self::SetUp(container) => container.handle().id(),
@@ -199,7 +199,7 @@ impl CreatedProgram {
         }
     }
 
-    /// Starts the process. On any error, it is removed.
+    /// Starts the process. It is removed after an error.
     pub(crate) async fn start(
         self,
         input: ProcessInput,
@@ -225,7 +225,7 @@ impl CreatedProgram {
         Ok((program, feeding))
     }
 
-    /// Removes it.
+    /// Removes the program.
     pub(crate) async fn remove(self) -> Result<(), EngineError> {
         match self {
             Self::SetUp(container) => container.remove().await,
@@ -235,7 +235,7 @@ impl CreatedProgram {
     }
 }
 
-/// The files, the caller, both or neither.
+/// Logs to the files, the caller, both or neither.
 fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
     let sink = launch
         .network_log_dir
@@ -250,8 +250,8 @@ fn log_sink(launch: &Launch) -> Result<LogSink, SandboxError> {
     })
 }
 
-/// The container of an execution: what is created is decided here and nowhere else. Writes the
-/// files of ours that lie over the engine's.
+/// The container of an execution. This is the only place that decides its properties. Writes the
+/// sandbox's files that are mounted over the engine's.
 fn plan(
     shared: &Shared,
     launch: &Launch,
@@ -271,7 +271,7 @@ fn plan(
     if !launch.git_identity.is_empty() && !env.variables().contains_key(SYSTEM) {
         env = env.with(SYSTEM, SYSTEM_FILE);
     }
-    // What the caller says of a tool's trust is left alone.
+    // The caller's own settings of a tool's trust are kept.
     let mut env = ContainerEnv::new(endpoint.env.clone()).merge(env.variables());
     if launch.ssh_signer.is_some() {
         env = env.with(SshSigner::VARIABLE, SshSigner::socket());
@@ -286,7 +286,7 @@ fn plan(
     });
     Ok(ContainerPlan {
         name,
-        // The id, not the tag: building that tag again meanwhile does not change what runs.
+        // The id, not the tag: a rebuild of the tag meanwhile does not change what runs.
         image: image.to_owned(),
         entrypoint: program.entrypoint,
         command: program.command,
@@ -300,7 +300,7 @@ fn plan(
         pids: launch.limits.pids,
         disk: launch.limits.disk.map(ByteSize::bytes),
         labels: shared.labels(&launch.context).with_role(role),
-        // The process at the other end of a detached one's would have to stay.
+        // A detached container would need a process at the other end of its stdin.
         stdin,
         terminal: program.terminal,
         detachment,

@@ -1,4 +1,4 @@
-//! What runs now: the program of an execution, and its proxy, which is sent commands.
+//! Live state: the program of the running execution, and its proxy, which receives commands.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::container::{ExecSpec, LaunchedProgram, ProgramControl};
 use crate::egress::{ProxyControl, ShieldState};
 use crate::error::SandboxError;
 
-/// The program of the execution that runs now.
+/// The program of the running execution.
 #[derive(Debug, Default)]
 pub(super) struct LiveProgram(watch::Sender<Latest>);
 
 #[derive(Debug, Default)]
 struct Latest {
     running: Option<Arc<dyn ProgramControl>>,
-    /// Whether there was any: who waits for the start of a short one may look too late.
+    /// Whether there was any: a short one may have ended before anyone looks.
     started: bool,
 }
 
@@ -32,7 +32,7 @@ impl LiveProgram {
     }
 
     pub(super) async fn started(&self) {
-        // The sender is our own field: it cannot be gone.
+        // The sender is a field of `self`: it cannot be gone.
         let _ = self.0.subscribe().wait_for(|latest| latest.started).await;
     }
 
@@ -47,7 +47,7 @@ impl LiveProgram {
     }
 }
 
-/// The proxy of the execution that runs now.
+/// The proxy of the running execution.
 #[derive(Debug, Default)]
 pub(super) struct LiveProxy {
     /// `None` while nothing runs. Locked for single operations only.

@@ -1,4 +1,4 @@
-//! What is sent to Claude Code, in the form in which it reads it.
+//! Messages to Claude Code, in its input format.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use tokio::io::AsyncRead;
 use tokio::time::Instant;
 use tokio_util::io::StreamReader;
 
-/// What a user says in a running conversation: see [`Task::converse`](crate::Task::converse).
+/// A user's message in a running conversation: see [`Task::converse`](crate::Task::converse).
 ///
 /// ```
 /// let message = sandbox::Message::from("and the other test too");
@@ -22,14 +22,14 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message with this content, as the Messages API has it: a text, or a list of blocks such as
+    /// A message with this content, as in the Messages API: a text, or a list of blocks such as
     /// texts and images.
     #[must_use]
     pub fn new(content: Value) -> Self {
         Self { content }
     }
 
-    /// As Claude Code reads it.
+    /// The line that Claude Code reads.
     pub(super) fn to_line(&self) -> Bytes {
         let message = json!({"type": "user", "message": {"role": "user", "content": self.content}});
         Bytes::from(format!("{message}\n"))
@@ -45,7 +45,7 @@ impl<T: Into<String>> From<T> for Message {
 /// When the last message was sent; empty while more may come.
 pub(super) type LastMessage = Arc<OnceLock<Instant>>;
 
-/// What is written to Claude Code's stdin: `first`, and then what comes.
+/// The stdin of Claude Code: `first`, then the messages as they come.
 pub(super) fn input(
     first: String,
     messages: impl Stream<Item = Message> + Send + Unpin + 'static,
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_message_is_a_line_and_the_end_is_noted() {
+    async fn each_message_is_a_line_and_the_end_is_recorded() {
         let (last, mut text) = (LastMessage::default(), String::new());
         let image = json!([{"type": "image"}]);
         let messages = stream::iter([Message::from("a\n\"b\""), Message::new(image)]);

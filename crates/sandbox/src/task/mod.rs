@@ -1,7 +1,8 @@
-//! Executions: headless Claude Code, or any command, from its launch to its outcome.
+//! Executions of headless agents and of any command, from launch to outcome.
 //!
-//! `launch` brings network, proxy and container up, of detached runs as well; `drive` moves output
-//! and enforces the time limit; `agent` and `command` say what runs and what its end means.
+//! `launch` sets up network, proxy and container, for detached runs as well; `drive` moves output
+//! and enforces the time limit; `agent` and `command` define the program and the meaning of its
+//! end.
 
 mod agent;
 mod briefing;

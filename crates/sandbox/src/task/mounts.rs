@@ -1,4 +1,4 @@
-//! The host's side of a launch's mounts: what their paths lead to, and what no task may reach.
+//! The host's side of a launch's mounts: resolved paths, and paths that no task may reach.
 
 use std::io;
 use std::path::Path;
@@ -7,20 +7,20 @@ use crate::error::SandboxError;
 use crate::spec::{InvalidSpec, Mount};
 use sandbox_files::host_path::{self, Found, Resolver};
 
-/// `mounts` with what their paths lead to now, found without following a link that a task can have
-/// made. What they let tasks write is untrusted from now on, for every sandbox with this state
+/// `mounts` with their paths resolved now, without following a link that a task may have created.
+/// The folders that they make writable are untrusted from now on, for every sandbox with this state
 /// directory.
 ///
 /// # Errors
 ///
-/// When a path leads nowhere or through such a link, or to the state directory, which holds the
-/// keys of every task's proxy.
+/// When a path does not exist, leads through such a link, or leads to the state directory, which
+/// holds the keys of every task's proxy.
 pub(crate) fn resolved(state_dir: &Path, mounts: &[Mount]) -> Result<Vec<Mount>, SandboxError> {
     if mounts.is_empty() {
         return Ok(Vec::new());
     }
     let resolver = resolver(state_dir, mounts)?;
-    // Before its first task there is none.
+    // It does not exist before the first task.
     let state = Resolver::default().find(state_dir).ok();
     let mut sources = Vec::with_capacity(mounts.len());
     for mount in mounts {
@@ -37,12 +37,12 @@ pub(crate) fn resolved(state_dir: &Path, mounts: &[Mount]) -> Result<Vec<Mount>,
     Ok(sources)
 }
 
-/// Refuses a folder for the sandbox's own files that a task can have written, or that a link of a
-/// task leads to.
+/// Refuses a folder for the sandbox's own files that a task may have written, or that a task's link
+/// leads to.
 ///
 /// # Errors
 ///
-/// When `path`, or the nearest folder above it that is there, is such a folder.
+/// When `path`, or its nearest existing ancestor, is such a folder.
 pub(crate) fn refuse_untrusted(
     state_dir: &Path,
     field: &'static str,
@@ -55,18 +55,18 @@ pub(crate) fn refuse_untrusted(
     };
     let problem = match resolver.find(there) {
         Ok(found) if !found.is_untrusted() => return Ok(()),
-        Ok(_) => "lies in a folder that tasks can write".to_owned(),
+        Ok(_) => "is in a folder that tasks can write".to_owned(),
         Err(error) => error.problem().to_string(),
     };
     Err(InvalidSpec::new(field, format!("`{}`: {problem}; keep it apart", path.display())).into())
 }
 
-/// What finds the sources of `mounts`: tasks can write what earlier ones could, and what these let
+/// The resolver of `mounts`: tasks can write where earlier ones could, and where these mounts let
 /// them.
 ///
 /// # Errors
 ///
-/// When it is not known what earlier tasks could write.
+/// When the record of folders that earlier tasks could write cannot be read.
 pub(crate) fn resolver<'a>(
     state_dir: &Path,
     mounts: impl IntoIterator<Item = &'a Mount>,
@@ -94,7 +94,7 @@ fn refuse_overlap(mount: &Mount, found: &Found, state: &Found) -> Result<(), Inv
 }
 
 fn unusable(state_dir: &Path, error: &io::Error) -> InvalidSpec {
-    InvalidSpec::new("state_dir", format!("`{}` cannot be used: {error}", state_dir.display()))
+    InvalidSpec::new("state_dir", format!("`{}` is not usable: {error}", state_dir.display()))
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_that_a_task_made_is_not_mounted_by_a_later_one() {
+    fn link_of_an_earlier_task_is_not_mounted() {
         let host = tempfile::tempdir().unwrap();
         let at = |path: &str| host.path().join(path);
         for folder in ["state", "app/cache", "secrets"] {
@@ -120,13 +120,13 @@ mod tests {
         symlink("../secrets", at("app/cache")).unwrap();
         let error = resolved(&state, &mounts("app/cache")).unwrap_err().to_string();
         assert!(error.contains("symbolic link in a folder that tasks can write"), "{error}");
-        // The control: with nothing known of an earlier task, the link is the machine's own.
+        // The control: without a record of an earlier task, the link is trusted.
         let other = at("other-state");
         assert!(resolved(&other, &mounts("app/cache")).is_ok());
     }
 
     #[test]
-    fn the_state_directory_is_out_of_reach_under_any_name() {
+    fn mount_of_the_state_directory_is_refused_under_any_name() {
         let host = tempfile::tempdir().unwrap();
         let at = |path: &str| host.path().join(path);
         fs::create_dir_all(at("home/state/keys")).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_where_tasks_write_is_refused() {
+    fn session_folder_that_tasks_can_write_is_refused() {
         let host = tempfile::tempdir().unwrap();
         let at = |path: &str| host.path().join(path);
         fs::create_dir_all(at("state")).unwrap();

@@ -1,5 +1,5 @@
-//! What is read of an agent's output: events for the session and for the caller, and the evidence
-//! of how it ended.
+//! Reads an agent's output: events for the session and for the caller, and the evidence for its
+//! outcome.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use super::execution::Events;
 use super::result::{ExecutionResult, Timings};
 use super::watchdog::{Alarm, Watchdog};
 
-/// What stdout may come to before the task is stopped, in MiB. What is kept of it has bounds of its
-/// own; a runaway agent is not to be read for ever.
+/// The size of stdout in MiB at which the task is stopped. The kept part has bounds of its own;
+/// this bounds a runaway agent.
 const OUTPUT_LIMIT_MIB: u64 = 512;
 const OUTPUT_LIMIT: u64 = OUTPUT_LIMIT_MIB * 1024 * 1024;
 
-/// The longest line that may be an event: 32 MiB. The API takes no larger request, so nothing of a
-/// conversation is longer.
+/// The longest line that may be an event: 32 MiB. The API accepts no larger request, so no part of
+/// a conversation is longer.
 const LINE_LIMIT: usize = 32 * 1024 * 1024;
 
-/// What has been read of an execution so far.
+/// The output of an execution that has been read so far.
 pub(super) struct Reading {
     events: Events<StreamEvent>,
     parser: EventParser,
@@ -36,10 +36,10 @@ pub(super) struct Reading {
     translator: Option<Translator>,
     reply: ReplyWriter,
     watchdog: Watchdog,
-    /// Whether it goes on with a session.
+    /// Whether it resumes a session.
     resumes: bool,
-    /// Whether pieces of text are for the caller alone: the session has the whole.
-    pub(super) leaves_partial_out: bool,
+    /// Whether pieces of text are sent to the caller only: the session has the whole text.
+    pub(super) skips_partial: bool,
     text_lines: Vec<String>,
     stdout: Capture,
     stderr: Capture,
@@ -48,9 +48,9 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Lines of stdout that are not JSON: enough to know what an old or broken program said.
+    /// Lines of stdout that are not JSON: enough to see the output of an old or broken program.
     const TEXT_LINES: usize = 200;
-    /// What is kept of such a line, in bytes: its beginning says what it is.
+    /// The kept beginning of such a line, in bytes.
     const TEXT_LINE: usize = 4096;
 
     pub(super) fn new(
@@ -64,7 +64,7 @@ impl Reading {
             events,
             watchdog,
             resumes,
-            leaves_partial_out: false,
+            skips_partial: false,
             parser: EventParser::with_line_limit(LINE_LIMIT),
             translator,
             reply,
@@ -76,13 +76,13 @@ impl Reading {
         }
     }
 
-    /// Keeps lines; gives the events among them where those are read.
+    /// Keeps lines; returns the events among them if the caller reads events.
     fn keep(&mut self, lines: Vec<ParsedLine>) -> Vec<StreamEvent> {
         let mut events = Vec::new();
         for line in lines {
             match line {
                 ParsedLine::Event(event) => {
-                    self.watchdog.heard(Instant::now());
+                    self.watchdog.on_output(Instant::now());
                     match &mut self.translator {
                         Some(translator) => events.extend(translator.translate(event)),
                         None => events.push(event),
@@ -98,13 +98,13 @@ impl Reading {
         self.keep_events(events)
     }
 
-    /// Keeps events; gives them back where they are read.
+    /// Keeps events; returns them if the caller reads events.
     fn keep_events(&mut self, events: Vec<StreamEvent>) -> Vec<StreamEvent> {
-        let wanted = self.events.are_wanted();
+        let wanted = self.events.has_reader();
         let mut given = Vec::new();
         for event in events {
-            self.watchdog.saw(&event, Instant::now());
-            if self.leaves_partial_out && matches!(event.kind(), EventKind::Partial(_)) {
+            self.watchdog.on_event(&event, Instant::now());
+            if self.skips_partial && matches!(event.kind(), EventKind::Partial(_)) {
                 given.extend(Some(event).filter(|_| wanted));
                 continue;
             }
@@ -118,7 +118,7 @@ impl Reading {
         given
     }
 
-    /// Gives events to the caller. While those wait there, so may Claude Code.
+    /// Sends events to the caller. While they wait there, Claude Code may wait too.
     async fn deliver(&mut self, events: Vec<StreamEvent>) {
         if !events.is_empty() {
             let began = Instant::now();
@@ -137,7 +137,7 @@ impl Reading {
         }
     }
 
-    /// Classifies what was read and closes the session's reply.
+    /// Classifies the output and closes the session's reply.
     pub(super) async fn finish(
         mut self,
         end: &End,
@@ -164,7 +164,7 @@ impl Reading {
         let outcome = evidence.outcome();
         let failed = outcome != Outcome::Success;
         let error_summary = if failed && too_much {
-            Some(format!("stopped, since its output came to {OUTPUT_LIMIT_MIB} MiB"))
+            Some(format!("stopped because its output reached {OUTPUT_LIMIT_MIB} MiB"))
         } else {
             evidence.error_summary(outcome)
         };

@@ -1,4 +1,4 @@
-//! What an execution came to.
+//! Results of executions.
 
 use std::time::Duration;
 
@@ -10,73 +10,74 @@ use sandbox_proxy_protocol::Traffic;
 use sandbox_session::MissingEvents;
 use sandbox_workspace::{GitChanges, TamperedPath};
 
-/// What an execution of an agent came to. Always returned: only infrastructure failures are errors.
-/// It serializes its output as text.
+/// The result of an agent's execution. Always returned: only infrastructure failures are errors. It
+/// serializes its output as text.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ExecutionResult {
-    /// What a caller matches on.
+    /// The outcome to match on.
     pub outcome: Outcome,
-    /// The session to resume, where the agent named one.
+    /// The session to resume, if the agent reported one.
     pub session_id: Option<String>,
-    /// The reply's text; empty where there is none.
+    /// The text of the reply; empty if there is none.
     pub response_text: String,
-    /// Why it failed, in the words of the agent or its stderr where there are any, else in ours;
-    /// `None` on success only.
+    /// Why it failed, in the agent's message or its stderr if available, else in the sandbox's
+    /// words; `None` on success only.
     pub error_summary: Option<String>,
-    /// The last error of the API that the agent reported, whatever the outcome: also one that a
-    /// later attempt made good.
+    /// The last API error that the agent reported, with any outcome: also one that a later attempt
+    /// recovered from.
     pub last_api_error: Option<ApiError>,
-    /// All events, in order, but for those that are [`missing`](Self::missing).
+    /// All events, in order, except for those that are [`missing`](Self::missing).
     pub events: Vec<StreamEvent>,
-    /// Events that came when those before them already weighed 128 MiB. The caller of `execute` got
-    /// them, the session has them not. Results and API errors are kept all the same, up to 16 MiB
+    /// Events that came after those before them reached 128 MiB. The caller of `execute` got them,
+    /// but they are not in the session. Results and API errors are kept nevertheless, up to 16 MiB
     /// of them.
     pub missing: MissingEvents,
-    /// Milliseconds, as the agent reports them, else as measured.
+    /// The duration in milliseconds, as reported by the agent, else as measured.
     pub duration_ms: u64,
-    /// Cost in US dollars, as the agent reports it; 0 where it does not.
+    /// The cost in US dollars, as reported by the agent; 0 if it reports none.
     pub total_cost_usd: f64,
     /// Turns of the conversation.
     pub num_turns: u64,
     /// Tokens.
     pub usage: Usage,
-    /// What was written on stdout, at most 16 MiB of it: both ends are kept, the gap is marked.
+    /// The output on stdout, at most 16 MiB: both ends are kept, the gap is marked.
     #[serde(serialize_with = "text")]
     pub stdout: Vec<u8>,
-    /// The same for stderr.
+    /// The output on stderr, in the same form.
     #[serde(serialize_with = "text")]
     pub stderr: Vec<u8>,
     /// The exit code; 128 + signal when a signal ended it.
     pub exit_code: i64,
-    /// Whether the time limit ended it. The outcome may say what it was waiting for.
+    /// Whether the time limit ended it. The outcome may state what it was waiting for.
     pub timed_out: bool,
-    /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not
-    /// report it.
+    /// Whether the kernel killed one of its processes for lack of memory. Podman 4 on cgroup v1
+    /// does not report it.
     pub oom_killed: bool,
-    /// What it wrote where programs of the host would run it: see
+    /// Files that it wrote where programs of the host would execute them: see
     /// [`Protection`](crate::workspace::Protection).
     #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
-    /// What came of what it did in repositories of [protected](crate::Mount::protected) mounts, and
-    /// what did not. Of a copy, [`WorkspaceCopy`](crate::workspace::WorkspaceCopy) says that.
+    /// The changes to repositories of [protected](crate::Mount::protected) mounts that were
+    /// imported, and those that were not. For a copy, see
+    /// [`WorkspaceCopy`](crate::workspace::WorkspaceCopy).
     pub git: GitChanges,
-    /// What was used of the network; `None` where there was no proxy, or it had ended.
+    /// The network traffic; `None` if there was no proxy, or it had ended.
     pub traffic: Option<Traffic>,
-    /// Where the time went.
+    /// The phases of the execution.
     pub timings: Timings,
 }
 
-/// What a command came to. It serializes its output as text.
+/// The result of a command. It serializes its output as text.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct CommandResult {
     /// The command's own exit code; 128 + signal when a signal ended it.
     pub exit_code: i64,
-    /// What was written on stdout, at most 16 MiB of it: both ends are kept, the gap is marked.
+    /// The output on stdout, at most 16 MiB: both ends are kept, the gap is marked.
     #[serde(serialize_with = "text")]
     pub stdout: Vec<u8>,
-    /// The same for stderr.
+    /// The output on stderr, in the same form.
     #[serde(serialize_with = "text")]
     pub stderr: Vec<u8>,
     /// From the start of the process to its end.
@@ -85,31 +86,32 @@ pub struct CommandResult {
     pub timed_out: bool,
     /// Whether [`Command::stop`](crate::Command::stop) or a shutdown ended it.
     pub stopped: bool,
-    /// Whether the kernel killed a process of it for want of memory. Podman 4 on cgroup v1 does not
-    /// report it.
+    /// Whether the kernel killed one of its processes for lack of memory. Podman 4 on cgroup v1
+    /// does not report it.
     pub oom_killed: bool,
-    /// What it wrote where programs of the host would run it: see
+    /// Files that it wrote where programs of the host would execute them: see
     /// [`Protection`](crate::workspace::Protection).
     #[serde(rename = "planted")]
     pub tampered: Vec<TamperedPath>,
-    /// What came of what it did in repositories of [protected](crate::Mount::protected) mounts, and
-    /// what did not. Of a copy, [`WorkspaceCopy`](crate::workspace::WorkspaceCopy) says that.
+    /// The changes to repositories of [protected](crate::Mount::protected) mounts that were
+    /// imported, and those that were not. For a copy, see
+    /// [`WorkspaceCopy`](crate::workspace::WorkspaceCopy).
     pub git: GitChanges,
-    /// What was used of the network; `None` where there was no proxy, or it had ended.
+    /// The network traffic; `None` if there was no proxy, or it had ended.
     pub traffic: Option<Traffic>,
-    /// Where the time went.
+    /// The phases of the execution.
     pub timings: Timings,
 }
 
-/// Where the time of an execution went, in milliseconds since it was asked for.
+/// The ends of the phases of an execution, in milliseconds since its call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Timings {
-    /// The task's network stood and its proxy was being created.
+    /// The task's network was ready and the creation of its proxy had begun.
     pub network_ready_ms: u64,
-    /// The proxy served.
+    /// The proxy was serving.
     pub proxy_ready_ms: u64,
-    /// The task's container stood, its process not yet started.
+    /// The task's container was ready, its process not yet started.
     pub container_ready_ms: u64,
     /// The process was started.
     pub started_ms: u64,
@@ -117,7 +119,7 @@ pub struct Timings {
     pub exited_ms: u64,
 }
 
-/// Output as text; bytes that are none are replaced.
+/// Output as text; invalid UTF-8 is replaced.
 pub(crate) fn text<S: Serializer>(output: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&String::from_utf8_lossy(output))
 }
@@ -127,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_has_a_form_in_json_whatever_a_task_wrote() {
+    fn result_with_any_output_serializes_to_json() {
         let result = CommandResult {
             exit_code: 1,
             stdout: b"a\xffb".to_vec(),

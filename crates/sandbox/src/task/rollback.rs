@@ -1,7 +1,7 @@
-//! Taking back what a launch has made.
+//! Rollback of a failed launch.
 //!
-//! Why the launch failed is worth more than that something of it is left, which a sweep finds by
-//! its labels: the one is the error, the other is in the log.
+//! The cause of the failure is the error of the launch. Objects that could not be removed are only
+//! logged: the next sweep finds them by their labels.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) async fn close(proxy: Option<RunningProxy>) -> Result<(), SandboxErro
     }
 }
 
-/// Makes a container and its proxy side by side: both or neither. `remove` takes the container away
+/// Creates a container and its proxy concurrently: both or neither. `remove` removes the container
 /// again.
 pub(crate) async fn both<C>(
     container: impl Future<Output = Result<C, SandboxError>>,
@@ -26,7 +26,7 @@ pub(crate) async fn both<C>(
     resources: &EgressResources,
     remove: impl AsyncFnOnce(C) -> Result<(), EngineError>,
 ) -> Result<(C, RunningProxy), SandboxError> {
-    // Neither is dropped half done when the other fails: both are removed again.
+    // Both run to completion even if the other fails, and are removed again.
     match tokio::join!(container, proxy) {
         (Ok(container), Ok(proxy)) => Ok((container, proxy)),
         (Err(error), Ok(proxy)) => {
@@ -45,21 +45,21 @@ pub(crate) async fn both<C>(
     }
 }
 
-/// Says what could not be taken back.
+/// Logs what could not be removed.
 pub(crate) fn log_leftover(removal: Result<(), impl Into<SandboxError>>) {
     if let Err(error) = removal {
         let error: SandboxError = error.into();
-        tracing::warn!(%error, "not removed after a launch that failed; the next sweep removes it");
+        tracing::warn!(%error, "not removed after a failed launch; the next sweep removes it");
     }
 }
 
-/// Removes everything of an execution.
+/// Removes all objects of an execution.
 pub(crate) async fn tear_down(
     handle: Arc<dyn ProgramControl>,
     proxy: Option<RunningProxy>,
 ) -> Result<(), SandboxError> {
-    // The network goes with the proxy, and the engine does not remove a network that a container is
-    // still on.
+    // The network is removed with the proxy, and the engine does not remove a network with a
+    // container on it.
     handle.remove().await?;
     close(proxy).await
 }

@@ -1,5 +1,5 @@
-//! What tasks and commands have in common: one execution at a time, from its launch to its
-//! teardown, and its control meanwhile.
+//! The common part of tasks and commands: one execution at a time, from launch to teardown, and its
+//! live control.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) struct Runner {
     pub(super) program: LiveProgram,
 }
 
-/// An execution of which nothing is left but what it came to.
+/// An execution that was removed, and its result.
 pub(super) struct Finished {
     pub(super) end: Result<End, SandboxError>,
     pub(super) timings: Timings,
@@ -39,14 +39,14 @@ pub(super) struct Finished {
 }
 
 impl Runner {
-    /// Finds the mounts of `launch` on the host, for all its executions.
+    /// Resolves the mounts of `launch` on the host, for all its executions.
     pub(super) fn new(shared: Arc<Shared>, launch: &mut Launch) -> Result<Self, SandboxError> {
         launch.resolve_mounts(&mounts::resolver(shared.state_dir(), &launch.mounts)?)?;
         let switch = shared.new_switch();
         Ok(Self { shared, switch, live: LiveProxy::default(), program: LiveProgram::default() })
     }
 
-    /// Runs `program` on `input`, with its output into `sink`, to its end; kills it when `gone`
+    /// Runs `program` with `input`, with its output into `sink`, to its end; kills it when `gone`
     /// ends.
     pub(super) async fn run(
         &self,
@@ -69,7 +69,7 @@ impl Runner {
         self.program.replace(None);
         drop((feeding, agent));
         let traffic = match &proxy {
-            // A proxy that has ended reports nothing; why is in the log.
+            // A proxy that has ended reports nothing; the log has the reason.
             Some(proxy) => proxy.control().traffic().await.ok(),
             None => None,
         };

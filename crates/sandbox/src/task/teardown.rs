@@ -1,5 +1,5 @@
-//! The end of an execution: what it tampered with is looked for, and what it did in repositories
-//! imported, when nothing of it lives any more.
+//! The end of an execution: when all its processes are dead, tampered files are searched for and
+//! changes to repositories are imported.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use sandbox_workspace::{FailedImport, Findings, GitChanges, TamperedPath, Worksp
 
 use super::rollback;
 
-/// Removes an execution, and returns what it did in its mounts. Its caller waits for no more than
-/// that takes.
+/// Removes an execution, and returns its findings in the mounts. The caller waits no longer than
+/// for these.
 pub(super) async fn remove(
     shared: &Shared,
     handle: Arc<dyn ProgramControl>,
@@ -26,8 +26,8 @@ pub(super) async fn remove(
         return Findings::default();
     }
     let (sender, receiver) = oneshot::channel();
-    let unseen = hold.unseen("looking for it failed");
-    // Also when the caller gives up meanwhile.
+    let unseen = hold.unseen("the search for it failed");
+    // Continues even if the caller drops this future.
     shared.in_background(async move {
         let removed = async { Ok(handle.remove().await?) };
         let removed = look(removed, hold, sender).await;
@@ -37,8 +37,7 @@ pub(super) async fn remove(
     receiver.await.unwrap_or(unseen)
 }
 
-/// Returns `result`. Where it is an error, `findings` go to the log, as there is no result to
-/// report them with.
+/// Returns `result`. For an error, logs `findings`, as there is no result to report them in.
 pub(super) fn logged_on_error<T>(
     result: Result<T, SandboxError>,
     findings: &Findings,
@@ -49,8 +48,8 @@ pub(super) fn logged_on_error<T>(
     result
 }
 
-/// Looks for tampered paths once the container is removed; a process that lives could write them
-/// behind our back, or be at work in a copy that another has taken.
+/// Searches for tampered paths once the container is removed: a live process could write them
+/// meanwhile, or write into a copy that another execution has taken.
 async fn look(
     removal: impl Future<Output = Result<(), SandboxError>>,
     hold: WorkspaceGuard,
@@ -58,7 +57,7 @@ async fn look(
 ) -> Result<(), SandboxError> {
     let removed = removal.await;
     if removed.is_err() {
-        tracing::warn!("tampered paths of a task are looked for while its container may still be there");
+        tracing::warn!("searching for tampered paths of a task whose container may still exist");
     }
     if let Err(findings) = sender.send(hold.release(removed.is_ok()).await) {
         log_findings(&findings);
@@ -66,12 +65,12 @@ async fn look(
     removed
 }
 
-/// For an execution that has no result to report them with.
+/// For an execution without a result to report them in.
 pub(super) fn log_findings(findings: &Findings) {
     log(&findings.tampered, &findings.git);
 }
 
-/// For one whose result nobody has.
+/// For an execution whose result was not taken.
 pub(super) fn log(tampered: &[TamperedPath], git: &GitChanges) {
     log_git(git);
     for thing in tampered {
@@ -79,18 +78,18 @@ pub(super) fn log(tampered: &[TamperedPath], git: &GitChanges) {
             path = ?thing.path,
             moved_to = ?thing.moved_to,
             problem = ?thing.problem,
-            "a task that came to no result wrote what programs of the host follow on their own"
+            "a task without a result wrote files that programs of the host execute implicitly"
         );
     }
 }
 
-/// What came of what a task did in repositories, and what did not.
+/// The imported changes of a task to repositories, and the failed imports.
 pub(crate) fn log_git(git: &GitChanges) {
     for FailedImport { path, problem, kept_in, .. } in &git.failed {
-        tracing::warn!(repository = ?path, problem, ?kept_in, "what a task did in a repository could not be imported, and is kept");
+        tracing::warn!(repository = ?path, problem, ?kept_in, "failed to import the changes of a task to a repository; they are kept");
     }
     for repository in &git.repositories {
-        tracing::info!(repository = ?repository.path, refs = repository.report.refs.len(), "imported what a task did");
+        tracing::info!(repository = ?repository.path, refs = repository.report.refs.len(), "imported the changes of a task");
     }
 }
 
@@ -109,7 +108,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_tampered_with_until_the_container_is_gone_is_found() {
+    async fn file_tampered_with_before_the_containers_removal_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path().join("tree");
         fs::create_dir(&tree).unwrap();
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_without_a_result_writes_to_the_log() {
+    fn findings_without_a_result_are_logged() {
         let folder = tempfile::tempdir().unwrap();
         let mut findings = Findings::default();
         findings.tampered.push(TamperedPath::unseen(folder.path().join("a\nb"), "no"));
@@ -149,10 +148,10 @@ mod tests {
         };
         assert_eq!(said(Ok(())), "");
         let text = said(Err(SandboxError::Busy));
-        assert!(text.contains(r"a\nb") && text.contains("came to no result"), "{text}");
+        assert!(text.contains(r"a\nb") && text.contains("without a result"), "{text}");
     }
 
-    /// Keeps what is said.
+    /// Keeps all log messages.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<String>>);
 

@@ -1,5 +1,4 @@
-//! When an agent has to be looked after although it writes nothing: after its result, and when it
-//! reports nothing for long.
+//! Timers for a silent agent: the grace period after its result, and the stall time.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -12,28 +11,28 @@ use crate::spec::{OnStall, Stall};
 
 use super::messages::LastMessage;
 
-/// How often it is looked at whether messages may still come, at most.
-const LOOK: Duration = Duration::from_secs(1);
+/// The longest interval between checks whether messages may still come.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The times of one execution.
+/// The timers of one execution.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     grace: Option<Duration>,
     stall: Option<Stall>,
-    /// When the last event came, at first when it was started; `None` before.
+    /// When the last event came, initially when the agent was started; `None` before.
     last_event: Option<Instant>,
-    /// When the result came, unless another turn has begun since.
+    /// When the result came, unless another turn has started since.
     answered: Option<Instant>,
     /// Whether this silence was reported.
     is_reported: bool,
-    /// Where the caller may send messages.
+    /// Set if the caller may send messages.
     last_message: Option<LastMessage>,
 }
 
-/// What a silence asks for.
+/// The action on a silence.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Alarm {
-    /// How long the silence is, where it has to be reported.
+    /// The length of the silence, if it must be reported.
     pub(super) silent: Option<Duration>,
     pub(super) then: ControlFlow<Ended>,
 }
@@ -60,19 +59,19 @@ impl Watchdog {
         Some(last.map_or(answered, |last| last.max(answered)))
     }
 
-    /// Takes note that something came until `now`.
-    pub(super) fn heard(&mut self, now: Instant) {
+    /// Records output until `now`.
+    pub(super) fn on_output(&mut self, now: Instant) {
         self.last_event = Some(now);
         self.is_reported = false;
     }
 
-    /// Takes note of what came until `now`.
-    pub(super) fn saw(&mut self, event: &StreamEvent, now: Instant) {
-        self.heard(now);
+    /// Records an event until `now`.
+    pub(super) fn on_event(&mut self, event: &StreamEvent, now: Instant) {
+        self.on_output(now);
         match event.kind() {
             EventKind::Result(_) => self.answered = Some(now),
             EventKind::Assistant(_) | EventKind::User(_) => self.answered = None,
-            // Another turn begins, or waits for the API.
+            // Another turn starts, or waits for the API.
             EventKind::System(system) if system.init.is_some() || system.retry.is_some() => {
                 self.answered = None;
             }
@@ -80,7 +79,7 @@ impl Watchdog {
         }
     }
 
-    /// From `began` until `now` the reader took what came: meanwhile Claude Code may have waited.
+    /// The reader took events from `began` until `now`; Claude Code may have waited meanwhile.
     pub(super) fn waited(&mut self, began: Instant, now: Instant) {
         let waited = now.saturating_duration_since(began);
         let later = |time: Instant| time.checked_add(waited).unwrap_or(now);
@@ -88,7 +87,7 @@ impl Watchdog {
         self.answered = self.answered.map(later);
     }
 
-    /// Whether nothing has to come: there is a result, and the grace after it ends the execution,
+    /// Whether silence is expected: there is a result, and the grace after it ends the execution,
     /// or the caller's next message is awaited.
     fn may_be_silent(&self) -> bool {
         self.answered.is_some() && (self.grace.is_some() || self.is_open())
@@ -97,17 +96,17 @@ impl Watchdog {
     /// When to call [`Self::wake`]. The first call starts the clock, at `now`.
     pub(super) fn deadline(&mut self, now: Instant) -> Option<Instant> {
         let last_event = *self.last_event.get_or_insert(now);
-        // While messages may come it is looked at again after that time: nothing says when the last
-        // one has.
+        // While messages may come, it is checked again after that time: nothing signals the last
+        // one.
         let done = if self.is_open() { self.answered.map(|_| now) } else { self.done() };
-        let least = if self.is_open() { LOOK } else { Duration::ZERO };
+        let least = if self.is_open() { POLL_INTERVAL } else { Duration::ZERO };
         let grace = self.grace.zip(done).and_then(|(grace, done)| done.checked_add(grace.max(least)));
         let stall = self.stall.filter(|_| !self.is_reported && !self.may_be_silent());
         let stall = stall.and_then(|stall| last_event.checked_add(stall.after));
         grace.into_iter().chain(stall).min()
     }
 
-    /// What has to be done at `now`.
+    /// The action that is due at `now`.
     pub(super) fn wake(&mut self, now: Instant) -> Alarm {
         let is_over = |since: Option<Instant>, time: Duration| {
             since.is_some_and(|since| now.saturating_duration_since(since) >= time)
@@ -149,36 +148,36 @@ mod tests {
     }
 
     #[test]
-    fn after_a_result_there_is_a_grace_unless_another_turn_begins() {
+    fn grace_after_a_result_ends_when_another_turn_starts() {
         let (mut watchdog, start) = (watchdog(OnStall::Report), Instant::now());
         let second = |seconds: u64| start + Duration::from_secs(seconds);
-        watchdog.saw(&event("result"), second(10));
+        watchdog.on_event(&event("result"), second(10));
         assert_eq!(watchdog.deadline(second(10)), Some(second(40)));
-        watchdog.saw(&event("system"), second(20));
+        watchdog.on_event(&event("system"), second(20));
         assert_eq!(watchdog.deadline(second(20)), Some(second(40)), "the end of a hook, for example");
         assert_eq!(watchdog.wake(second(39)).then, ControlFlow::Continue(()));
         assert_eq!(watchdog.wake(second(40)).then, ControlFlow::Break(Ended::Answered));
-        watchdog.saw(&event("user"), second(41));
+        watchdog.on_event(&event("user"), second(41));
         assert_eq!(watchdog.wake(second(80)).then, ControlFlow::Continue(()));
-        watchdog.saw(&event("result"), second(90));
+        watchdog.on_event(&event("result"), second(90));
         assert_eq!(watchdog.deadline(second(90)), Some(second(120)));
         watchdog.waited(second(91), second(101));
         assert_eq!(watchdog.deadline(second(101)), Some(second(130)), "its reader was slow");
 
         let mut without = Watchdog::new(None, None);
-        without.saw(&event("result"), start);
+        without.on_event(&event("result"), start);
         assert_eq!(without.deadline(start), None);
     }
 
     #[test]
-    fn while_messages_may_come_a_result_is_not_the_end() {
+    fn result_is_not_the_end_while_messages_may_come() {
         let last = LastMessage::default();
         let (watchdog, start) = (watchdog(OnStall::Stop), Instant::now());
         let mut watchdog = watchdog.with_messages(std::sync::Arc::clone(&last));
-        watchdog.saw(&event("result"), start);
+        watchdog.on_event(&event("result"), start);
         let late = start + 2 * STALL;
         assert_eq!(watchdog.wake(late).then, ControlFlow::Continue(()), "neither grace nor stall");
-        assert_eq!(watchdog.deadline(late), Some(late + GRACE), "it is looked at again");
+        assert_eq!(watchdog.deadline(late), Some(late + GRACE), "checked again");
         last.set(late).unwrap();
         assert_eq!(watchdog.deadline(late), Some(late + GRACE));
         assert_eq!(watchdog.wake(late).then, ControlFlow::Continue(()), "the grace begins now");
@@ -186,21 +185,21 @@ mod tests {
     }
 
     #[test]
-    fn without_a_grace_it_is_not_looked_at_all_the_time() {
+    fn deadline_without_a_grace_is_not_immediate() {
         let (mut watchdog, start) = (Watchdog::new(Some(Duration::ZERO), None), Instant::now());
-        watchdog.saw(&event("result"), start);
+        watchdog.on_event(&event("result"), start);
         assert_eq!(watchdog.deadline(start), Some(start));
         let mut open = watchdog.with_messages(LastMessage::default());
-        assert_eq!(open.deadline(start), Some(start + LOOK));
+        assert_eq!(open.deadline(start), Some(start + POLL_INTERVAL));
     }
 
     #[test]
-    fn a_silence_is_reported_once_and_ends_it_if_asked() {
+    fn silence_is_reported_once_and_ends_the_agent_on_request() {
         for then in [OnStall::Report, OnStall::Stop] {
             let (mut watchdog, start) = (watchdog(then), Instant::now());
             assert_eq!(watchdog.deadline(start), Some(start + STALL));
             assert_eq!(watchdog.deadline(start + GRACE), Some(start + STALL), "the clock runs");
-            watchdog.saw(&event("system"), start + GRACE);
+            watchdog.on_event(&event("system"), start + GRACE);
             let due = start + GRACE + STALL;
             assert_eq!(watchdog.deadline(start + GRACE), Some(due));
             let nothing = Alarm { silent: None, then: ControlFlow::Continue(()) };
@@ -209,7 +208,7 @@ mod tests {
             assert_eq!(alarm.silent, Some(STALL));
             assert_eq!(alarm.then.is_break(), then == OnStall::Stop);
             assert_eq!((watchdog.deadline(due), watchdog.wake(due + STALL)), (None, nothing));
-            watchdog.saw(&event("system"), due + GRACE);
+            watchdog.on_event(&event("system"), due + GRACE);
             assert_eq!(watchdog.deadline(due), Some(due + GRACE + STALL), "another silence");
         }
     }

@@ -1,4 +1,4 @@
-//! Which checks apply.
+//! Selects the checks that apply.
 
 use sandbox_inside::Check;
 
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_untrusted_have_every_guarantee_but_those_of_a_network() {
+    fn untrusted_preset_has_every_guarantee_except_those_of_a_network() {
         let all: BTreeSet<Check> = Check::ALL.iter().copied().collect();
         let untrusted = set(Isolation::untrusted(), ResourceLimits::untrusted());
         let missing: Vec<Check> = all.difference(&untrusted).copied().collect();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_has_fewer_guarantees() {
+    fn agent_preset_has_fewer_guarantees() {
         let agent = set(Isolation::agent(), ResourceLimits::default());
         let untrusted = set(Isolation::untrusted(), ResourceLimits::untrusted());
         let fewer: Vec<Check> = untrusted.difference(&agent).copied().collect();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_that_was_granted_breaks_no_guarantee() {
+    fn granted_permission_removes_its_check() {
         let isolation = Isolation {
             capabilities: [Capability::NET_RAW, Capability::SYS_ADMIN].into(),
             ..Isolation::agent()

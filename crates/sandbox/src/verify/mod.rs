@@ -1,8 +1,8 @@
-//! Whether the sandbox keeps its guarantees, observed from inside.
+//! Verifies from the inside that the sandbox keeps its guarantees.
 //!
-//! A static program runs in containers that are launched as any other, and tries what must fail and
-//! what must work. `guarantee` decides which checks apply, `order` is what the program is given,
-//! `run` launches it, `report` is the result.
+//! A static program runs in containers that are launched like any other, and tries operations that
+//! must fail and operations that must work. `guarantee` selects the checks that apply, `order` is
+//! the program's input, `run` launches it, `report` is the result.
 
 mod guarantee;
 mod order;

@@ -1,4 +1,4 @@
-//! What the program inside is given.
+//! The input of the program in the container.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +21,7 @@ const NAMESPACES: [&str; 5] = ["ipc", "mnt", "net", "pid", "uts"];
 /// Variables that the engine sets in every container.
 const ENGINE_VARIABLES: [&str; 5] = ["HOME", "HOSTNAME", "PATH", "TERM", "container"];
 
-/// The order for those of `checks` that are run inside. Blocks on `/proc`.
+/// The order for those of `checks` that run inside. Blocks on `/proc`.
 pub(super) fn order(
     shared: &Shared,
     spec: &VerifySpec,
@@ -74,7 +74,7 @@ fn process_limits(isolation: &Isolation) -> Vec<ProcessLimit> {
         .collect()
 }
 
-/// A described device may be anywhere: only the nodes have a place that is known.
+/// A CDI device may be anywhere: only device nodes have a known path.
 fn device(device: &Device) -> Option<String> {
     match device {
         Device::Node { container, .. } => Some(container.clone()),
@@ -92,7 +92,7 @@ fn owned(has_proxy: bool) -> BTreeSet<String> {
 }
 
 fn variables(launch: &Launch, image: &ImageFacts) -> Result<BTreeSet<String>, InvalidSpec> {
-    // The last one is the gate's, where there is one.
+    // The last one is the gate's, if there is one.
     let git_settings = launch.git_settings().into_iter().chain([Default::default()]).collect();
     let env = with_git_settings(&launch.env, git_settings)?;
     let ours = ENGINE_VARIABLES.into_iter().chain(egress::trust_variables()).chain([egress::GATE_TOKEN]);

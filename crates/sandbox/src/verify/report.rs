@@ -13,7 +13,7 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Each of `expected` with its finding. A check without one does not hold.
+    /// Each of `expected` with its finding. A check without a finding does not hold.
     pub(super) fn new(expected: &[Check], findings: Vec<Finding>) -> Self {
         let mut found: BTreeMap<Check, Finding> =
             findings.into_iter().map(|finding| (finding.check, finding)).collect();
@@ -25,13 +25,13 @@ impl VerifyReport {
         Self { findings: expected.iter().map(finding).collect() }
     }
 
-    /// Whether all hold.
+    /// Whether all checks hold.
     #[must_use]
     pub fn held(&self) -> bool {
         !self.findings.is_empty() && self.findings.iter().all(|finding| finding.held)
     }
 
-    /// Those that do not hold.
+    /// The checks that do not hold.
     pub fn broken(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| !finding.held)
     }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_without_a_finding_does_not_hold() {
+    fn check_without_a_finding_does_not_hold() {
         let held = |check| Finding::new(check, true, "seen");
         let expected = [Check::Capabilities, Check::NoNewPrivileges];
         let both = VerifyReport::new(&expected, expected.map(held).to_vec());

@@ -20,16 +20,15 @@ use super::guarantee::checks;
 use super::order::order;
 use super::report::VerifyReport;
 
-/// How long all checks may take: some have to wait for an answer that does not come.
+/// The time limit of all checks: some wait for an answer that does not come.
 const LONGEST: Duration = Duration::from_mins(2);
-/// The time limit that is verified, and what may be added to it: the time to end by itself, and the
-/// work of the engine.
+/// The verified time limit, and its tolerance: the time to end by itself, and the engine's work.
 const SHORT: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(20);
 /// Far more than all findings need.
 const OUTPUT: usize = 1 << 20;
-/// An exit code that nothing else gives.
+/// An exit code that nothing else produces.
 const CODE: i64 = 42;
 
 /// Runs all checks. A container that cannot be launched is an error; a guarantee that does not hold
@@ -56,7 +55,7 @@ pub(crate) async fn verify(shared: &Shared, spec: &VerifySpec) -> Result<VerifyR
 }
 
 /// Several containers have the mounts at once, and programs of the image run in them: nothing would
-/// look for what they tamper with.
+/// search for tampered files.
 fn refuse_guarded(mounts: &[Mount]) -> Result<(), InvalidSpec> {
     let Some(mount) = mounts.iter().find(|mount| mount.is_guarded()) else {
         return Ok(());
@@ -64,7 +63,7 @@ fn refuse_guarded(mounts: &[Mount]) -> Result<(), InvalidSpec> {
     Err(InvalidSpec::new(
         "mounts",
         format!(
-            "`{}` is protected or a copy, which a verification cannot use; mount it read-only",
+            "`{}` is protected or copy-on-write, which a verification does not support; mount it read-only",
             mount.container_path().escape_debug()
         ),
     ))
@@ -94,7 +93,7 @@ async fn inside(
     let order = order(shared, spec, &launch, image, expected)?;
     let order = serde_json::to_string(&order).map_err(VerifyError::Order)?;
     let (_, stdout) = run(shared, &launch, program, &["verify", &order]).await?;
-    // A line that is not a finding is a missing finding.
+    // A line that is not a finding counts as a missing finding.
     Ok(stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }
 
@@ -104,11 +103,11 @@ async fn exit_code(shared: &Shared, launch: &Launch, program: &Mount) -> Result<
     Ok(Finding::new(
         Check::ExitCodePreserved,
         end.exit.code == CODE,
-        format!("{CODE} came back as {}", end.exit.code),
+        format!("{CODE} was reported as {}", end.exit.code),
     ))
 }
 
-/// A process that cannot be asked to end, with another in a session of its own.
+/// A process that ignores requests to end, with another one in a session of its own.
 async fn time_limit(shared: &Shared, launch: &Launch, program: &Mount) -> Result<Finding, SandboxError> {
     let launch = Launch {
         limits: launch.limits.timeout(SHORT),
@@ -116,8 +115,8 @@ async fn time_limit(shared: &Shared, launch: &Launch, program: &Mount) -> Result
         ..launch.clone()
     };
     let started = start(shared, &launch, program, &["attempt", "outlive"]).await?;
-    // From here on the limit counts: how long an engine takes to make a container says nothing
-    // about it.
+    // The limit counts from here: the time that an engine takes to create a container is
+    // irrelevant.
     let begun = std::time::Instant::now();
     let ran = tokio::time::timeout(LATEST, finish(&launch, started)).await;
     let took = begun.elapsed().as_millis();
@@ -130,11 +129,11 @@ async fn time_limit(shared: &Shared, launch: &Launch, program: &Mount) -> Result
                 format!("{:?} after {took} ms, exit code {}", end.ended, end.exit.code),
             )
         }
-        Err(_) => Finding::new(Check::TimeoutEnforced, false, format!("it still ran after {took} ms")),
+        Err(_) => Finding::new(Check::TimeoutEnforced, false, format!("still running after {took} ms")),
     })
 }
 
-/// Runs the program, and waits until nothing is left of its container.
+/// Runs the program, and waits until its container is removed.
 async fn run(
     shared: &Shared,
     launch: &Launch,
@@ -151,7 +150,7 @@ async fn start(
     arguments: &[&str],
 ) -> Result<Started, SandboxError> {
     let program = Program {
-        // The image's entry point could say what it likes.
+        // The image's entry point could print anything.
         entrypoint: Some(vec![INSIDE.to_owned()]),
         command: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
         mounts: vec![program.clone()],
@@ -164,8 +163,8 @@ async fn finish(launch: &Launch, started: Started) -> Result<(End, Vec<u8>), San
     // Nothing is held for the mounts: those that need it were refused.
     let Started { program, proxy, .. } = started;
     let LaunchedProgram { stdin, output, control: handle } = program;
-    // It reads nothing, and what lies between may take an end of its input for the end of its
-    // output.
+    // It reads nothing, and an intermediate process may mistake the end of its input for the end of
+    // its output.
     drop(stdin);
     let mut stdout = Report(Capture::new(OUTPUT));
     let end = task::drive(
@@ -199,7 +198,7 @@ mod tests {
     use sandbox_workspace::Protection;
 
     #[test]
-    fn mounts_that_need_guarding_are_refused() {
+    fn guarded_mount_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let writable = || Mount::read_write(folder.path(), "/x");
         for (mount, good) in [

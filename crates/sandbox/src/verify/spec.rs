@@ -1,11 +1,11 @@
-//! What is to be verified.
+//! The specification of a verification.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use crate::spec::{ByteSize, ContainerEnv, ImageTag, InvalidSpec, Isolation, Mount, Network, ResourceLimits};
 
-/// A program that the image is to have.
+/// A program that the image is expected to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ExpectedProgram {
@@ -24,16 +24,19 @@ impl FromStr for ExpectedProgram {
             "python" | "python3" => Ok(Self::Python),
             other => Err(InvalidSpec::new(
                 "expect",
-                format!("`{}` is neither bash nor python", other.escape_debug()),
+                format!(
+                    "`{}` is not a program that can be expected; expected one of bash, python",
+                    other.escape_debug()
+                ),
             )),
         }
     }
 }
 
-/// What is to be verified: an image, and how its containers are to be confined.
+/// The specification of a verification: an image, and the confinement of its containers.
 ///
-/// Of more than 512 MiB of memory or 512 processes only so much is tried: whether the engine
-/// enforces a limit does not depend on it.
+/// At most 512 MiB of memory and 512 processes are used: whether the engine enforces a limit does
+/// not depend on its size.
 #[derive(Debug, Clone)]
 pub struct VerifySpec {
     pub(super) image: ImageTag,
@@ -46,7 +49,7 @@ pub struct VerifySpec {
 }
 
 impl VerifySpec {
-    /// Verifies that containers of `image` are confined as `isolation` and `limits` say.
+    /// Verifies that containers of `image` are confined by `isolation` and `limits`.
     #[must_use]
     pub fn new(image: ImageTag, isolation: Isolation, limits: ResourceLimits) -> Self {
         let limits = limits
@@ -63,22 +66,23 @@ impl VerifySpec {
         }
     }
 
-    /// Makes the containers with these instead, and still expects what is guaranteed: shows that
-    /// the verification can fail.
+    /// Creates the containers with these settings instead, but still expects the specified
+    /// guarantees: shows that the verification can fail.
     #[must_use]
     pub fn made_with(mut self, isolation: Isolation, limits: ResourceLimits) -> Self {
         self.made = (isolation, limits);
         self
     }
 
-    /// The network. Default none. That nothing but the proxy can be reached is expected of each.
+    /// The network. Default: none. On every network, only the proxy is expected to be
+    /// reachable.
     #[must_use]
     pub fn network(mut self, network: Network) -> Self {
         self.network = network;
         self
     }
 
-    /// The variables of the containers. Default none.
+    /// The variables of the containers. Default: none.
     #[must_use]
     pub fn env(mut self, env: ContainerEnv) -> Self {
         self.env = env;
@@ -93,7 +97,7 @@ impl VerifySpec {
         self
     }
 
-    /// Expects that `program` is in the image and works. Default: nothing is expected of the image.
+    /// Expects that `program` is in the image and works. Default: none.
     #[must_use]
     pub fn program(mut self, program: ExpectedProgram) -> Self {
         self.programs.insert(program);

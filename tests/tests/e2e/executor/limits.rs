@@ -148,8 +148,8 @@ async fn a_limit_above_the_containers_is_an_error() {
     let limits = sandbox::ResourceLimits::untrusted();
     let executor = executor(&fixture, config(&fixture).limits(limits));
     for (options, named) in [
-        (memory_up_to(513), "537919488 bytes are more than the 536870912"),
-        (processes_up_to(101), "101 processes are more than the 100"),
+        (memory_up_to(513), "537919488 bytes exceed the container's limit of 536870912"),
+        (processes_up_to(101), "101 processes exceed the container's limit of 100"),
     ] {
         let error = executor.execute("true", options).await.expect_err("it is above").to_string();
         assert!(error.contains(named), "{error}");

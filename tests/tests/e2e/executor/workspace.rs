@@ -182,7 +182,7 @@ async fn a_verification_takes_no_mount_that_needs_a_guard() {
         );
         let refused = fixture.sandbox.verify(spec.mount(mount)).await;
         let refused = refused.expect_err("it is refused").to_string();
-        assert!(refused.contains("a verification cannot use"), "{refused}");
+        assert!(refused.contains("a verification does not support"), "{refused}");
     }
     fixture.close().await;
 }

@@ -62,7 +62,7 @@ async fn a_link_in_a_copy_does_not_lead_the_next_copy_to_the_host() {
     let runs = fixture.sandbox.runs();
     let error = runs.run(run("led"), LifecycleHooks::default()).await.expect_err("it is refused");
     assert!(matches!(error, SandboxError::Run(RunError::Target { .. })), "{error}");
-    assert!(chain(&error).contains("`/live` is not of the image"), "{error}");
+    assert!(chain(&error).contains("`/live` is not part of the image"), "{error}");
     assert!(!exists("led").await && !live.join("planted").exists());
     // The control: a link to elsewhere in the container is as good as a folder.
     fs::remove_file(work.join("sub")).expect("the link");
@@ -85,11 +85,11 @@ async fn what_is_not_of_the_image_takes_no_copy_and_a_running_run_does() {
     let (runs, run_name) = (fixture.sandbox.runs(), run.name().clone());
     runs.run(run, LifecycleHooks::default()).await.expect("a good run");
     for (source, target, expected) in [
-        (&file, "/mounted/file", "`/mounted` is not of the image"),
-        (&file, "/etc/hosts", "`/etc/hosts` is not of the image"),
+        (&file, "/mounted/file", "`/mounted` is not part of the image"),
+        (&file, "/etc/hosts", "`/etc/hosts` is not part of the image"),
         (&file, "/proc/self/comm", "/proc"),
-        (&file, "/etc", "a folder is there"),
-        (&mounted, "/etc/passwd", "a file is there"),
+        (&file, "/etc", "a folder exists there"),
+        (&mounted, "/etc/passwd", "a file exists there"),
         (&file, "/etc/passwd/x", "`/etc/passwd` is a file"),
         (&file, "/srv/../etc/x", "without `..`"),
         (&file, "srv/x", "absolute"),

@@ -1,11 +1,11 @@
-//! Which system calls a container may make. What is in no list does not exist for it.
+//! The system calls that a container may make. All others do not exist for it.
 //!
 //! The names, separated by spaces, are those of 64-bit programs on x86-64 and arm64. 32-bit
-//! programs do not run: they have a second entrance to most of the kernel, and `socketcall`, whose
-//! arguments a filter cannot see.
+//! programs do not run: they have a second entry to most of the kernel, and `socketcall`, whose
+//! arguments a filter cannot inspect.
 
-/// What every container may call, by what it is for. None of these gives a right that the process
-/// does not have.
+/// The calls that every container may make, by purpose. None of them grants a privilege that the
+/// process does not have.
 pub(super) const FREE: &[&str] = &[
     FILES,
     ATTRIBUTES,
@@ -32,7 +32,7 @@ const FILES: &str = "access chdir chmod chown creat faccessat faccessat2 fchdir 
 const ATTRIBUTES: &str = "fgetxattr flistxattr fremovexattr fsetxattr getxattr lgetxattr listxattr llistxattr lremovexattr \
     lsetxattr removexattr setxattr";
 
-/// `ioctl` is not here: its request decides.
+/// Without `ioctl`, which depends on its request.
 const DESCRIPTORS: &str = "close close_range dup dup2 dup3 fadvise64 fadvise64_64 fallocate fcntl fcntl64 fdatasync flock \
     fsync ftruncate ftruncate64 lseek memfd_create memfd_secret pipe pipe2 readahead sync \
     sync_file_range syncfs";
@@ -48,8 +48,8 @@ const MEMORY: &str = "brk get_mempolicy madvise mbind membarrier mincore mlock m
     mremap msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect process_mrelease \
     remap_file_pages set_mempolicy";
 
-/// `clone` is not here: its flags decide. Nor is `clone3`, whose flags a filter cannot see; the C
-/// libraries then take `clone`.
+/// Without `clone`, which depends on its flags, and `clone3`, whose flags a filter cannot inspect;
+/// C libraries then fall back to `clone`.
 const PROCESSES: &str = "execve execveat exit exit_group fork futex futex_time64 get_robust_list getpgid getpgrp getpid \
     getppid getsid gettid get_thread_area pidfd_getfd pidfd_open prctl process_vm_readv \
     process_vm_writev ptrace rseq set_robust_list set_thread_area set_tid_address setpgid setsid \
@@ -73,8 +73,8 @@ const SCHEDULING: &str = "getcpu getpriority getrlimit getrusage ioprio_get iopr
     sched_rr_get_interval sched_rr_get_interval_time64 sched_setaffinity sched_setattr \
     sched_setparam sched_setscheduler sched_yield setpriority setrlimit";
 
-/// `socket` and `socketpair` are not here: their family decides. Nor is `setsockopt`: its level and
-/// option decide.
+/// Without `socket` and `socketpair`, which depend on their family, and `setsockopt`, which depends
+/// on its level and option.
 const CONNECTIONS: &str = "accept accept4 bind connect getpeername getsockname getsockopt listen recvfrom recvmmsg \
     recvmmsg_time64 recvmsg sendmmsg sendmsg sendto shutdown";
 
@@ -82,11 +82,11 @@ const EXCHANGE: &str = "mq_getsetattr mq_notify mq_open mq_timedreceive mq_timed
     mq_timedsend_time64 mq_unlink msgctl msgget msgrcv msgsnd semctl semget semop semtimedop \
     semtimedop_time64 shmat shmctl shmdt shmget";
 
-/// What a process asks about the machine, and what it takes from itself.
+/// Calls in which a process queries the machine or restricts itself.
 const ITSELF: &str = "arch_prctl getrandom landlock_add_rule landlock_create_ruleset landlock_restrict_self seccomp \
     sysinfo uname";
 
-/// What a capability permits, and what is refused without it.
+/// The calls that a capability permits, refused without it.
 pub(super) const PRIVILEGED: &[(&str, &str)] = &[
     (
         "CAP_SYS_ADMIN",
@@ -107,7 +107,7 @@ pub(super) const PRIVILEGED: &[(&str, &str)] = &[
     ("CAP_SYS_TTY_CONFIG", "vhangup"),
 ];
 
-/// What no program needs, and no namespace separates or the kernel has had faults in: key rings,
-/// other kernels, page faults in user space, moving pages of others.
+/// Calls that programs do not need, and that no namespace separates or that have had kernel
+/// vulnerabilities: key rings, other kernels, page faults in user space, moving pages of others.
 pub(super) const REFUSED: &str = "add_key kexec_file_load kexec_load keyctl migrate_pages move_pages request_key swapoff swapon \
     userfaultfd uselib ustat vmsplice";

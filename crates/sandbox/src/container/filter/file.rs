@@ -10,7 +10,7 @@ use crate::container::ContainerError;
 
 use super::profile::PROFILE;
 
-/// The profile below `state_dir`, named after its content, written unless it is there. Blocks.
+/// The profile below `state_dir`, named by its content, written if missing. Blocks.
 pub(crate) fn write(state_dir: &Path) -> Result<PathBuf, ContainerError> {
     let folder = state_dir.join("seccomp");
     let digest = Sha256::digest(&*PROFILE);
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_written_once() {
+    fn profile_file_is_written_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = write(dir.path()).unwrap();
         let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());

@@ -1,4 +1,4 @@
-//! The sandbox's own filter of system calls.
+//! The sandbox's own seccomp filter.
 
 mod calls;
 mod file;

@@ -1,23 +1,23 @@
-//! Which options of sockets a container may set: those of its own connections, but none that puts
+//! The socket options that a container may set: those of its own connections, but none that puts
 //! another protocol on top of one.
 //!
-//! `TCP_ULP` hands a connection to a module of the kernel (`espintcp`, `tls`, `smc`), and
-//! `UDP_ENCAP` hands packets to `xfrm`: both load large parts of the kernel that need no right and
-//! have had faults (CVE-2026-43284, CVE-2026-46300). What is permitted is listed, and compared in
-//! all 64 bits: a number that the kernel would cut is in no list. Levels of other families are in
-//! none either.
+//! `TCP_ULP` passes a connection to a kernel module (`espintcp`, `tls`, `smc`), and `UDP_ENCAP`
+//! passes packets to `xfrm`: both load large parts of the kernel, need no privilege and have had
+//! vulnerabilities (CVE-2026-43284, CVE-2026-46300). Permitted options are listed, and compared in
+//! all 64 bits: a number that the kernel would truncate is not in the list. Neither are levels of
+//! other families.
 
 use serde_json::{Value, json};
 
-/// Levels with options that need no look: sockets, IPv4, IPv6 and its ICMP, raw sockets, packets,
+/// Levels whose options are all permitted: sockets, IPv4, IPv6 and its ICMP, raw sockets, packets,
 /// netlink, multipath TCP.
 const LEVELS: [u64; 8] = [1, 0, 41, 58, 255, 263, 270, 284];
 
 const TCP: u64 = 6;
-/// Options of TCP up to `TCP_FASTOPEN_CONNECT` all are permitted.
+/// All TCP options up to `TCP_FASTOPEN_CONNECT` are permitted except this one.
 const TCP_ULP: u64 = 31;
-/// Those behind it, up to `TCP_TX_DELAY`, and `TCP_IS_MPTCP` and `TCP_RTO_MAX_MS`; not the
-/// authentication of routers.
+/// The permitted options after it, up to `TCP_TX_DELAY`, and `TCP_IS_MPTCP` and `TCP_RTO_MAX_MS`,
+/// without the authentication of routers.
 const TCP_LATER: [u64; 8] = [32, 33, 34, 35, 36, 37, 43, 44];
 
 const UDP: u64 = 17;
@@ -25,7 +25,7 @@ const UDP_ENCAP: u64 = 100;
 /// `UDP_CORK`, checksums over IPv6, segments in one packet.
 const UDP_PLAIN: [u64; 5] = [1, 101, 102, 103, 104];
 
-/// Conditions on the arguments of `setsockopt`, of which one must hold.
+/// Conditions on the arguments of `setsockopt`, one of which must hold.
 pub(super) fn permitted() -> Vec<Vec<Value>> {
     let levels = LEVELS.map(|level| vec![equal(1, level)]);
     let below = json!({"index": 2, "value": TCP_ULP, "op": "SCMP_CMP_LT"});
@@ -38,8 +38,8 @@ pub(super) fn permitted() -> Vec<Vec<Value>> {
     all
 }
 
-/// Conditions for which the answer says that it is not permitted, rather than that there is no such
-/// call.
+/// Conditions for which the error is that the option is not permitted, instead of that the call
+/// does not exist.
 pub(super) fn refused() -> Vec<Vec<Value>> {
     let option = |(level, option)| vec![equal(1, level), equal(2, option)];
     [(TCP, TCP_ULP), (UDP, UDP_ENCAP)].map(option).to_vec()
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_connections_need_is_permitted_and_no_protocol_on_top() {
+    fn options_of_connections_are_permitted_and_protocols_on_top_refused() {
         for (level, option, permitted) in [
             // SO_REUSEADDR, IP_TOS, IPV6_V6ONLY, TCP_NODELAY, TCP_FASTOPEN_CONNECT, TCP_INQ,
             // UDP_SEGMENT.
@@ -84,7 +84,7 @@ mod tests {
             (279, 1, false),
             (282, 1, false),
             (283, 1, false),
-            // The kernel would cut these.
+            // The kernel would truncate these.
             (TCP | 1 << 32, TCP_ULP, false),
             (6, TCP_ULP | 1 << 32, false),
             (UDP | 1 << 32, UDP_ENCAP, false),

@@ -1,4 +1,4 @@
-//! The filter, as the engine reads it.
+//! The seccomp profile in the engine's format.
 
 use std::sync::LazyLock;
 
@@ -11,31 +11,31 @@ use super::{options, requests};
 /// capabilities.
 pub(super) static PROFILE: LazyLock<String> = LazyLock::new(|| profile().to_string());
 
-/// As the kernel numbers them.
+/// The kernel's error numbers.
 const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
 const EPROTONOSUPPORT: u32 = 93;
 const EAFNOSUPPORT: u32 = 97;
 
-/// `CLONE_NEW…` of all namespaces that `clone` makes, and of those that `unshare` makes, which are
-/// the same and the clocks'.
+/// The `CLONE_NEW…` flags of all namespaces that `clone` creates, and of those that `unshare`
+/// creates: the same and time namespaces.
 const CLONE_NAMESPACES: u64 = 0x7e02_0000;
 const UNSHARE_NAMESPACES: u64 = 0x7e02_0080;
-/// Linux as it is, as on a 32-bit machine, with an old version number, both; and the question which
-/// it is.
+/// Linux unchanged, as on a 32-bit machine, with an old version number, both; and the query of the
+/// current one.
 const PERSONALITIES: [u64; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
-/// Families that stay within the container's network: its own files' sockets, IPv4, IPv6.
+/// Families that stay within the container's network: Unix sockets, IPv4, IPv6.
 const UNIX: u64 = 1;
 const FAMILIES: [u64; 3] = [UNIX, 2, 10];
-/// Talking with the kernel, about these alone: routes and addresses, sockets, devices that come and
-/// go, families of messages.
+/// Communication with the kernel, only for these: routes and addresses, sockets, device events,
+/// generic netlink families.
 const NETLINK: u64 = 16;
 const NETLINK_SUBJECTS: [u64; 4] = [0, 4, 15, 16];
-/// The kernel's audit. With the error of a kernel that keeps none, PAM goes on (`su`, `sudo`,
-/// `passwd`); with any other it gives up.
+/// The kernel's audit. With the error of a kernel without audit, PAM continues (`su`, `sudo`,
+/// `passwd`); with any other error it gives up.
 const NETLINK_AUDIT: u64 = 9;
-/// The filter of packets, which only who may set a network up can speak to.
+/// The packet filter, only available with the capability to configure networks.
 const NETLINK_NETFILTER: u64 = 12;
 const PACKET: u64 = 17;
 
@@ -64,7 +64,7 @@ fn profile() -> Value {
     })
 }
 
-/// New processes, but in no new namespace. With the capability, whatever the kernel permits.
+/// New processes, but in no new namespace. With the capability, everything that the kernel permits.
 fn namespaces() -> Vec<Value> {
     let admin = || json!({"caps": ["CAP_SYS_ADMIN"]});
     let none_of =
@@ -76,9 +76,10 @@ fn namespaces() -> Vec<Value> {
     ]
 }
 
-/// A list of what is permitted, because others leave the network namespace (`AF_VSOCK` leads to the
-/// machine's hypervisor) or are large parts of the kernel that no task needs (`AF_ALG`, `AF_CAN`,
-/// `AF_TIPC` …). Values are compared in all 64 bits; one that the kernel would cut is in no list.
+/// An allowlist, because others leave the network namespace (`AF_VSOCK` leads to the machine's
+/// hypervisor) or are large parts of the kernel that no task needs (`AF_ALG`, `AF_CAN`, `AF_TIPC`
+/// …). Values are compared in all 64 bits; a value that the kernel would truncate is not in the
+/// list.
 fn sockets() -> Vec<Value> {
     let socket = || allow("socket");
     let mut rules: Vec<Value> = FAMILIES.iter().map(|family| when(socket(), &[equal(0, *family)])).collect();
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_namespaces_and_mounts_needs_the_capability() {
+    fn namespaces_and_mounts_need_the_capability() {
         for call in
             ["unshare", "clone", "clone3", "setns", "mount", "move_mount", "fsopen", "pivot_root", "umount2"]
         {
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn no_call_is_named_twice() {
+    fn every_call_is_listed_once() {
         let mut seen = BTreeSet::new();
         let lists = FREE.iter().chain([&REFUSED]);
         for call in
@@ -184,8 +185,8 @@ mod tests {
         }
     }
 
-    /// What the filter answers to `socket(family, …, protocol)`: overlapping rules would leave it
-    /// to the runtime's library.
+    /// The filter's result for `socket(family, …, protocol)`: the result of overlapping rules would
+    /// depend on the runtime's library.
     fn answers(family: u64, protocol: u64, capability: Option<&str>) -> Vec<String> {
         let profile: Value = serde_json::from_str(&PROFILE).unwrap();
         let has = |condition: &Value| {
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_stays_within_the_network_of_the_container() {
+    fn socket_outside_of_the_containers_network_is_refused() {
         for family in [1, 2, 10] {
             assert_eq!(answers(family, 0, None), ["SCMP_ACT_ALLOW null"], "{family}");
         }

@@ -1,31 +1,31 @@
-//! Which requests of `ioctl` a container may make: all but those with which it could leave the
-//! quota of its root file system.
+//! The `ioctl` requests that a container may make: all except those that could escape the quota of
+//! its root file system.
 //!
-//! On btrfs everybody may make a subvolume, which no quota of the container counts; on XFS
-//! everybody may give a file of theirs to another project, or a folder's new files to none. A
-//! request has a kind in its second byte and a number in its first; the kernel looks at 32 bits, so
-//! the rules do not look at more.
+//! On btrfs every user may create a subvolume, which no quota of the container counts; on XFS every
+//! user may assign an own file to another project, or a folder's new files to none. A request has a
+//! kind in its second byte and a number in its first; the kernel reads 32 bits, so the rules read
+//! no more.
 
 use serde_json::{Value, json};
 
-/// Requests that are refused: those whose lowest 16 bits begin with so many bits of this number.
+/// Refused requests: those whose lowest 16 bits start with this many bits of this number.
 const REFUSED: [(u32, u16); 3] = [
-    // btrfs: subvolumes, snapshots, groups of quotas.
+    // btrfs: subvolumes, snapshots, quota groups.
     (8, 0x9400),
     // XFS and generic: a file's project, the state of a whole file system.
     (8, 0x5800),
-    // The attributes of a file, as chattr(1) sets them: whether new files inherit the project.
+    // File attributes as set by chattr(1): whether new files inherit the project.
     (16, 0x6602),
 ];
 
-/// Sharing of blocks between files, which has a kind that is otherwise btrfs's: `FICLONE`,
-/// `FICLONERANGE`, `FIDEDUPERANGE`.
+/// Sharing of blocks between files, whose kind is otherwise btrfs's: `FICLONE`, `FICLONERANGE`,
+/// `FIDEDUPERANGE`.
 const PERMITTED: [u64; 3] = [0x4004_9409, 0x4020_940d, 0xc018_9436];
 
 const BITS: u32 = 16;
 
-/// Conditions on the arguments of `ioctl`, of which one must hold. A filter cannot say what a
-/// request must *not* be, so they are all the pieces of the numbers that are left.
+/// Conditions on the arguments of `ioctl`, one of which must hold. A filter cannot express that a
+/// request must *not* have a value, so they cover all remaining ranges of numbers.
 pub(super) fn permitted() -> Vec<Value> {
     let mut pieces = Vec::new();
     cover(0, 0, &mut pieces);
@@ -35,7 +35,7 @@ pub(super) fn permitted() -> Vec<Value> {
     pieces.into_iter().map(piece).chain(PERMITTED.map(exactly)).collect()
 }
 
-/// Adds the mask and the value of each largest piece without a refused number, among those whose
+/// Adds the mask and the value of each largest range without a refused number, among those whose
 /// first `bits` bits are those of `begin`.
 fn cover(begin: u16, bits: u32, pieces: &mut Vec<(u64, u64)>) {
     let mask = |bits: u32| u16::MAX.checked_shl(BITS - bits).unwrap_or(0);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_a_quota_is_refused_whatever_the_kernel_ignores() {
+    fn request_that_escapes_a_quota_is_refused_with_any_ignored_bits() {
         for (name, request) in [
             ("BTRFS_IOC_SNAP_CREATE", 0x5000_9401),
             ("BTRFS_IOC_SUBVOL_CREATE", 0x5000_940e),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn all_else_is_permitted() {
+    fn other_requests_are_permitted() {
         for (name, request) in [
             ("TCGETS", 0x5401),
             ("FIONREAD", 0x541b),

@@ -1,8 +1,8 @@
-//! What the root file system of a container can come to, by the kernel's word.
+//! The maximum size of a container's root file system, as the kernel reports it.
 //!
 //! On btrfs a container's root is a subvolume, whose quota is in `/sys/fs/btrfs`. XFS with project
-//! quotas gives the quota as the size of the file system, and an overlay the size of what it writes
-//! to.
+//! quotas reports the quota as the size of the file system, and an overlay reports the size of its
+//! upper layer.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::mountinfo::KernelMount;
 /// The bit of a group's `limit_flags` that puts `max_referenced` in force.
 const LIMITS_REFERENCED: u64 = 1;
 
-/// The most bytes that the root file system of the process `pid` can hold. `None`: unbounded, or
-/// nothing is known of a bound. `host` is the root folder below which `/proc` and `/sys` are.
+/// The maximum bytes of the root file system of the process `pid`. `None`: unbounded or unknown.
+/// `host` is the root folder with `/proc` and `/sys`.
 pub(in crate::container) fn disk_bound(host: &Path, pid: u32, mounts: &[KernelMount]) -> Option<u64> {
-    // The last one at a place is the one that is seen.
+    // The last mount at a path is the visible one.
     let root = mounts.iter().rfind(|mount| mount.target == "/")?;
     if root.file_system == "btrfs" { quota(host, root) } else { size(&host.join(format!("proc/{pid}/root"))) }
 }
@@ -25,17 +25,17 @@ fn size(folder: &Path) -> Option<u64> {
     system.f_blocks.checked_mul(system.f_frsize)
 }
 
-/// The quota of the subvolume that is mounted.
+/// The quota of the mounted subvolume.
 fn quota(host: &Path, mount: &KernelMount) -> Option<u64> {
     let subvolume: u64 = mount.option("subvolid")?.parse().ok()?;
     let source = host.join(mount.source.trim_start_matches('/'));
-    // Names of the device mapper are links to what the kernel calls the device.
+    // Names of the device mapper are links to the kernel's device names.
     let device = fs::canonicalize(&source).unwrap_or(source);
     let systems = fs::read_dir(host.join("sys/fs/btrfs")).ok()?;
     let system = systems
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|system| device.file_name().is_some_and(|name| system.join("devices").join(name).exists()))?;
-    // There are no groups where quotas are off.
+    // Without quotas there are no groups.
     let group = system.join(format!("qgroups/0_{subvolume}"));
     let number = |name| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
     let is_limited = number("limit_flags")? & LIMITS_REFERENCED != 0;
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subvolume_is_bounded_by_the_limit_that_is_in_force() {
+    fn subvolume_is_bounded_by_the_limit_in_force() {
         let limited: &[_] = &[("limit_flags", "1\n"), ("max_referenced", "62914560\n")];
         let other = BTRFS.replace("loop7", "loop8");
         let unlimited = BTRFS.replace("subvolid=259", "subvolid=260");
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_the_bound_is_the_size() {
+    fn other_file_systems_are_bounded_by_their_size() {
         let host = tempfile::tempdir().unwrap();
         let mounts = parse("1 2 0:45 / / rw - overlay overlay rw\n").unwrap();
         assert_eq!(disk_bound(host.path(), 7, &mounts), None);

@@ -1,4 +1,4 @@
-//! The facts about one process.
+//! Facts about one process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,16 +15,16 @@ use super::mountinfo::{self, KernelMount};
 use super::node::Node;
 use super::process::Process;
 
-/// A soft limit and a hard one; `None` is unlimited.
+/// A soft and a hard limit; `None` is unlimited.
 pub(in crate::container) type SoftAndHard = (Option<u64>, Option<u64>);
 
-/// What `/proc` says about the first process of a container.
+/// The facts in `/proc` about the first process of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::container) struct KernelFacts {
-    /// The capabilities that any process of it can ever have, as a bit set.
+    /// The capabilities that any of its processes can ever have, as a bit set.
     pub(in crate::container) bounding: u64,
     pub(in crate::container) no_new_privileges: bool,
-    /// How much sooner the kernel kills it for want of memory; below 0, later.
+    /// How much sooner the kernel kills it for lack of memory; negative values mean later.
     pub(in crate::container) oom_score_adj: i32,
     /// The names of its network interfaces.
     pub(in crate::container) interfaces: BTreeSet<String>,
@@ -32,40 +32,39 @@ pub(in crate::container) struct KernelFacts {
     pub(in crate::container) has_ipv6: bool,
     /// Whether IPv4 packets are forwarded between its interfaces.
     pub(in crate::container) forwards_ipv4: bool,
-    /// Its namespaces that are also ours: `net`, `pid`, `mnt`, `ipc`, `uts`.
+    /// The namespaces that it shares with this process: `net`, `pid`, `mnt`, `ipc`, `uts`.
     pub(in crate::container) shared_namespaces: BTreeSet<&'static str>,
-    /// The user it runs as, by the host's number.
+    /// Its user, as a number on the host.
     pub(in crate::container) user: u32,
-    /// Who its users are on the host: first number inside, first number outside, how many.
+    /// The mapping of its users: first number inside, first number outside, count.
     pub(in crate::container) users: Vec<(u32, u32, u32)>,
-    /// The same of its groups.
+    /// The mapping of its groups.
     pub(in crate::container) groups: Vec<(u32, u32, u32)>,
     pub(in crate::container) limits: BTreeMap<UlimitKind, SoftAndHard>,
-    /// The controllers that have a control group of the container's own for it: `memory`, `cpu`,
-    /// `pids`.
+    /// The controllers with a control group of the container's own: `memory`, `cpu`, `pids`.
     pub(in crate::container) controlled: BTreeSet<&'static str>,
     pub(in crate::container) mounts: Vec<KernelMount>,
-    /// Those of the paths that were asked about that the container does not have.
+    /// The queried paths that do not exist in the container.
     pub(in crate::container) absent: BTreeSet<String>,
-    /// What is mounted at the paths that were asked about, as far as something is there.
+    /// The mounted files at the queried paths that exist.
     pub(in crate::container) roots: BTreeMap<String, Identity>,
-    /// The devices at the paths that were asked about.
+    /// The devices at the queried paths.
     pub(in crate::container) nodes: BTreeMap<String, Node>,
-    /// The host's devices that were asked for, by where the container is to see them.
+    /// The requested devices of the host, by their paths in the container.
     pub(in crate::container) planned_nodes: BTreeMap<String, Node>,
-    /// Bytes that its root file system can come to, where it was asked for: see
+    /// The maximum bytes of its root file system, if queried: see
     /// [`disk_bound`](super::disk_bound).
     pub(in crate::container) disk: Option<u64>,
-    /// The filter of system calls that the runtime was asked to load.
+    /// The seccomp filter that the runtime was asked to load.
     pub(in crate::container) filter: Option<Filter>,
-    /// The one that was asked for, where one was, or why it cannot be read.
+    /// The requested profile, if any, or why it cannot be read.
     pub(in crate::container) profile: Option<Result<Filter, String>>,
     /// The `AppArmor` profile that the runtime was asked to apply.
     pub(in crate::container) apparmor: Option<String>,
 }
 
-/// Reads the facts about `first`, which must be the container's. `asked` are paths of the
-/// container.
+/// Reads the facts about `first`, which must be a process of the container. `asked` are paths in
+/// the container.
 pub(in crate::container) fn read(
     proc: &Path,
     first: Process<'_>,
@@ -115,7 +114,7 @@ pub(in crate::container) fn read(
     })
 }
 
-/// What is mounted at `targets` in the container of the process `pid`.
+/// The mounted files at `targets` in the container of the process `pid`.
 pub(in crate::container) fn roots<'a>(
     proc: &Path,
     pid: u32,
@@ -124,7 +123,7 @@ pub(in crate::container) fn roots<'a>(
     look_at(proc, pid, targets, |held| Identity::of(held).ok())
 }
 
-/// Those of `targets` in the container of the process `pid` that are devices.
+/// The devices among `targets` in the container of the process `pid`.
 pub(in crate::container) fn nodes<'a>(
     proc: &Path,
     pid: u32,
@@ -133,7 +132,7 @@ pub(in crate::container) fn nodes<'a>(
     look_at(proc, pid, targets, |held| Node::of(held).ok()?)
 }
 
-/// Links are those of the container's own root.
+/// Links are resolved in the container's own root.
 fn look_at<'a, T>(
     proc: &Path,
     pid: u32,
@@ -147,12 +146,12 @@ fn look_at<'a, T>(
     Ok(targets.filter_map(|target| Some((target.to_owned(), look(open(target).ok()?)?))).collect())
 }
 
-/// What cannot be looked at is not absent.
+/// A path that cannot be inspected does not count as absent.
 fn is_absent(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Three numbers a line.
+/// Three numbers per line.
 fn ids(map: &str) -> Option<Vec<(u32, u32, u32)>> {
     map.lines()
         .map(|line| {
@@ -162,7 +161,7 @@ fn ids(map: &str) -> Option<Vec<(u32, u32, u32)>> {
         .collect()
 }
 
-/// A title, the soft limit and the hard one, in columns.
+/// A title, the soft limit and the hard limit, in columns.
 fn limits(table: &str) -> Option<BTreeMap<UlimitKind, SoftAndHard>> {
     let limit = |text: &str| match text {
         "unlimited" => Some(None),
@@ -182,7 +181,7 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// `net/dev` has two lines of headings, then a line for each interface.
+/// `net/dev` has two header lines, then a line for each interface.
 fn interfaces(dev: &str) -> BTreeSet<String> {
     dev.lines()
         .skip(2)
@@ -191,7 +190,7 @@ fn interfaces(dev: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// A kernel without IPv6 has no such file.
+/// A kernel without IPv6 does not have the file.
 fn has_ipv6(addresses: &Path) -> io::Result<bool> {
     match std::fs::read_to_string(addresses) {
         Ok(text) => Ok(!text.trim().is_empty()),
@@ -200,8 +199,8 @@ fn has_ipv6(addresses: &Path) -> io::Result<bool> {
     }
 }
 
-/// `net/snmp` has a line of names and a line of values for each protocol; forwarding is 1, not
-/// forwarding 2.
+/// `net/snmp` has a line of names and a line of values for each protocol; 1 means forwarding, 2 not
+/// forwarding.
 fn forwards(snmp: &str) -> Option<bool> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Ip: "));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -290,7 +289,7 @@ Max file locks            unlimited            unlimited            locks     \n
 Max pending signals       96365                96365                signals   \n";
 
     #[test]
-    fn reads_what_the_kernel_says() {
+    fn facts_are_read_from_proc() {
         let proc = fake("0f", STATUS, "", SNMP);
         let asked = ["/nowhere", "/etc"].map(str::to_owned);
         fs::create_dir_all(proc.path().join("7/root/etc")).unwrap();
@@ -331,7 +330,7 @@ Max pending signals       96365                96365                signals   \n
     }
 
     #[test]
-    fn devices_are_known_by_their_numbers_in_the_containers_own_root() {
+    fn devices_are_identified_in_the_containers_root() {
         let proc = tempfile::tempdir().unwrap();
         fs::create_dir(proc.path().join("7")).unwrap();
         symlink("/dev", proc.path().join("7/root")).unwrap();
@@ -341,7 +340,7 @@ Max pending signals       96365                96365                signals   \n
     }
 
     #[test]
-    fn weaknesses_are_seen() {
+    fn weaker_confinement_is_reported() {
         let status = STATUS.replace("NoNewPrivs:\t1", "NoNewPrivs:\t0");
         let proc = fake("0f", &status, "fe80... 02 40 20 80 eth0\n", &SNMP.replace("Ip: 2", "Ip: 1"));
         let net = proc.path().join("7/ns/net");
@@ -353,7 +352,7 @@ Max pending signals       96365                96365                signals   \n
     }
 
     #[test]
-    fn facts_of_a_missing_or_another_process_are_none() {
+    fn missing_or_foreign_process_is_an_error() {
         assert!(read(fake("0e", STATUS, "", SNMP).path(), 7, "0f").is_err(), "another container's process");
         assert!(read(fake("0f", STATUS, "", SNMP).path(), 8, "0f").is_err(), "no such process");
         assert!(read(fake("0f", STATUS, "", "").path(), 7, "0f").is_err(), "no Forwarding");

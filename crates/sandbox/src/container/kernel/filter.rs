@@ -1,9 +1,8 @@
-//! The filter of system calls that a container's runtime was asked to load, and the `AppArmor`
-//! profile.
+//! The seccomp filter that a container's runtime was asked to load, and the `AppArmor` profile.
 //!
 //! With no-new-privileges the filter is loaded in the last moment before the program, so the kernel
-//! has nothing to report yet. What podman reports in an inspection is not what the runtime gets;
-//! this is.
+//! cannot report it yet. Podman's inspection does not report what the runtime gets; the runtime's
+//! configuration does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -14,18 +13,18 @@ use sandbox_files::host_path::Resolver;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// No configuration and no profile is near this size.
+/// Far more than any configuration or profile has.
 const LARGEST: u64 = 16 << 20;
 
-/// A filter, as far as it is compared: what a runtime was asked to load, or the profile that an
-/// engine makes that from.
+/// The compared parts of a filter: of the runtime's configuration, or of the profile that an engine
+/// derives it from.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::container) struct Filter {
     default_action: String,
     #[serde(default)]
     default_errno_ret: Option<u32>,
-    /// The name of the error, which only profiles have.
+    /// The name of the error, in profiles only.
     #[serde(default)]
     default_errno: Option<String>,
     #[serde(default)]
@@ -45,13 +44,13 @@ struct Architecture {
     sub_architectures: Option<Vec<String>>,
 }
 
-/// What happens to some calls.
+/// The action for some calls.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Rule {
     #[serde(default)]
     names: Option<BTreeSet<String>>,
-    /// The older form of a profile.
+    /// The older form in a profile.
     #[serde(default)]
     name: Option<String>,
     action: String,
@@ -59,17 +58,17 @@ struct Rule {
     args: Option<Vec<Argument>>,
     #[serde(default)]
     errno_ret: Option<u32>,
-    /// The name of the error, which only profiles have.
+    /// The name of the error, in profiles only.
     #[serde(default)]
     errno: Option<String>,
-    /// Only profiles have conditions.
+    /// Conditions are in profiles only.
     #[serde(default)]
     includes: Option<Condition>,
     #[serde(default)]
     excludes: Option<Condition>,
 }
 
-/// What an argument of the call must be.
+/// The required value of an argument of the call.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Argument {
@@ -80,7 +79,7 @@ struct Argument {
     op: String,
 }
 
-/// Which containers a rule of a profile is for.
+/// The containers that a rule of a profile applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 struct Condition {
     #[serde(default)]
@@ -91,10 +90,10 @@ struct Condition {
 }
 
 impl Filter {
-    /// Whether it is what a runtime makes of `profile` for a container with `capabilities`
-    /// (`CAP_…`). Each of its rules is one of the profile's that is for such a container, and all
-    /// of the profile's that are so are there; what depends on the architecture or the version of
-    /// the kernel may be missing.
+    /// Whether it is derived from `profile` for a container with `capabilities` (`CAP_…`): each of
+    /// its rules is a rule of the profile that applies to such a container, and all rules of the
+    /// profile that apply are present. Rules that depend on the architecture or the version of the
+    /// kernel may be missing.
     pub(in crate::container) fn is_made_from(&self, profile: &Self, capabilities: &BTreeSet<String>) -> bool {
         let (certain, possible): (Vec<_>, Vec<_>) = profile
             .rules()
@@ -139,15 +138,15 @@ impl Rule {
         is_named || self.name.as_deref() == Some(call)
     }
 
-    /// Whether it says of its calls what `profile` does of its own.
+    /// Whether it has the action that `profile` has for these calls.
     fn is_made_from(&self, profile: &Self) -> bool {
         self.action == profile.action
             && self.args.as_deref().unwrap_or_default() == profile.args.as_deref().unwrap_or_default()
             && is_error(self.errno_ret, profile.errno_ret, profile.errno.as_deref())
     }
 
-    /// Whether an engine takes it for a container with `capabilities`: `None` where it does not,
-    /// false where more than these decides.
+    /// Whether an engine applies it to a container with `capabilities`: `None` if it does not,
+    /// false if that depends on other conditions too.
     fn is_for(&self, capabilities: &BTreeSet<String>) -> Option<bool> {
         let (includes, excludes) = (self.includes.as_ref(), self.excludes.as_ref());
         let caps = |condition: Option<&Condition>| condition.and_then(|condition| condition.caps.clone());
@@ -165,7 +164,7 @@ impl Condition {
     }
 }
 
-/// Whether the error `is` is the one of a profile, which has a number, or a name that the engine
+/// Whether the error `is` is that of a profile, which has a number, or a name that the engine
 /// looked up.
 fn is_error(is: Option<u32>, number: Option<u32>, name: Option<&str>) -> bool {
     match name {
@@ -174,14 +173,14 @@ fn is_error(is: Option<u32>, number: Option<u32>, name: Option<&str>) -> bool {
     }
 }
 
-/// What a runtime was asked to load.
+/// The security settings that a runtime was asked to apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::container) struct Requested {
     pub(in crate::container) filter: Option<Filter>,
     pub(in crate::container) apparmor: Option<String>,
 }
 
-/// What the runtime's configuration at `path` asks for, as the process `monitor` sees it.
+/// The request in the runtime's configuration at `path`, as the process `monitor` sees it.
 pub(in crate::container) fn requested(proc: &Path, monitor: u32, path: &str) -> Result<Requested, String> {
     #[derive(Deserialize)]
     struct Configuration {
@@ -206,14 +205,14 @@ pub(in crate::container) fn requested(proc: &Path, monitor: u32, path: &str) -> 
     let mut text = String::new();
     let file = File::open(&path).map_err(|error| failed(&error))?;
     file.take(LARGEST).read_to_string(&mut text).map_err(|error| failed(&error))?;
-    // A parser's message would quote the document, which holds environment variables.
+    // A parser's message would quote the document, which contains environment variables.
     let configuration: Configuration =
         serde_json::from_str(&text).map_err(|_| failed(&"not a configuration of a container"))?;
     Ok(Requested { filter: configuration.linux.seccomp, apparmor: configuration.process.apparmor_profile })
 }
 
-/// The filter in the profile at `path`, where this program sees what the engine's service does.
-/// Below the folders that `resolver` knows as tasks', no link is followed.
+/// The filter in the profile at `path`, if this program sees the same file as the engine's service.
+/// In folders that `resolver` knows as writable by tasks, no link is followed.
 pub(in crate::container) fn profile(resolver: &Resolver, path: &Path) -> Result<Filter, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let found = resolver.find(path).and_then(|found| found.read(LARGEST));
@@ -243,7 +242,7 @@ mod tests {
         {"names": ["keyctl"], "action": "SCMP_ACT_ERRNO", "errno": "EPERM", "errnoRet": null},
         {"names": ["bpf"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]}"#;
 
-    /// What an engine makes of it.
+    /// The filter that an engine derives from it.
     const LOADED: &str = r#"{"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 38, "architectures": ["SCMP_ARCH_X86_64"], "syscalls": [
         {"names": ["read", "write"], "action": "SCMP_ACT_ALLOW"},
         {"names": ["stat"], "action": "SCMP_ACT_ALLOW"},
@@ -252,14 +251,14 @@ mod tests {
         {"names": ["bpf"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]}"#;
 
     #[test]
-    fn a_filter_that_differs_from_its_profile_is_not_made_from_it() {
+    fn filter_that_differs_from_its_profile_is_rejected() {
         let profile = filter(PROFILE);
         let no_capabilities = BTreeSet::new();
         for (from, to, good) in [
             ("", "", true),
             (r#"["read", "write"]"#, r#"["write", "read", "stat"]"#, true),
             (r#"["bpf"]"#, r#"["bpf"], "args": []"#, true),
-            // Conditions that are not about capabilities are the engine's to judge.
+            // The engine evaluates conditions that are not about capabilities.
             (r#"["stat"]"#, r#"["stat", "arm_call"]"#, true),
             (r#"["read", "write"]"#, r#"["read", "mount"]"#, false),
             (r#"["read", "write"]"#, r#"["read"]"#, false),
@@ -296,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_for_a_capability_is_there_exactly_for_who_has_it() {
+    fn rule_for_a_capability_is_required_with_it_and_rejected_without() {
         let profile = filter(PROFILE);
         let (no_capabilities, admin) = (BTreeSet::new(), BTreeSet::from(["CAP_SYS_ADMIN".to_owned()]));
         let restricted = filter(LOADED);
@@ -313,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_a_regular_file_that_no_task_can_exchange() {
+    fn profile_that_is_not_a_regular_file_or_replaceable_by_a_task_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         let trusting = Resolver::default();
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_is_read_where_the_monitor_sees_it() {
+    fn configuration_is_read_through_the_monitors_root() {
         let proc = tempfile::tempdir().unwrap();
         let folder = proc.path().join("6/root/storage");
         fs::create_dir_all(&folder).unwrap();

@@ -1,8 +1,9 @@
-//! What the kernel enforces for a container that is set up but does not run yet, read from `/proc`.
+//! Facts that the kernel enforces for a container that is set up but does not run yet, read from
+//! `/proc`.
 //!
-//! The engine's inspect does not report whether sysctls were set, what is masked or how large a
-//! file system in memory is, and nothing that it reports is as good as the kernel's own word. The
-//! filter of system calls is read from the runtime's configuration.
+//! The engine's inspection does not report whether sysctls were set, which paths are masked or the
+//! size of an in-memory file system, and the kernel's own report is more reliable than the
+//! engine's. The seccomp filter is read from the runtime's configuration.
 
 mod disk;
 mod facts;

@@ -1,4 +1,4 @@
-//! Mounts as `/proc/PID/mountinfo` lists them.
+//! Mounts in the format of `/proc/PID/mountinfo`.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use std::collections::BTreeSet;
 pub(in crate::container) struct KernelMount {
     /// The number of the file system's device: the same for all its mounts.
     pub(in crate::container) device: String,
-    /// What part of the file system is mounted: `/` is all of it.
+    /// The mounted part of the file system: `/` is all of it.
     pub(in crate::container) root: String,
-    /// Where the container sees it.
+    /// The path in the container.
     pub(in crate::container) target: String,
     pub(in crate::container) file_system: String,
-    /// The device, where the file system lies on one.
+    /// The device, if the file system is on one.
     pub(in crate::container) source: String,
-    /// Of this mount: `ro`, `noexec` and so on.
+    /// The options of this mount: `ro`, `noexec` and so on.
     pub(in crate::container) flags: BTreeSet<String>,
-    /// Of the whole file system, such as `size=64k`.
+    /// The options of the file system, such as `size=64k`.
     pub(in crate::container) options: BTreeSet<String>,
 }
 
@@ -26,7 +26,7 @@ impl KernelMount {
         self.options.iter().find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
     }
 
-    /// The size of a file system in memory, in bytes. `None`: unbounded, or no such file system.
+    /// The size of an in-memory file system, in bytes. `None`: unbounded, or another file system.
     pub(in crate::container) fn size(&self) -> Option<u64> {
         let text = self.option("size")?;
         match text.strip_suffix('k') {
@@ -62,7 +62,7 @@ fn mount(line: &str) -> Option<KernelMount> {
     })
 }
 
-/// Blanks and backslashes are written as octal numbers.
+/// Spaces and backslashes are escaped as octal numbers.
 fn unescaped(text: &str) -> String {
     ["\\040", "\\011", "\\012", "\\134"]
         .into_iter()
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_lines_of_both_engines() {
+    fn lines_of_both_engines_are_parsed() {
         let text = "155 84 0:49 / / ro,relatime - overlay overlay rw,lowerdir=/a:/b\n\
             159 155 0:55 / /tmp rw,nosuid,nodev,noexec,relatime - tmpfs tmpfs rw,size=65536k\n\
             158 155 0:54 / /var/tmp rw,nosuid,nodev,relatime shared:7 master:1 - tmpfs tmpfs rw\n\

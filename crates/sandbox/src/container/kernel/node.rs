@@ -1,4 +1,4 @@
-//! What a device node is, whatever it is called.
+//! Identifies device nodes, regardless of their names.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 use sandbox_files::host_path::Resolver;
 
-/// The device that a node is.
+/// The device of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::container) struct Node {
     is_block: bool,
@@ -17,7 +17,7 @@ pub(in crate::container) struct Node {
 const NULL: (u32, u32) = (1, 3);
 /// The major number of pseudo-terminals.
 const TERMINALS: u32 = 136;
-/// What every container has.
+/// The devices of every container.
 const USUAL: [(&str, (u32, u32)); 6] = [
     ("/dev/null", NULL),
     ("/dev/zero", (1, 5)),
@@ -28,7 +28,7 @@ const USUAL: [(&str, (u32, u32)); 6] = [
 ];
 
 impl Node {
-    /// Of what is open, in whatever mode. `None`: it is not a device.
+    /// The device of an open file in any mode. `None`: it is not a device.
     pub(super) fn of(open: impl AsFd) -> io::Result<Option<Self>> {
         let found = statx(open, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE)?;
         let kind = FileType::from_raw_mode(u32::from(found.stx_mode));
@@ -44,17 +44,17 @@ impl Node {
         Self::of(Resolver::default().find(path).ok()?).ok()?
     }
 
-    /// Whether it is what every container has at `target`, or what masks a file there.
+    /// Whether it is the usual device at `target`, or one that masks a file there.
     pub(in crate::container) fn is_usual_at(self, target: &str) -> bool {
         !self.is_block && (self.number == NULL || USUAL.contains(&(target, self.number)))
     }
 
-    /// Whether it is the pseudo-terminal of this number in some `devpts`.
+    /// Whether it is the pseudo-terminal with this number in some `devpts`.
     pub(in crate::container) fn is_terminal(self, number: u32) -> bool {
         !self.is_block && self.number == (TERMINALS, number)
     }
 
-    /// The character device of these numbers.
+    /// The character device with these numbers.
     #[cfg(test)]
     pub(in crate::container) fn character(number: (u32, u32)) -> Self {
         Self { is_block: false, number }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_devices_have_numbers() {
+    fn file_that_is_not_a_device_has_no_numbers() {
         let null = Node::at(Path::new("/dev/null")).unwrap();
         assert_eq!(null, Node::character((1, 3)));
         let (zero, kvm) = (Node::character((1, 5)), Node::character((10, 232)));

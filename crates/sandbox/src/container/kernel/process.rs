@@ -1,12 +1,12 @@
-//! Whose a process is.
+//! The ownership of a process.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The kernel's controllers that limits of memory, processors and processes are made of.
+/// The kernel's controllers behind limits of memory, processors and processes.
 const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
 
-/// The first process of a container, as its engine numbers it.
+/// The first process of a container, by the engine's numbers.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::container) struct Process<'a> {
     pub(in crate::container) pid: u32,
@@ -17,11 +17,11 @@ pub(in crate::container) struct Process<'a> {
 }
 
 impl Process<'_> {
-    /// Whether it is the container's: where this program has a process namespace of its own, the
-    /// numbers mean other processes.
+    /// Whether it belongs to the container: in a process namespace of this program's own, the
+    /// numbers would mean other processes.
     ///
-    /// Either its control group is named after the container, or, where an engine without root may
-    /// make none, its parent is a process that was started with the container's id. Before the
+    /// Either its control group is named after the container, or, if a rootless engine cannot
+    /// create one, its parent is a process that was started with the container's id. Before the
     /// container runs, only the engine and its programs know that id, so no process of another task
     /// can pose as it.
     pub(in crate::container) fn is_of_container(&self, proc: &Path) -> bool {
@@ -32,9 +32,8 @@ impl Process<'_> {
         in_group || (self.is_monitored(proc) && is_child())
     }
 
-    /// Those of the controllers of memory, processors and processes that have a control group of
-    /// the container's own for it. Limits are those of this group; the engine reports them in any
-    /// case.
+    /// The controllers of memory, processors and processes with a control group of the container's
+    /// own. Only these limits are enforced; the engine reports limits in any case.
     pub(in crate::container) fn controlled(&self, proc: &Path) -> BTreeSet<&'static str> {
         let groups =
             std::fs::read_to_string(proc.join(self.pid.to_string()).join("cgroup")).unwrap_or_default();
@@ -52,7 +51,7 @@ impl Process<'_> {
         CONTROLLERS.into_iter().filter(is_own).collect()
     }
 
-    /// Whether the monitor is this container's.
+    /// Whether the monitor belongs to this container.
     pub(in crate::container) fn is_monitored(&self, proc: &Path) -> bool {
         let line = std::fs::read(proc.join(self.monitor.to_string()).join("cmdline"));
         line.is_ok_and(|line| line.split(|byte| *byte == 0).any(|word| word == self.id.as_bytes()))
@@ -66,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_known_by_its_control_group_or_by_its_parent() {
+    fn process_is_identified_by_its_control_group_or_parent() {
         let (id, other) = ("0f".repeat(32), "0e".repeat(32));
         for (group, parent, line, expected) in [
             (&id, 1, "x".to_owned(), true),
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_needs_a_control_group_of_the_containers_own() {
+    fn limit_without_an_own_control_group_is_not_controlled() {
         let id = "0f".repeat(32);
         let own = format!("/user.slice/libpod-{id}.scope/container");
         let lines = |numbered: &[(&str, &str)]| {
@@ -102,9 +101,9 @@ mod tests {
             (lines(&[("", &own)]), &all[..]),
             (lines(&[("", "/user.slice/session-1.scope")]), &[]),
             (lines(&[("cpu,cpuacct", &own), ("pids", &own), ("memory", &own), ("", "/")]), &all),
-            // What systemd counts without a controller limits nothing.
+            // A group that systemd tracks without a controller limits nothing.
             (lines(&[("name=systemd", &own), ("memory", "/"), ("pids", &own), ("cpu", "/")]), &["pids"]),
-            // Without a hierarchy of its own, a controller is the one of version 2.
+            // A controller without a hierarchy of its own is in version 2.
             (lines(&[("memory", "/"), ("", &own)]), &["cpu", "pids"]),
             (String::new(), &[]),
         ] {

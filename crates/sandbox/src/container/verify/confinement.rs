@@ -1,4 +1,4 @@
-//! What a container may do: capabilities, system calls, namespaces, devices.
+//! The confinement of a container: capabilities, system calls, namespaces, devices.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use sandbox_podman::{BindFacts, Inspection};
 use super::difference::Differences;
 use super::mounts::clean;
 
-/// What a runtime makes of the terminal of a container that has one.
+/// The path at which a runtime places the container's terminal.
 const CONSOLE: &str = "/dev/console";
 
 pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspection) {
@@ -25,23 +25,23 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspec
         found.compare("AppArmor profile", planned.as_str(), is.apparmor_profile.as_str());
     }
     namespaces(found, plan, host);
-    found.compare("removes itself", false, host.auto_remove);
-    found.compare("publishes ports", false, host.publish_all_ports || !host.port_bindings.is_empty());
+    found.compare("automatic removal", false, host.auto_remove);
+    found.compare("published ports", false, host.publish_all_ports || !host.port_bindings.is_empty());
     if plan.isolation.devices.is_empty() {
         found.compare("devices", 0, host.devices.len());
     }
-    found.compare("more groups", 0, host.group_add.len());
-    found.compare("volumes of others", 0, host.volumes_from.len());
-    found.compare("more hosts", 0, host.extra_hosts.len());
+    found.compare("additional groups", 0, host.group_add.len());
+    found.compare("volumes from other containers", 0, host.volumes_from.len());
+    found.compare("additional hosts", 0, host.extra_hosts.len());
     found.compare("log", plan.detachment.log_driver(), host.log_config.driver.as_str());
-    // The engine reports the bound rounded to four digits, so only its lack can be found.
+    // The engine reports the bound rounded to four digits, so only its absence is detectable.
     let unbounded = matches!(host.log_config.bound.as_str(), "" | "0B");
     found.require(plan.detachment.log_limit.is_none() || !unbounded, || {
-        "log: planned with a bound, is without one".to_owned()
+        "log: planned with a limit, is without one".to_owned()
     });
 }
 
-/// Anything else in this list takes a protection away.
+/// Any other option in this list removes a protection.
 fn security_options(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
     let mut planned = BTreeSet::new();
     if plan.isolation.no_new_privileges {
@@ -57,8 +57,8 @@ fn namespaces(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
         let own = matches!(mode.as_str(), "private" | "shareable" | "none" | "");
         found.require(own, || format!("{name} namespace: is {mode:?}"));
     }
-    // Without one of its own, a container is in the engine's; podman 5 reports none before the
-    // container is set up.
+    // A container without its own is in the engine's; podman 5 reports none before the container is
+    // set up.
     let apart = matches!(host.userns_mode.as_str(), "" | "private");
     found.require(apart, || format!("user namespace: is {:?}", host.userns_mode));
     if let UserNamespace::Private { first, size } = plan.isolation.user_namespace {
@@ -69,8 +69,8 @@ fn namespaces(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
     }
 }
 
-/// The devices of a container that is set up: only then does an engine know those of a description.
-/// Where users are not the host's, devices are mounts, and engines do not report them.
+/// The devices of a container that is set up: only then does an engine know CDI devices. With a
+/// user namespace of the container's own, devices are mounts, and engines do not report them.
 pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts, kernel: &KernelFacts) {
     let is_mounted = |target: &str| {
         let mut mounts = kernel.mounts.iter();
@@ -96,7 +96,7 @@ pub(super) fn devices(found: &mut Differences, plan: &ContainerPlan, host: &Bind
     let more = host.devices.len().saturating_sub(nodes);
     let right = if described > 0 { are_mounts || more >= described } else { more == 0 };
     found.require(right, || {
-        format!("devices: planned {nodes} nodes and {described} described ones, is {more} beside the nodes")
+        format!("devices: planned {nodes} nodes and {described} described ones, is {more} in addition to the nodes")
     });
 }
 
@@ -116,26 +116,26 @@ fn filter(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
         },
     };
     if let Some(wrong) = wrong {
-        found.0.push(format!("filter of system calls: {wrong}"));
+        found.0.push(format!("seccomp filter: {wrong}"));
     }
 }
 
-/// As engines and profiles write them.
+/// In the notation of engines and profiles.
 fn planned_capabilities(plan: &ContainerPlan) -> BTreeSet<String> {
     plan.capabilities().iter().map(|capability| format!("CAP_{capability}")).collect()
 }
 
-/// That each planned device is the host's, and that no other was mounted.
+/// Each planned device is the host's, and no other was mounted.
 fn nodes(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
     let devices = &plan.isolation.devices;
     for (host, container) in devices.iter().filter_map(Device::node_paths) {
         let (planned, is) = (kernel.planned_nodes.get(container), kernel.nodes.get(container));
         found.require(is.is_some() && is == planned, || {
             let host = host.display();
-            format!("devices in the kernel: what is at `{container}` is not `{host}`")
+            format!("devices in the kernel: `{container}` is not `{host}` of the host")
         });
     }
-    // What lies at a mount is compared with the mounts.
+    // Files at a mount are compared with the mounts.
     let is_mount = |target: &str| plan.mounts.iter().any(|mount| clean(mount.container_path()) == target);
     let is_planned = |target: &str| kernel.planned_nodes.contains_key(target) || is_mount(target);
     let nodes = kernel.nodes.iter();
@@ -145,17 +145,18 @@ fn nodes(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
         .map(|(target, _)| target.as_str())
         .collect();
     let described = devices.iter().filter(|device| device.node_paths().is_none());
-    // An engine that has the host's users makes nodes rather than mounting them, and reports what
-    // was made.
+    // An engine with the host's users creates nodes instead of mounting them, and reports them.
     let right = match described.count() {
         0 => more.is_empty(),
         planned => more.len() >= planned || !are_mounts(kernel),
     };
-    found.require(right, || format!("devices in the kernel: beside the planned nodes it has {more:?}"));
+    found.require(right, || {
+        format!("devices in the kernel: in addition to the planned nodes it has {more:?}")
+    });
 }
 
-/// Whether `node` at `target` is the first pseudo-terminal of the container's own, which is its
-/// console then.
+/// Whether `node` at `target` is the first pseudo-terminal of the container's own, which is then
+/// its console.
 fn is_own_terminal(kernel: &KernelFacts, target: &str, node: Node) -> bool {
     let at = |target: &str| kernel.mounts.iter().rfind(|mount| mount.target == target);
     let (Some(console), Some(own)) = (at(CONSOLE), at("/dev/pts")) else { return false };
@@ -163,7 +164,7 @@ fn is_own_terminal(kernel: &KernelFacts, target: &str, node: Node) -> bool {
     target == CONSOLE && is_of_own && node.is_terminal(0)
 }
 
-/// Whether devices are mounts: only the host's root makes nodes.
+/// Whether devices are mounts: only the host's root creates nodes.
 fn are_mounts(kernel: &KernelFacts) -> bool {
     kernel.users.iter().any(|&(_, outside, _)| outside != 0)
 }
@@ -186,7 +187,7 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
         found.compare("user ids in the kernel", &planned, &kernel.users);
         found.compare("group ids in the kernel", &planned, &kernel.groups);
     }
-    // Whose name it is, the image decides.
+    // The image maps names to numbers.
     if let Some(number) = isolation.user.as_deref().and_then(number_of) {
         let outside = outside(&kernel.users, number);
         found.compare("user in the kernel", outside, Some(kernel.user));
@@ -222,7 +223,7 @@ mod tests {
     use sandbox_podman::TerminalSize;
 
     #[test]
-    fn users_of_their_own_are_compared_with_the_kernels_map() {
+    fn private_users_are_compared_with_the_kernels_map() {
         let plan = ContainerPlan {
             isolation: Isolation {
                 user_namespace: UserNamespace::Private { first: 200_000, size: 65_536 },
@@ -254,7 +255,7 @@ mod tests {
         };
         let found = differences(&plan, answer("private", &mapped), &facts);
         assert!(found.is_empty(), "{found:?}");
-        // What podman 5 makes of `keep-id`: it accepts it and gives none.
+        // Podman 5 accepts `keep-id` but does not apply it.
         let ignored = differences(&plan, answer("keep-id", &json!(null)), &kernel());
         for named in ["user namespace:", "user ids:", "user ids in the kernel:", "user in the kernel:"] {
             assert!(ignored.iter().any(|text| text.starts_with(named)), "{named} {ignored:?}");
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_there_and_is_the_planned_one_or_the_container_is_refused() {
+    fn missing_or_other_seccomp_filter_is_refused() {
         let (right, wrong) = (fixture::filter("read"), fixture::filter("mount"));
         let unread = || Some(Err("/p.json: permission denied".to_owned()));
         let profile = || Seccomp::Profile("/p.json".into());
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_apparmor_profile_is_the_engines_and_the_runtimes_or_the_container_is_refused() {
+    fn apparmor_profile_that_engine_or_runtime_differ_in_is_refused() {
         let planned = |name: &str| ContainerPlan {
             isolation: Isolation { apparmor: Some(name.parse().unwrap()), ..isolation() },
             ..plan()
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_was_not_asked_for_is_named() {
+    fn unplanned_device_is_reported() {
         let (null, kvm) = (Node::character((1, 3)), Node::character((10, 232)));
         for (target, node, good) in [
             ("/dev/null", null, true),
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_containers_own_terminal_is_its_console() {
+    fn console_other_than_the_containers_own_terminal_is_reported() {
         let size = TerminalSize { columns: 80, rows: 24 };
         let with = ContainerPlan { terminal: Some(size), ..plan() };
         let mount = |device: &str, part: &str, kind: &str| {
@@ -372,7 +373,7 @@ mod tests {
         let kvm = Node::character((10, 232));
         let planned = BTreeMap::from([("/dev/kvm".to_owned(), kvm)]);
         let unmapped = KernelFacts { nodes: planned.clone(), planned_nodes: planned.clone(), ..kernel() };
-        // Without root, the engine mounts devices and reports none.
+        // A rootless engine mounts devices and reports none.
         let line = "166 155 0:6 /kvm /dev/kvm rw,nosuid,noexec - devtmpfs devtmpfs rw\n";
         let mapped = |nodes: &[(&str, Node)]| KernelFacts {
             users: vec![(0, 1000, 1)],

@@ -8,7 +8,7 @@ use crate::container::kernel::{self as facts, KernelFacts};
 use crate::spec::Mount;
 
 #[test]
-fn a_copy_must_be_the_overlay_that_was_planned_once_the_container_is_set_up() {
+fn copy_that_is_not_the_planned_overlay_after_the_set_up_is_reported() {
     let mut plan = plan();
     plan.mounts = vec![Mount::copy_on_write("/srv/app", "/workspace", "/state/c")];
     let folders = ["lowerdir=/srv/app", "upperdir=/state/c/upper", "workdir=/state/c/work"];

@@ -1,13 +1,13 @@
-//! What is found to differ.
+//! Differences between a container and its plan.
 
 use std::fmt::Debug;
 
-/// What is found to differ, one sentence each.
+/// The differences, one sentence each.
 #[derive(Default)]
 pub(super) struct Differences(pub(super) Vec<String>);
 
 impl Differences {
-    /// The value that was planned, and the one that is. Never for values of environment variables.
+    /// Compares the planned and the actual value. Never for values of environment variables.
     pub(super) fn compare<T: PartialEq + Debug + Copy>(&mut self, field: &str, planned: T, is: T) {
         if planned != is {
             self.0.push(format!("{field}: planned {planned:?}, is {is:?}"));

@@ -1,4 +1,4 @@
-//! What engines and the kernel said about containers, for tests.
+//! Recorded reports of engines and the kernel, for tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +11,12 @@ use crate::labels::Labels;
 use crate::spec::{ContainerEnv, Isolation, Mount, Tmpfs, UlimitKind};
 use sandbox_podman::ImageFacts;
 
-/// What both tested engines said about containers made from [`plan`]: podman 4.3.1 and 5.4.2, after
-/// the attach.
+/// Reports of both tested engines about containers of [`plan`]: podman 4.3.1 and 5.4.2, after the
+/// attach.
 pub(super) const INSPECTIONS: [&str; 2] =
     [include_str!("../fixtures/podman-4.3.1.json"), include_str!("../fixtures/podman-5.4.2.json")];
 
-/// What the kernel said about the mounts of such containers.
+/// The kernel's report of the mounts of such containers.
 pub(super) const MOUNTS: [&str; 2] =
     [include_str!("../fixtures/podman-4.3.1.mountinfo"), include_str!("../fixtures/podman-5.4.2.mountinfo")];
 
@@ -117,7 +117,7 @@ pub(super) fn kernel() -> KernelFacts {
     }
 }
 
-/// A filter that permits the one `call`.
+/// A filter that permits only `call`.
 pub(super) fn filter(call: &str) -> Filter {
     let text = serde_json::json!({"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": [call], "action": "SCMP_ACT_ALLOW"}]});
     serde_json::from_value(text).unwrap()
@@ -127,7 +127,7 @@ pub(super) fn differences(plan: &ContainerPlan, inspection: Value, kernel: &Kern
     attached(plan, &image(), &serde_json::from_value(inspection).unwrap(), kernel)
 }
 
-/// The inspection with the value at `field` (a JSON pointer, whose last step may be new) changed.
+/// The inspection with a changed value at `field` (a JSON pointer, whose last step may be new).
 pub(super) fn changed(inspection: &str, field: &str, value: Value) -> Value {
     let mut answer: Value = serde_json::from_str(inspection).unwrap();
     let (parent, name) = field.rsplit_once('/').unwrap();
@@ -143,7 +143,7 @@ pub(super) fn changed(inspection: &str, field: &str, value: Value) -> Value {
     answer
 }
 
-/// A line of the kernel's, changed or left out.
+/// A line of the kernel's report, changed or removed.
 pub(super) fn mounts(from: &str, to: &str) -> KernelFacts {
     let text = MOUNTS[1];
     assert!(text.contains(from), "{from}");

@@ -1,4 +1,4 @@
-//! What a container has in memory as files, and that none of it is without bound.
+//! The in-memory files of a container, all of which must have a bound.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ const SHM: &str = "/dev/shm";
 pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, host: &BindFacts) {
     let planned: BTreeSet<String> = plan.isolation.tmpfs.iter().map(|tmpfs| clean(&tmpfs.path)).collect();
     let is: BTreeSet<String> = host.tmpfs.keys().map(|path| clean(path)).collect();
-    found.compare("files in memory", &planned, &is);
+    found.compare("in-memory files", &planned, &is);
     if plan.isolation.shm_size > 0 {
         let size = i64::try_from(plan.isolation.shm_size).unwrap_or(i64::MAX);
         found.compare("shared memory", size, host.shm_size);
@@ -25,19 +25,19 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, host: &Bind
 pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
     for tmpfs in &plan.isolation.tmpfs {
         let path = clean(&tmpfs.path);
-        // The last one at a place is the one that is seen.
+        // The last mount at a path is the visible one.
         let mount = kernel.mounts.iter().rfind(|mount| mount.target == path);
         match mount {
             Some(mount) => as_planned(found, tmpfs, mount),
-            None => found.0.push(format!("files in memory: nothing is at `{path}`")),
+            None => found.0.push(format!("in-memory files: nothing is at `{path}`")),
         }
     }
     shared_memory(found, plan.isolation.shm_size, kernel);
     let bound: BTreeSet<String> = plan.mounts.iter().map(|mount| clean(mount.container_path())).collect();
     for mount in last_ones(&kernel.mounts) {
-        // Less than all of a file system is a file of the engine's, such as `/etc/hostname`, which
-        // lies on the host's `/run`. That of the engine's own network is its own affair. A device
-        // has no content: without root, engines mount the host's.
+        // A mounted part of a file system is a file of the engine, such as `/etc/hostname`, which
+        // is on the host's `/run`. Files of the engine's own network are its responsibility. A
+        // device has no content: a rootless engine mounts the host's.
         let whole = mount.root == "/";
         let exempt = bound.contains(&mount.target)
             || kernel.nodes.contains_key(&mount.target)
@@ -45,12 +45,12 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
         let unbounded =
             mount.file_system == "tmpfs" && !mount.is_read_only() && !(whole && mount.size().is_some());
         found.require(exempt || !unbounded, || {
-            format!("files in memory: those at `{}` have no bound", mount.target)
+            format!("in-memory files: those at `{}` have no bound", mount.target)
         });
     }
 }
 
-/// What is seen: the last mount at each place.
+/// The visible mounts: the last one at each path.
 fn last_ones(mounts: &[KernelMount]) -> impl Iterator<Item = &KernelMount> {
     let last: BTreeMap<&str, &KernelMount> =
         mounts.iter().map(|mount| (mount.target.as_str(), mount)).collect();
@@ -64,7 +64,7 @@ fn as_planned(found: &mut Differences, tmpfs: &Tmpfs, mount: &KernelMount) {
     let good =
         mount.size().is_some_and(|size| (tmpfs.size..tmpfs.size.saturating_add(64 << 10)).contains(&size));
     found.require(good, || format!("size of `{path}`: planned {}, is {:?}", tmpfs.size, mount.size()));
-    // The kernel does not report what is the default.
+    // The kernel does not report the default.
     let mode = mount.option("mode").map_or(Some(0o1777), |mode| u16::from_str_radix(mode, 8).ok());
     found.compare(&format!("mode of `{path}`"), Some(tmpfs.mode), mode);
     for (flag, planned) in [("noexec", !tmpfs.exec), ("nosuid", true), ("nodev", true), ("ro", false)] {
@@ -92,8 +92,8 @@ mod tests {
     use crate::container::kernel::{Node, parse};
 
     #[test]
-    fn file_of_the_host_below_dev_is_not_a_device() {
-        // Where the host is a container itself, its `/dev` is in memory.
+    fn file_of_the_host_below_dev_is_reported() {
+        // If the host is a container itself, its `/dev` is in memory.
         let line = "166 155 0:6 /null /dev/null rw,nosuid,noexec - tmpfs tmpfs rw,mode=755\n";
         let facts = |nodes| KernelFacts {
             mounts: parse(&format!("{}{line}", MOUNTS[1])).unwrap(),

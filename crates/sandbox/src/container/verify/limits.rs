@@ -1,4 +1,4 @@
-//! How much a container may use.
+//! The resource limits of a container.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, host: &Bind
     found.compare("memory", bytes(plan.memory), host.memory);
     found.compare("memory with swap", bytes(plan.memory_with_swap()), host.memory_swap);
     found.compare("processors", plan.nano_cpus.unwrap_or(0), host.nano_cpus);
-    // Without a limit of ours, the engine's own stays.
+    // Without a requested limit, the engine's own applies.
     if let Some(pids) = plan.pids {
         found.compare("processes", i64::from(pids), host.pids_limit);
     }
@@ -24,13 +24,13 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, host: &Bind
         let name = format!("RLIMIT_{}", limit.kind.name().to_ascii_uppercase());
         let planned = (name, number(limit.soft), number(limit.hard));
         found.require(is.contains(&planned), || {
-            format!("limit {}: planned {} of {}, is none such", limit.kind.name(), limit.soft, limit.hard)
+            format!("limit {}: planned {} of {}, is not set", limit.kind.name(), limit.soft, limit.hard)
         });
     }
 }
 
 pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
-    // The engine does not report what it made of this one. A file system that rounds does so
+    // The engine does not report the value that it applied. A file system that rounds does so
     // downwards.
     if let Some(planned) = plan.disk {
         found.require(kernel.disk.is_some_and(|is| is <= planned), || {
@@ -38,7 +38,7 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
             format!("disk: planned {planned} bytes, the kernel's bound is {is}")
         });
     }
-    // The host's own programs would be killed in its place.
+    // The host's own programs would be killed instead.
     let score = kernel.oom_score_adj;
     found.require(score >= 0, || format!("OOM score in the kernel: planned 0 or more, is {score}"));
     for limit in &plan.isolation.ulimits {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_that_the_kernel_spares_is_not_as_planned() {
+    fn oom_score_below_zero_is_reported() {
         for (score, good) in [(0, true), (200, true), (-1, false)] {
             let facts = KernelFacts { oom_score_adj: score, ..fixture::kernel() };
             let mut found = Differences::default();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_without_a_bound_in_the_kernel_or_with_a_larger_one_is_not_as_planned() {
+    fn disk_without_a_bound_or_with_a_larger_one_is_reported() {
         for (planned, is, good) in [
             (None, None, true),
             (Some(8192), Some(8192), true),

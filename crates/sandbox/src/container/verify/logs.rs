@@ -7,7 +7,7 @@ use crate::container::kernel::{self as facts, KernelFacts};
 use crate::container::plan::{ContainerPlan, Detachment};
 
 #[test]
-fn a_log_has_the_driver_and_the_bound_that_were_planned() {
+fn log_with_another_driver_or_bound_is_reported() {
     let plan = ContainerPlan {
         detachment: Detachment { log_limit: Some(65536), ..Detachment::default() },
         ..plan()

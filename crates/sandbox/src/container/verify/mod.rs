@@ -1,8 +1,8 @@
-//! Compares what the engine made with the plan: podman's Docker-compatible API ignores fields
-//! silently, and which ones depends on its version.
+//! Compares the engine's container with the plan: podman silently ignores fields, and which ones
+//! depends on its version.
 //!
-//! Each module compares one side of a container. What the engine wrote down is compared after the
-//! creation and again, with what the kernel enforces, when the container is set up.
+//! Each module compares one aspect of a container. The engine's report is compared after the
+//! creation and again, with the kernel's enforcement, when the container is set up.
 
 mod confinement;
 #[cfg(test)]

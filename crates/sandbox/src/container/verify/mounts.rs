@@ -1,4 +1,4 @@
-//! What of the host a container sees, and what it does not see of itself.
+//! The mounts and masked paths of a container.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use sandbox_podman::{Inspection, MountFacts};
 use super::difference::Differences;
 
 pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspection) {
-    // Until it mounts an overlay, an engine does not report it.
+    // An engine does not report an overlay before it mounts it.
     let is_set_up = is.state.status != "created";
     let is = &is.mounts;
     let planned: BTreeSet<(String, String, bool)> = plan
@@ -40,7 +40,7 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspec
     }
 }
 
-/// A volume without a name of its own, which an image declares; it is removed with the container.
+/// An anonymous volume, which an image declares; it is removed with the container.
 fn is_of_image(mount: &MountFacts) -> bool {
     mount.kind == "volume"
         && mount.name.len() == 64
@@ -52,32 +52,33 @@ pub(super) fn clean(path: &str) -> String {
 }
 
 pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &KernelFacts) {
-    // The last one at a place is the one that is seen.
+    // The last mount at a path is the visible one.
     let at = |target: &str| kernel.mounts.iter().rfind(|mount| mount.target == target);
     let writable = |target: &str| at(target).is_some_and(|mount| !mount.is_read_only());
     found.compare(
-        "root read-only in the kernel",
+        "read-only root in the kernel",
         plan.isolation.read_only_root,
         at("/").is_some_and(KernelMount::is_read_only),
     );
-    // What an engine protects for every container that it is not asked to leave open.
+    // Paths that an engine protects in every container unless asked otherwise.
     for protected in ["/proc/sys", "/sys"] {
         found.require(!writable(protected) && at(protected).is_some(), || {
-            format!("mounts in the kernel: `{protected}` can be written")
+            format!("mounts in the kernel: `{protected}` is writable")
         });
     }
     for mount in plan.mounts.iter().filter(|mount| mount.read_only()) {
         let target = clean(mount.container_path());
         found.require(!writable(&target) && at(&target).is_some(), || {
-            format!("mounts in the kernel: `{target}` can be written")
+            format!("mounts in the kernel: `{target}` is writable")
         });
     }
     for mount in plan.mounts.iter().filter(|mount| mount.copy_dir().is_none()) {
-        // A path leads elsewhere once a folder is exchanged; the engine looked it up after us.
+        // A path may lead elsewhere after a folder was replaced; the engine resolved it after the
+        // check.
         let target = mount.container_path();
         found.require(kernel.roots.get(target).copied() == mount.identity(), || {
             format!(
-                "mounts in the kernel: what is at `{}` is not what `{}` was when it was checked",
+                "mounts in the kernel: `{}` is not the file that `{}` was at the check",
                 clean(target),
                 mount.host_path().display()
             )
@@ -86,14 +87,16 @@ pub(super) fn kernel(found: &mut Differences, plan: &ContainerPlan, kernel: &Ker
     for mount in plan.mounts.iter().filter(|mount| mount.copy_dir().is_some()) {
         let target = clean(mount.container_path());
         let right = at(&target).is_some_and(|is| overlay::is_overlay_of(is, mount));
-        found.require(right, || format!("mounts in the kernel: `{target}` is no {}", overlay::source(mount)));
+        found.require(right, || {
+            format!("mounts in the kernel: `{target}` is not the {}", overlay::source(mount))
+        });
     }
     for path in &plan.isolation.masked_paths {
-        // An empty folder of no size, or the null device. What the image lacks needs no mask, and
-        // gets none.
+        // An empty file system without size, or the null device. A path that is missing in the
+        // image is not masked.
         let hidden = at(path).is_some_and(|mount| mount.size() == Some(0) || mount.root == "/null");
         let absent = kernel.absent.contains(path);
-        found.require(hidden || absent, || format!("masked paths: `{path}` can be seen"));
+        found.require(hidden || absent, || format!("masked paths: `{path}` is visible"));
     }
 }
 
@@ -104,19 +107,19 @@ mod tests {
     use crate::container::kernel::parse;
 
     #[test]
-    fn each_mount_that_is_weaker_than_planned_is_named() {
+    fn mount_weaker_than_planned_is_reported() {
         for (from, to, named) in [
             ("size=1024k,mode=700", "mode=700", "size of `/scratch`:"),
             ("size=1024k,mode=700", "size=10240k,mode=700", "size of `/scratch`:"),
             ("size=1024k,mode=700", "size=1024k", "mode of `/scratch`:"),
             ("/scratch rw,nosuid,nodev,noexec", "/scratch rw,nosuid,nodev", "noexec of `/scratch`:"),
             ("/scratch rw,nosuid,nodev", "/scratch rw,nodev", "nosuid of `/scratch`:"),
-            ("/ /scratch rw", "/ /elsewhere rw", "files in memory: nothing is at"),
+            ("/ /scratch rw", "/ /elsewhere rw", "in-memory files: nothing is at"),
             ("shm rw,size=65536k", "shm rw,size=9999999k", "shared memory in the kernel:"),
             (
                 "/dev rw,nosuid - tmpfs tmpfs rw,size=65536k,",
                 "/dev rw,nosuid - tmpfs tmpfs rw,",
-                "files in memory: those at `/dev`",
+                "in-memory files: those at `/dev`",
             ),
             ("/ /srv ro", "/ /elsewhere ro", "masked paths: `/srv`"),
             (
@@ -131,10 +134,10 @@ mod tests {
             (
                 "/null /run/.containerenv ro",
                 "/null /elsewhere ro",
-                "files in memory: those at `/run/.containerenv`",
+                "in-memory files: those at `/run/.containerenv`",
             ),
             ("/data ro", "/data rw", "mounts in the kernel: `/data`"),
-            ("/ / rw", "/ / ro", "root read-only in the kernel:"),
+            ("/ / rw", "/ / ro", "read-only root in the kernel:"),
         ] {
             let found =
                 differences(&plan(), serde_json::from_str(INSPECTIONS[1]).unwrap(), &mounts(from, to));
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_is_what_was_checked() {
+    fn mount_of_another_file_than_the_checked_one_is_reported() {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let identity = |folder: &tempfile::TempDir| {
             sandbox_files::host_path::Identity::of(std::fs::File::open(folder.path()).unwrap()).unwrap()
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_mount_over_a_good_one_is_the_one_that_counts() {
+    fn later_mount_over_a_good_one_is_reported() {
         let over = "196 170 0:55 /sys /proc/sys rw,relatime - proc proc rw\n";
         let kernel = KernelFacts { mounts: parse(&format!("{}{over}", MOUNTS[1])).unwrap(), ..kernel() };
         let found = differences(&plan(), serde_json::from_str(INSPECTIONS[1]).unwrap(), &kernel);

@@ -14,7 +14,7 @@ pub(super) fn compare(found: &mut Differences, plan: &ContainerPlan, is: &Inspec
     match &plan.network.networks {
         Networks::None => {
             found.compare("network", "none", host.network_mode.as_str());
-            // Podman 5 calls the lack of a network one.
+            // Podman 5 reports the absence of a network as one.
             found.require(names.iter().all(|&name| name == "none"), || {
                 format!("networks: planned none, is {names:?}")
             });
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_without_a_network_has_loopback_only() {
+    fn interface_without_a_network_is_reported() {
         let mut plan = plan();
         plan.network.networks = Networks::None;
         plan.network.dns = None;

@@ -1,4 +1,4 @@
-//! What a container runs, as whom, and with what.
+//! The process of a container: its program, user and environment.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -56,20 +56,20 @@ fn command(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts, is
         [path, argument] if path == argument && planned.len() == 1 => std::slice::from_ref(path),
         own => own,
     };
-    // Arguments may hold what the caller would not have in a log.
+    // Arguments may hold values that must not be logged.
     found.require(own == planned, || {
         format!("command line: not the {} words that were planned", planned.len())
     });
 }
 
-/// What is planned is there; what is not planned comes from the image, or is what the engine always
-/// sets.
+/// Planned variables are set; unplanned ones come from the image, or are those that the engine
+/// always sets.
 fn environment(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts, is: &Inspection) {
     let variables: BTreeMap<&str, &str> =
         is.config.env.iter().map(|variable| variable.split_once('=').unwrap_or((variable, ""))).collect();
     for (name, value) in plan.env.variables() {
         found.require(variables.get(name.as_str()) == Some(&value.as_str()), || {
-            format!("environment: `{name}` is not what was planned")
+            format!("environment: `{name}` is not as planned")
         });
     }
     for (name, value) in variables {
@@ -79,10 +79,10 @@ fn environment(found: &mut Differences, plan: &ContainerPlan, image: &ImageFacts
     }
 }
 
-/// The program that a plan runs, with its arguments and without the engine's own PID 1.
+/// The program of a plan, with its arguments and without the engine's own PID 1.
 pub(in crate::container) fn command_line(plan: &ContainerPlan, image: &ImageFacts) -> Vec<String> {
     let entrypoint = plan.entrypoint.as_ref().unwrap_or(&image.entrypoint);
-    // An entry point of the plan's makes the image's command meaningless.
+    // A planned entry point replaces the image's command as well.
     let command =
         if plan.command.is_empty() && plan.entrypoint.is_none() { &image.command } else { &plan.command };
     entrypoint.iter().chain(command).cloned().collect()
@@ -97,7 +97,7 @@ mod tests {
     use crate::spec::Isolation;
 
     #[test]
-    fn values_of_variables_are_never_shown() {
+    fn values_of_variables_are_hidden() {
         let secret = plan().env.with("TOKEN", "hunter2");
         let plan = ContainerPlan { env: secret, ..plan() };
         let [inspection, _] = INSPECTIONS;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_one_word_is_reported_twice() {
+    fn command_of_one_word_that_is_reported_twice_is_accepted() {
         let isolation = Isolation { init: false, ..isolation() };
         let plan = ContainerPlan { command: vec!["/proxy".to_owned()], isolation, ..plan() };
         let [inspection, _] = INSPECTIONS;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_fills_in_what_the_plan_leaves_open() {
+    fn unset_fields_are_those_of_the_image() {
         let image = ImageFacts { entrypoint: vec!["/entry".to_owned()], ..image() };
         for (entrypoint, command, expected) in [
             (None, vec![], vec!["/entry", "/bin/bash"]),

@@ -1,4 +1,4 @@
-//! The two moments at which a container is compared with its plan.
+//! The two stages at which a container is compared with its plan.
 
 use crate::container::kernel::KernelFacts;
 use crate::container::plan::ContainerPlan;
@@ -7,16 +7,16 @@ use sandbox_podman::{ImageFacts, Inspection};
 use super::difference::Differences;
 use super::{confinement, in_memory, limits, mounts, network, process};
 
-/// Runtimes that give a container a kernel of its own: what the host's kernel says is about the
-/// runtime, not about the container. Only the network is the host's all the same.
+/// Runtimes that give a container a kernel of its own: the host's kernel then reports the runtime,
+/// not the container. Only the network is still the host's.
 const OWN_KERNEL: [&str; 2] = ["runsc", "krun"];
 
-/// Whether what the host's kernel says of the container is about its runtime.
+/// Whether the host's kernel reports the container's runtime instead of the container.
 pub(in crate::container) fn has_own_kernel(is: &Inspection) -> bool {
     OWN_KERNEL.contains(&is.runtime_name())
 }
 
-/// How a created container differs from its plan. Empty: it is as planned.
+/// The differences of a created container from its plan. Empty if there are none.
 pub(in crate::container) fn created(
     plan: &ContainerPlan,
     image: &ImageFacts,
@@ -32,7 +32,8 @@ pub(in crate::container) fn created(
     found.0
 }
 
-/// How a container that is set up differs from its plan, as the engine and the kernel report.
+/// The differences of a container that is set up from its plan, as the engine and the kernel report
+/// it.
 pub(in crate::container) fn attached(
     plan: &ContainerPlan,
     image: &ImageFacts,
@@ -55,8 +56,8 @@ pub(in crate::container) fn attached(
     found.0
 }
 
-/// `runsc` leaves out sysctls, so that a container would have IPv6, and a proxy would forward,
-/// unless its engine has a hook that sets them.
+/// `runsc` ignores sysctls, so that a container would have IPv6, and a proxy would forward, unless
+/// its engine has a hook that sets them.
 fn own_kernel(found: &mut Differences, plan: &ContainerPlan, is: &Inspection, kernel: &KernelFacts) {
     let before = found.0.len();
     network::kernel(found, plan, kernel);
@@ -64,7 +65,7 @@ fn own_kernel(found: &mut Differences, plan: &ContainerPlan, is: &Inspection, ke
         .require(!kernel.shared_namespaces.contains("net"), || "network namespace: is the host's".to_owned());
     if found.0.len() > before {
         found.0.push(format!(
-            "the runtime `{}` left that out: `sandbox doctor` says what its engine needs",
+            "the runtime `{}` ignored that: `sandbox doctor` reports what its engine needs",
             is.runtime_name()
         ));
     }
@@ -84,7 +85,7 @@ mod tests {
     use crate::spec::UlimitKind;
 
     #[test]
-    fn what_both_engines_made_of_the_plan_is_accepted() {
+    fn containers_of_both_engines_are_accepted() {
         for (inspection, mounts) in INSPECTIONS.into_iter().zip(MOUNTS) {
             let kernel = KernelFacts { mounts: parse(mounts).unwrap(), ..kernel() };
             let found = differences(&plan(), serde_json::from_str(inspection).unwrap(), &kernel);
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::too_many_lines, reason = "a flat table")]
-    fn each_field_that_an_engine_weakens_is_named() {
+    fn field_weakened_by_an_engine_is_reported() {
         let unplanned_mount = json!([
             {"Type": "bind", "Source": "/srv/data", "Destination": "/data", "RW": false},
             {"Type": "bind", "Source": "/srv/data", "Destination": "/rw", "RW": true},
@@ -159,9 +160,9 @@ mod tests {
             ("/HostConfig/Privileged", json!(true), "privileged:"),
             ("/HostConfig/ReadonlyRootfs", json!(true), "read-only root:"),
             ("/HostConfig/Init", json!(false), "init:"),
-            ("/HostConfig/AutoRemove", json!(true), "removes itself:"),
-            ("/HostConfig/PublishAllPorts", json!(true), "publishes ports:"),
-            ("/HostConfig/PortBindings", json!({"80/tcp": []}), "publishes ports:"),
+            ("/HostConfig/AutoRemove", json!(true), "automatic removal:"),
+            ("/HostConfig/PublishAllPorts", json!(true), "published ports:"),
+            ("/HostConfig/PortBindings", json!({"80/tcp": []}), "published ports:"),
             ("/HostConfig/SecurityOpt", json!([]), "security options:"),
             (
                 "/HostConfig/SecurityOpt",
@@ -173,9 +174,9 @@ mod tests {
                 json!([{"PathOnHost": "/dev/sda", "PathInContainer": "/dev/sda"}]),
                 "devices:",
             ),
-            ("/HostConfig/GroupAdd", json!(["0"]), "more groups:"),
-            ("/HostConfig/VolumesFrom", json!(["x"]), "volumes of others:"),
-            ("/HostConfig/ExtraHosts", json!(["a:1.2.3.4"]), "more hosts:"),
+            ("/HostConfig/GroupAdd", json!(["0"]), "additional groups:"),
+            ("/HostConfig/VolumesFrom", json!(["x"]), "volumes from other containers:"),
+            ("/HostConfig/ExtraHosts", json!(["a:1.2.3.4"]), "additional hosts:"),
             ("/HostConfig/Dns", json!([]), "name servers:"),
             ("/HostConfig/Dns", json!(["10.199.0.2", "1.1.1.1"]), "name servers:"),
             ("/HostConfig/LogConfig/Type", json!("k8s-file"), "log:"),
@@ -186,8 +187,8 @@ mod tests {
             ("/Config/Hostname", json!("0f0f0f0f0f0f"), "host name:"),
             ("/Config/StopSignal", json!(9), "stop signal:"),
             ("/Config/StopSignal", json!("SIGKILL"), "stop signal:"),
-            ("/HostConfig/Tmpfs", json!({}), "files in memory:"),
-            ("/HostConfig/Tmpfs", json!({"/scratch": "rw", "/tmp": "rw"}), "files in memory:"),
+            ("/HostConfig/Tmpfs", json!({}), "in-memory files:"),
+            ("/HostConfig/Tmpfs", json!({"/scratch": "rw", "/tmp": "rw"}), "in-memory files:"),
             ("/HostConfig/ShmSize", json!(1_u64 << 40), "shared memory:"),
             ("/HostConfig/Ulimits", json!([]), "limit core:"),
             ("/HostConfig/Ulimits", json!([{"Name": "RLIMIT_CORE", "Soft": 0, "Hard": -1}]), "limit core:"),
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn each_weakness_in_the_kernel_is_named() {
+    fn weakness_in_the_kernel_is_reported() {
         let shared = BTreeSet::from(["net"]);
         for (facts, named) in [
             (KernelFacts { bounding: 0xeb | 1 << 12, ..kernel() }, "capabilities in the kernel:"),
@@ -217,8 +218,8 @@ mod tests {
                 "limit core in the kernel:",
             ),
             (KernelFacts { absent: BTreeSet::new(), ..kernel() }, "masked paths: `/not-in-the-image`"),
-            (KernelFacts { filter: None, ..kernel() }, "filter of system calls:"),
-            (KernelFacts { filter: Some(filter("mount")), ..kernel() }, "filter of system calls:"),
+            (KernelFacts { filter: None, ..kernel() }, "seccomp filter:"),
+            (KernelFacts { filter: Some(filter("mount")), ..kernel() }, "seccomp filter:"),
             (KernelFacts { has_ipv6: true, ..kernel() }, "IPv6 addresses:"),
             (KernelFacts { forwards_ipv4: true, ..kernel() }, "forwarding:"),
             (KernelFacts { shared_namespaces: shared, ..kernel() }, "namespaces shared with the host:"),
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_hosts_kernel_says_about_a_kernel_of_its_own_is_not_compared() {
+    fn facts_of_a_runtime_with_its_own_kernel_are_not_compared() {
         let strange =
             KernelFacts { bounding: u64::MAX, no_new_privileges: false, mounts: Vec::new(), ..kernel() };
         for (runtime, compared) in [("/usr/bin/runsc", false), ("crun", true), ("/opt/other", true)] {
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_of_a_kernel_of_its_own_is_compared() {
+    fn network_of_a_runtime_with_its_own_kernel_is_compared() {
         let ipv6 = KernelFacts { has_ipv6: true, ..kernel() };
         let forwards = KernelFacts { forwards_ipv4: true, ..kernel() };
         let shared = KernelFacts { shared_namespaces: BTreeSet::from(["net", "pid"]), ..kernel() };
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_planned_is_the_engines_choice() {
+    fn unplanned_settings_are_the_engines_choice() {
         let plan = ContainerPlan { pids: None, ..plan() };
         for (field, value) in [
             ("/HostConfig/PidsLimit", json!(0)),

@@ -1,4 +1,4 @@
-//! The root authority's file: key and certificate in one, so that it is there whole or not at all.
+//! The root authority's file: key and certificate in one, so that it is complete or missing.
 
 use std::fs;
 use std::io;
@@ -12,16 +12,16 @@ use crate::egress::ProxyError;
 const FOLDER: &str = "authority";
 const NAME: &str = "root.pem";
 
-/// Where the file is, and the lock that has to be held to make it.
+/// The path of the file, and the lock that is needed to create it.
 #[derive(Debug)]
 pub(super) struct AuthorityFile {
     path: PathBuf,
-    /// Held until this value is dropped: two processes that start together make one authority.
+    /// Held until this value is dropped: two processes that start together create one authority.
     _lock: FileLock,
 }
 
 impl AuthorityFile {
-    /// Blocks until no other process makes the authority.
+    /// Blocks while another process creates the authority.
     pub(super) fn lock(state_dir: &Path) -> Result<Self, ProxyError> {
         let path = state_dir.join(FOLDER).join("lock");
         let lock = FileLock::exclusive_blocking(&path).map_err(ProxyError::file("lock", &path))?;
@@ -36,7 +36,7 @@ impl AuthorityFile {
         &self.path
     }
 
-    /// The file's text; `None` when it was never made.
+    /// The file's text; `None` if it was never created.
     pub(super) fn read(&self) -> Result<Option<String>, ProxyError> {
         let metadata = match fs::metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -51,7 +51,7 @@ impl AuthorityFile {
         }
     }
 
-    /// Puts the file in place, on the disk before it has its name.
+    /// Writes the file, synced to disk before it gets its name.
     pub(super) fn write(&self, text: &str) -> Result<(), ProxyError> {
         let written = Replacement::private().durable().write(&self.path, text.as_bytes());
         written.map_err(ProxyError::file("write the root authority to", &self.path))

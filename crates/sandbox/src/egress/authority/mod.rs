@@ -1,8 +1,8 @@
-//! Who signs: one root on the host, and one intermediate for each task.
+//! The certificate authorities: one root on the host, and one intermediate for each task.
 //!
 //! The root's key never leaves the state directory and this process. A task's proxy gets an
-//! intermediate that can sign leaves only and is valid for a day, so that a proxy that is taken
-//! over cannot sign for other tasks once it is gone.
+//! intermediate that can sign leaf certificates only and is valid for a day, so that a compromised
+//! proxy cannot sign for other tasks once it is gone.
 
 mod file;
 mod pem;

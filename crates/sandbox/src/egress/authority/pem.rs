@@ -1,15 +1,15 @@
-//! The little of PEM that is needed here.
+//! The subset of PEM that is needed here.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-/// The certificates in `text`, DER, in order. Anything else between them is skipped, as every
-/// reader of bundles does.
+/// The certificates in `text`, as DER, in order. Anything else between them is skipped, as by every
+/// reader of bundles.
 pub(in crate::egress) fn certificates(text: &str) -> Vec<Vec<u8>> {
     blocks(text, "CERTIFICATE").filter_map(decode).collect()
 }
 
-/// The first block of the kind `label`, whole.
+/// The first complete block of the kind `label`.
 pub(super) fn first<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     blocks(text, label).next()
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_certificates_among_other_things() {
+    fn certificates_are_found_among_other_text() {
         let block = |body: &str| format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
         let text = format!(
             "# comment\n{}-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n{}{}-----BEGIN CERTIFICATE-----\nAQ",
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_block_is_given_whole() {
+    fn first_block_is_returned_whole() {
         let text = "x\n-----BEGIN PRIVATE KEY-----\nAQID\n-----END PRIVATE KEY-----\ny";
         assert_eq!(
             first(text, "PRIVATE KEY"),

@@ -19,23 +19,23 @@ use crate::egress::ProxyError;
 const ROOT_NAME: &str = "Sandbox Root CA";
 /// The only name of every intermediate: one common name, as UTF-8.
 const INTERMEDIATE_NAME: &str = "Sandbox Task CA";
-/// Trust outlives restarts; remove its file to get a new root.
+/// Trust outlives restarts; removing the root's file replaces it.
 const ROOT_LIFE: Duration = Duration::days(20 * 365);
 const INTERMEDIATE_LIFE: Duration = Duration::days(1);
-/// The clock of a container that was suspended may be a little behind.
+/// The clock of a suspended container may be slightly behind.
 const BACKDATED: Duration = Duration::minutes(5);
 
-/// The authority that task containers trust.
+/// The root authority that task containers trust.
 pub(crate) struct RootAuthority {
     certificate_pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl RootAuthority {
-    /// Under this name OpenSSL looks for the certificate in a folder of certificates.
+    /// The name under which OpenSSL looks for the certificate in a folder of certificates.
     pub(crate) const HASHED_NAME: &'static str = "59134a59.0";
 
-    /// The authority kept in `state_dir`, made now if there is none yet. Blocks on the file system.
+    /// The authority stored in `state_dir`, created if missing. Blocks on the file system.
     pub(crate) fn load_or_create(state_dir: &Path) -> Result<Self, ProxyError> {
         let file = AuthorityFile::lock(state_dir)?;
         match file.read()? {
@@ -44,7 +44,7 @@ impl RootAuthority {
         }
     }
 
-    /// Where [`RootAuthority::load_or_create`] keeps it.
+    /// The path at which [`RootAuthority::load_or_create`] stores it.
     pub(crate) fn path(state_dir: &Path) -> PathBuf {
         AuthorityFile::path_in(state_dir)
     }
@@ -54,7 +54,7 @@ impl RootAuthority {
         &self.certificate_pem
     }
 
-    /// An authority for one proxy, from now on for a day.
+    /// An authority for one proxy, valid for a day from now.
     pub(crate) fn intermediate(&self, now: OffsetDateTime) -> Result<ProxyAuthority, ProxyError> {
         let key = KeyPair::generate()?;
         let name = DnValue::Utf8String(INTERMEDIATE_NAME.to_owned());
@@ -77,7 +77,7 @@ impl RootAuthority {
         params.not_after = now + ROOT_LIFE;
         let certificate_pem = params.self_signed(&key)?.pem();
         file.write(&format!("{}{certificate_pem}", key.serialize_pem()))?;
-        tracing::info!(path = %file.path().display(), "made a root authority");
+        tracing::info!(path = %file.path().display(), "created a root authority");
         Ok(Self { certificate_pem, issuer: Issuer::new(root_params(), key) })
     }
 
@@ -87,7 +87,7 @@ impl RootAuthority {
         let certificate = pem::first(text, "CERTIFICATE").ok_or("it holds no certificate")?;
         let der = pem::certificates(certificate).pop().ok_or("its certificate cannot be read")?;
         let public = rcgen::PublicKeyData::subject_public_key_info(&key);
-        // A certificate holds the public key as it is; this spares a parser.
+        // A certificate contains the public key unchanged; this avoids a parser.
         if !der.windows(public.len()).any(|window| window == public) {
             return Err("its key and its certificate do not belong together".to_owned());
         }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn made_once_and_loaded_ever_after() {
+    fn root_is_created_once_and_then_loaded() {
         let state = tempfile::tempdir().unwrap();
         let first = RootAuthority::load_or_create(state.path()).unwrap();
         let second = RootAuthority::load_or_create(state.path()).unwrap();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_agree() {
+    fn concurrent_creations_agree_on_one_root() {
         let state = tempfile::tempdir().unwrap();
         let authorities: Vec<String> = std::thread::scope(|scope| {
             let make = || RootAuthority::load_or_create(state.path()).unwrap().certificate_pem().to_owned();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_an_error_that_names_it_and_the_fix() {
+    fn damaged_file_is_an_error_with_its_path_and_the_fix() {
         let state = tempfile::tempdir().unwrap();
         RootAuthority::load_or_create(state.path()).unwrap();
         let path = state.path().join("authority/root.pem");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn each_intermediate_is_its_own_signs_leaves_only_and_names_the_root() {
+    fn intermediates_are_distinct_sign_leaves_only_and_name_the_root() {
         let state = tempfile::tempdir().unwrap();
         let root = RootAuthority::load_or_create(state.path()).unwrap();
         let now = OffsetDateTime::from_unix_timestamp(1_770_122_096).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     /// OpenSSL hashes the name in lower case, without its outermost frame; the first four bytes are
     /// read little-endian.
     #[test]
-    fn the_hashed_name_is_that_of_openssl() {
+    fn hashed_name_is_that_of_openssl() {
         let name = ROOT_NAME.to_lowercase();
         let length = u8::try_from(name.len()).unwrap();
         let mut canonical =

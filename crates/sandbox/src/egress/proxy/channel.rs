@@ -1,7 +1,7 @@
 //! The channel to a proxy: commands in, records out.
 //!
-//! One task owns both directions. It ends when it is asked to, when the proxy ends, and when a
-//! record cannot be kept: without a log there is no egress.
+//! One task owns both directions. It ends on request, when the proxy ends, and when a record cannot
+//! be stored: without a log there is no egress.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,11 +24,11 @@ use crate::egress::ShieldState;
 use sandbox_network_log::LogSink;
 use sandbox_podman::EngineError;
 
-/// How long a proxy may take to read a command, and to end after its stdin has ended.
+/// How long a proxy may take to read a command, and to end after its stdin is closed.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a proxy that drains may say nothing.
+/// How long a draining proxy may be silent.
 const DRAINING: Duration = Duration::from_secs(10);
-/// How often the proxy is notified that its records are read.
+/// The interval at which the proxy is notified that its records are read.
 const BEAT: Duration = Duration::from_secs(2);
 /// Commands are rare; a caller that sends many waits.
 const ORDERS: usize = 16;
@@ -36,13 +36,13 @@ const ORDERS: usize = 16;
 /// Both directions of a proxy's stdio.
 pub(in crate::egress) struct Channel<W = Stdin, O = Output> {
     stdin: W,
-    /// May be asked again after its end.
+    /// May be polled again after its end.
     output: Fuse<O>,
     lines: Lines,
-    /// Came with the ready message and is not looked at yet.
+    /// Received with the ready message and not yet handled.
     waiting: Vec<ProxyMessage>,
-    /// Came after what was received last.
-    nonsense: Option<String>,
+    /// An invalid line after the last message.
+    invalid: Option<String>,
     proxy_log: ProxyLog,
 }
 
@@ -53,31 +53,31 @@ pub(in crate::egress) struct Order {
     pub(in crate::egress) answer: Answer,
 }
 
-/// Who waits for the answer to a command.
+/// The receiver of the answer to a command.
 #[derive(Debug)]
 pub(in crate::egress) enum Answer {
-    /// Gets the state that it led to, once that is in force and in the log.
+    /// Gets the resulting state, once it is in force and logged.
     State(oneshot::Sender<ShieldState>),
-    /// No one: what it led to is in the log.
+    /// None: the result is only logged.
     None,
-    /// Gets what was used so far.
+    /// Gets the traffic so far.
     Traffic(oneshot::Sender<Traffic>),
 }
 
-/// Those whose commands the proxy has not answered yet, in the order in which it does.
+/// The receivers of pending answers, in the order in which the proxy answers.
 #[derive(Default)]
 struct Waiting {
     states: VecDeque<oneshot::Sender<ShieldState>>,
     traffic: VecDeque<oneshot::Sender<Traffic>>,
 }
 
-/// What the user of a proxy holds.
+/// The handle of a proxy's user.
 pub(in crate::egress) struct ChannelHandle {
     /// Dropping it ends the channel, and with it the proxy.
     pub(in crate::egress) orders: mpsc::Sender<Order>,
-    /// What the proxy reported last.
+    /// The state that the proxy reported last.
     pub(in crate::egress) shield: watch::Receiver<ShieldState>,
-    /// What the proxy asks, and which questions are over, once it is in the log.
+    /// The proxy's questions and their ends, once they are logged.
     pub(in crate::egress) questions: mpsc::UnboundedReceiver<Record>,
     /// Why the proxy ended; `None` while it runs.
     pub(in crate::egress) ended: watch::Receiver<Option<String>>,
@@ -88,14 +88,14 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
     O: Stream<Item = Result<Chunk, EngineError>> + Send + Unpin + 'static,
 {
-    /// The proxy of the task with this context.
+    /// The channel to the proxy of the task with the context `context`.
     pub(super) fn new(stdin: W, output: O, context: &str) -> Self {
         Self {
             stdin,
             output: output.fuse(),
             lines: Lines::default(),
             waiting: Vec::new(),
-            nonsense: None,
+            invalid: None,
             proxy_log: ProxyLog::new(context.to_owned()),
         }
     }
@@ -112,18 +112,18 @@ where
             if !self.waiting.is_empty() {
                 return Some(Ok(std::mem::take(&mut self.waiting)));
             }
-            if let Some(problem) = self.nonsense.take() {
+            if let Some(problem) = self.invalid.take() {
                 return Some(Err(problem));
             }
             match self.output.next().await? {
-                Ok(Chunk::Stdout(bytes)) => self.understand(&bytes),
+                Ok(Chunk::Stdout(bytes)) => self.decode(&bytes),
                 Ok(Chunk::Stderr(bytes)) => self.proxy_log.add(&bytes),
                 Err(error) => return Some(Err(format!("the channel to it broke: {error}"))),
             }
         }
     }
 
-    /// Gives `messages` back, to be received next.
+    /// Returns `messages` to the channel, to be received next.
     pub(super) fn put_back(&mut self, messages: Vec<ProxyMessage>) {
         self.waiting = messages;
     }
@@ -164,7 +164,7 @@ where
                     Some(Ok(messages)) => {
                         let (answers, questions) = (answers(&messages), questions(&messages));
                         if let Err(reason) = keep(messages, &mut log).await { break Some(reason) }
-                        // Where no one is asked, no one reads them.
+                        // Ignored if the caller has no callback.
                         for question in questions {
                             let _ = asked.send(question);
                         }
@@ -198,7 +198,7 @@ where
         if let Some(log) = &mut log
             && let Err(error) = log.finish(now_ms()).await
         {
-            tracing::warn!(%error, "the network log does not say what it lacks");
+            tracing::warn!(%error, "failed to record in the network log that it is incomplete");
         }
         failure.unwrap_or_else(|| "it was asked to".to_owned())
     }
@@ -216,8 +216,8 @@ where
         }
     }
 
-    /// Lets requests in progress end if it is to `drain`, closes the proxy's stdin, which ends it,
-    /// and keeps what it still says.
+    /// Lets requests in progress complete if `drain` is set, closes the proxy's stdin, which ends
+    /// it, and stores its remaining records.
     async fn end(mut self, drain: bool, log: &mut Option<LogSink>) {
         if drain && self.command(&Command::Drain {}).await.is_ok() {
             self.rest(DRAINING, log).await;
@@ -227,8 +227,8 @@ where
         self.proxy_log.finish();
     }
 
-    /// Keeps what still comes, until nothing has for `silence`: a task may have made thousands of
-    /// records in its last moment, and the last of them is the one that it wants to be lost.
+    /// Stores remaining records until none has come for `silence`: a task may have caused thousands
+    /// of records in its last moment to hide the last of them.
     async fn rest(&mut self, silence: Duration, log: &mut Option<LogSink>) {
         while let Ok(Some(Ok(messages))) = timeout(silence, self.receive()).await {
             if keep(messages, log).await.is_err() {
@@ -237,26 +237,26 @@ where
         }
     }
 
-    /// Everything up to a line that is not a message counts.
-    fn understand(&mut self, bytes: &[u8]) {
+    /// Everything before a line that is not a message is valid.
+    fn decode(&mut self, bytes: &[u8]) {
         match self.lines.add(bytes) {
             Ok(lines) => {
                 for line in lines {
                     match from_line(&line) {
                         Ok(message) => self.waiting.push(message),
                         Err(error) => {
-                            self.nonsense = Some(format!("it said something that makes no sense: {error}"));
+                            self.invalid = Some(format!("it sent an invalid message: {error}"));
                             break;
                         }
                     }
                 }
             }
-            Err(problem) => self.nonsense = Some(problem),
+            Err(problem) => self.invalid = Some(problem),
         }
     }
 }
 
-/// What answers commands among what was received.
+/// The answers to commands among received messages.
 enum Answered {
     Change(PolicyChange, ShieldState),
     Traffic(Traffic),
@@ -286,8 +286,7 @@ fn questions(messages: &[ProxyMessage]) -> Vec<Record> {
 }
 
 impl Waiting {
-    /// Reports changes that are in the log, and returns to who asked for something, who may have
-    /// stopped waiting.
+    /// Publishes logged changes, and answers the callers, which may have stopped waiting.
     fn answer(&mut self, answers: Vec<Answered>, report: &watch::Sender<ShieldState>) {
         for answer in answers {
             match answer {
@@ -305,7 +304,7 @@ impl Waiting {
     }
 }
 
-/// Keeps what was received; an error says why the proxy cannot go on.
+/// Stores the received messages; an error states why the proxy cannot continue.
 async fn keep(messages: Vec<ProxyMessage>, log: &mut Option<LogSink>) -> Result<(), String> {
     let mut failed = None;
     let mut records = Vec::new();
@@ -314,7 +313,7 @@ async fn keep(messages: Vec<ProxyMessage>, log: &mut Option<LogSink>) -> Result<
             ProxyMessage::Record(record) => records.push(record),
             ProxyMessage::Traffic(_) => {}
             ProxyMessage::Failed { reason } => failed = Some(reason),
-            ProxyMessage::Ready { .. } => failed = Some("it said twice that it is ready".to_owned()),
+            ProxyMessage::Ready { .. } => failed = Some("it sent a second ready message".to_owned()),
         }
     }
     append(log, records).await?;
@@ -326,7 +325,7 @@ async fn append(log: &mut Option<LogSink>, records: Vec<Record>) -> Result<(), S
         Some(sink) if !records.is_empty() => sink
             .append(records)
             .await
-            .map_err(|error| format!("its records cannot be kept: {}", chain(&error))),
+            .map_err(|error| format!("failed to store its records: {}", chain(&error))),
         _ => Ok(()),
     }
 }
@@ -362,7 +361,7 @@ mod tests {
     type Chunks = mpsc::UnboundedSender<Chunk>;
     type TestChannel = Channel<DuplexStream, BoxStream<'static, Result<Chunk, EngineError>>>;
 
-    /// A channel, and the ends that a proxy would have.
+    /// A channel, and the ends of a proxy.
     fn channel() -> (TestChannel, BufReader<DuplexStream>, Chunks) {
         let (stdin, proxy_stdin) = tokio::io::duplex(64 * 1024);
         let (proxy_output, output) = mpsc::unbounded_channel();
@@ -383,7 +382,7 @@ mod tests {
         fs::read_to_string(dir.join("network-sandbox.log")).unwrap()
     }
 
-    /// Makes a file as long as its file system lets one be: nothing can be appended.
+    /// Makes a file as long as its file system permits: nothing can be appended.
     fn fill(path: &Path) {
         let file = fs::OpenOptions::new().write(true).open(path).unwrap();
         let longer = |length, bit: u32| {
@@ -399,7 +398,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_with_the_ready_message_is_not_lost() {
+    async fn messages_after_the_ready_message_are_not_lost() {
         let dir = tempfile::tempdir().unwrap();
         let (mut channel, _stdin, proxy) = channel();
         let ready = to_line(&ProxyMessage::Ready { protocol: PROTOCOL_VERSION, unconfined: None }).unwrap();
@@ -417,7 +416,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn commands_reach_the_proxy_and_letting_go_ends_its_stdin() {
+    async fn commands_reach_the_proxy_and_dropping_closes_its_stdin() {
         let dir = tempfile::tempdir().unwrap();
         let (channel, mut stdin, proxy) = channel();
         let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));
@@ -430,7 +429,7 @@ mod tests {
         let mut line = String::new();
         stdin.read_line(&mut line).await.unwrap();
         assert_eq!(line, to_line(&Command::Quarantine {}).unwrap());
-        // That its time was over answers nothing, and an answer counts once it is in the log.
+        // An expired shield answers nothing, and an answer counts once it is logged.
         let state = sandbox_proxy_protocol::PolicyState::Quarantine;
         for change in [PolicyChange::Expired, PolicyChange::Quarantine] {
             let event = Event::Policy { change, state, until_ms: None };
@@ -445,7 +444,7 @@ mod tests {
         line.clear();
         stdin.read_line(&mut line).await.unwrap();
         assert_eq!(line, to_line(&Command::Drain {}).unwrap());
-        // A proxy that drains speaks until its end.
+        // A draining proxy sends records until its end.
         says(&proxy, &warning("late"));
         drop(proxy);
         ended(&mut handle).await;
@@ -454,7 +453,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_proxy_is_notified_repeatedly_that_its_records_are_read() {
+    async fn proxy_is_notified_repeatedly_that_its_records_are_read() {
         let (channel, mut stdin, _proxy) = channel();
         let _handle = channel.run(None);
         let began = Instant::now();
@@ -467,11 +466,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_proxy_that_ends_or_talks_nonsense_is_a_warning_in_the_log() {
+    async fn early_end_or_invalid_output_of_the_proxy_is_a_warning_in_the_log() {
         let failed = to_line(&ProxyMessage::Failed { reason: "no more sockets".to_owned() }).unwrap();
-        for (said, expected) in
-            [("", "it closed its output"), (&*failed, "no more sockets"), ("nonsense\n", "makes no sense")]
-        {
+        for (said, expected) in [
+            ("", "it closed its output"),
+            (&*failed, "no more sockets"),
+            ("nonsense\n", "an invalid message"),
+        ] {
             let dir = tempfile::tempdir().unwrap();
             let (channel, mut stdin, proxy) = channel();
             let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));
@@ -492,14 +493,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn egress_without_a_writable_log_is_refused() {
+    async fn egress_without_a_writable_log_ends() {
         let dir = tempfile::tempdir().unwrap();
         let (channel, mut stdin, proxy) = channel();
         let mut handle = channel.run(Some(LogSink::open(dir.path()).unwrap()));
         fill(&dir.path().join("network-sandbox.log"));
         says(&proxy, &warning("x"));
         let reason = ended(&mut handle).await;
-        assert!(reason.contains("cannot be kept"), "{reason}");
+        assert!(reason.contains("failed to store its records"), "{reason}");
         assert_eq!(stdin.read_to_end(&mut Vec::new()).await.unwrap(), 0);
     }
 }

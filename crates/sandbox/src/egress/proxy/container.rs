@@ -6,9 +6,9 @@ use crate::container::{Attachment, ContainerPlan, Detachment, Networks, PlannedN
 use crate::labels::{Labels, Role};
 use crate::spec::{ContainerEnv, Isolation, Mount};
 
-/// Measured: about 10 MB at work, 75 MB under the worst attack that
-/// `crates/proxy/tests/proxy/abuse.rs` knows; a full queue of records comes on top. Without memory
-/// the proxy ends, and with it this task's egress.
+/// Measured: about 10 MB in use, 75 MB under the worst attack in
+/// `crates/proxy/tests/proxy/abuse.rs`, plus a full queue of records. If memory runs out, the proxy
+/// ends, and with it this task's egress.
 const MEMORY: u64 = 192 * 1024 * 1024;
 const PIDS: u32 = 64;
 /// It never routes between its two networks, has no IPv6 address that a task could reach, and needs
@@ -28,14 +28,14 @@ pub(in crate::egress) struct ProxyPlacement<'a> {
     pub(in crate::egress) image: &'a str,
     /// The egress network and the task's.
     pub(in crate::egress) networks: Vec<Attachment>,
-    /// What of them it keeps.
+    /// The destinations that remain reachable for it.
     pub(in crate::egress) reach: Reach,
-    /// The relay's sockets, if there are any.
+    /// The relay's sockets, if any.
     pub(in crate::egress) mounts: Vec<Mount>,
 }
 
-/// Of the proxy's configuration, only what it may reach is in here: the rest comes over its stdin,
-/// once it reaches nothing else.
+/// The plan contains only what the proxy may reach; the rest of its configuration comes over its
+/// stdin, once it reaches nothing else.
 pub(in crate::egress) fn proxy_plan(placement: ProxyPlacement<'_>, labels: &Labels) -> ContainerPlan {
     ContainerPlan {
         name: placement.name,

@@ -1,4 +1,4 @@
-//! Any records of a proxy, for the fuzzers: see `fuzzing`.
+//! Arbitrary records of a proxy, for the fuzzers: see `fuzzing`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,20 +9,20 @@ use sandbox_proxy_protocol::{ProxyMessage, Record, from_line, to_line};
 use super::lines::Lines;
 use sandbox_network_log::{LogEntry, LogSink};
 
-/// The first bytes choose how the others are cut, which are what a proxy writes: its own words, and
-/// what a task asked for.
+/// The first bytes choose how the others are split, which represent a proxy's output: its own
+/// texts, and requests of a task.
 ///
 /// # Panics
 ///
-/// When the cuts change the lines, when a record makes more than one line or one that does
-/// something to a terminal, or when an entry of the log reads back as another.
+/// When the split changes the lines, when a record results in more than one line or one with
+/// terminal control characters, or when a log entry does not survive a round trip.
 pub fn proxy_records(data: &[u8]) {
     let mut input = Input::new(data);
     let sizes = input.sizes();
     let text = input.rest();
     let whole = lines(&[text]);
     for sizes in [sizes.as_slice(), &[1]] {
-        assert!(lines(&pieces(text, sizes)) == whole, "cuts change the lines");
+        assert!(lines(&pieces(text, sizes)) == whole, "a split changes the lines");
     }
     let messages = whole.iter().map_while(|line| from_line(line).ok());
     let records: Vec<Record> = messages
@@ -35,9 +35,9 @@ pub fn proxy_records(data: &[u8]) {
         let line = to_line(&ProxyMessage::Record(record.clone())).unwrap_or_else(|error| panic!("{error}"));
         let again = from_line(line.as_bytes());
         let Ok(ProxyMessage::Record(again)) = again else {
-            panic!("a record cannot be read again: {line}");
+            panic!("failed to parse a record again: {line}");
         };
-        assert!(again == *record, "a record reads back as another: {line}");
+        assert!(again == *record, "a record does not survive a round trip: {line}");
     }
     log(records);
 }
@@ -60,9 +60,9 @@ fn log(records: Vec<Record>) {
     let mut sink = LogSink::default().with_callback(Arc::new(callback));
     // Without files there is nothing to wait for.
     let appended = sink.append(records).now_or_never();
-    assert!(matches!(appended, Some(Ok(()))), "records are not taken");
+    assert!(matches!(appended, Some(Ok(()))), "records are not accepted");
     let finished = sink.finish(0).now_or_never();
-    assert!(matches!(finished, Some(Ok(()))), "the log has no end");
+    assert!(matches!(finished, Some(Ok(()))), "the log does not finish");
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     // Each record has a line, or is counted in one.
     assert!(seen.len() <= count, "more lines than records");
@@ -70,15 +70,15 @@ fn log(records: Vec<Record>) {
     assert_eq!(reported, count as u64, "a record is lost");
     for (entry, line) in &*seen {
         let is_plain = line.chars().all(|c| c == ' ' || c.is_ascii_graphic());
-        assert!(is_plain, "a line says {line:?}");
+        assert!(is_plain, "a line contains {line:?}");
         let stored = entry.to_line().unwrap_or_else(|error| panic!("{error}"));
         assert!(
             stored.is_ascii() && stored.trim_end_matches('\n').chars().all(|c| !c.is_control()),
-            "an entry says {stored:?}"
+            "an entry contains {stored:?}"
         );
         assert!(
             LogEntry::parse(&stored).is_ok_and(|again| again == *entry),
-            "an entry reads back as another: {stored}"
+            "an entry does not survive a round trip: {stored}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The image of proxies: the static program and nothing else.
+//! The proxies' image: the static program and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,15 +15,15 @@ use crate::program::StaticProgram;
 use sandbox_files::{FileLock, Replacement, create_folder};
 use sandbox_podman::{BuildRequest, Engine};
 
-/// Where the image has the program.
+/// The path of the program in the image.
 pub(crate) const PROGRAM: &str = "/sandbox-proxy";
 
-/// The id of an image of `binary` that was built for this state directory; it is built unless it is
-/// there.
+/// The id of an image of `binary` that was built for this state directory; builds it if it is
+/// missing.
 ///
-/// A tag says nothing: an archive that is loaded can take any. So the id of what was built is kept,
-/// which no other image can have, and layers that the engine has from elsewhere are not used. What
-/// is built has no time in it, so that the same program is the same image in every state directory,
+/// A tag proves nothing: a loaded archive can have any. So the id of the built image is stored,
+/// which no other image can have, and layers that the engine has from elsewhere are not used. The
+/// image has no timestamps, so that the same program gives the same image in every state directory,
 /// and none takes another's tag.
 pub(in crate::egress) async fn ensure_image(
     engine: &Engine,
@@ -59,7 +59,7 @@ pub(in crate::egress) async fn ensure_image(
     Ok(id)
 }
 
-/// The id that `record` holds, if the engine still has that image.
+/// The id stored in `record`, if the engine still has that image.
 async fn built(engine: &Engine, record: &Path) -> Result<Option<String>, ProxyError> {
     let id = match fs::read_to_string(record) {
         Ok(id) if id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => id,
@@ -70,15 +70,15 @@ async fn built(engine: &Engine, record: &Path) -> Result<Option<String>, ProxyEr
     Ok(engine.image(&id).await?.map(|image| image.id))
 }
 
-/// The id of the image of the program that is found.
+/// The image id of the program that would be used.
 pub(crate) async fn image_of(engine: &Engine, config: &SandboxConfig) -> Result<String, ProxyError> {
     let found = config.clone();
     let binary = blocking(move || Ok(StaticProgram::proxy(&found)?)).await?;
     ensure_image(engine, config, &binary).await
 }
 
-/// The labels are in one line of it: those of a request are a line each in an image's history, in
-/// an order that podman 4 draws by lot.
+/// The labels are in one line: labels of a request are a line each in an image's history, in an
+/// order that podman 4 randomizes.
 fn dockerfile(prefix: &str) -> String {
     let labels = image_store::labels(prefix, ImageKind::Proxy, None);
     let labels: Vec<_> = labels.iter().map(|(name, value)| format!("\"{name}\"=\"{value}\"")).collect();

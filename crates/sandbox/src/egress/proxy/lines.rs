@@ -1,16 +1,16 @@
-//! Lines out of chunks that end anywhere.
+//! Assembles lines from arbitrary chunks.
 
-/// A line of the proxy is a record at most, whose longest part is a request's head.
+/// A proxy's line is at most one record, whose longest part is a request's head.
 const LONGEST: usize = 4 * 1024 * 1024;
 
-/// Puts lines together.
+/// Assembles lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pending: Vec<u8>,
 }
 
 impl Lines {
-    /// The lines that `chunk` completes, without their ends.
+    /// The lines that `chunk` completes, without their line endings.
     pub(super) fn add(&mut self, chunk: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         let mut lines = Vec::new();
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
@@ -35,18 +35,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_whole_however_they_are_cut() {
+    fn lines_are_complete_in_any_split() {
         let text = b"one\n\ntwo\nthree";
         for size in 1..=text.len() {
             let mut lines = Lines::default();
             let all: Vec<Vec<u8>> = text.chunks(size).flat_map(|chunk| lines.add(chunk).unwrap()).collect();
-            assert_eq!(all, [&b"one"[..], b"", b"two"], "cut every {size}");
+            assert_eq!(all, [&b"one"[..], b"", b"two"], "split every {size}");
             assert_eq!(lines.add(b"\n").unwrap(), [b"three"]);
         }
     }
 
     #[test]
-    fn a_line_without_end_is_an_error_and_not_memory() {
+    fn endless_line_is_an_error() {
         let mut lines = Lines::default();
         let chunk = vec![b'x'; 64 * 1024];
         let most = LONGEST / chunk.len();

@@ -15,4 +15,4 @@ pub(super) use container::{ProxyPlacement, proxy_plan};
 pub use fuzzed::proxy_records;
 pub(super) use image::ensure_image;
 pub(crate) use image::{PROGRAM, image_of};
-pub(super) use start::{introduce, start};
+pub(super) use start::{configure, start};

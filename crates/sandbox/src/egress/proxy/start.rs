@@ -11,23 +11,22 @@ use crate::container::{ContainerPlan, Created, Running};
 use crate::egress::ProxyError;
 use sandbox_podman::Engine;
 
-/// From the start document to the ready message. It takes milliseconds; a busy machine gets the
-/// rest.
+/// From the start document to the ready message, which takes milliseconds except on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Starts a proxy that waits for its start document.
 ///
-/// It need not be known yet for which task: that, and all that the task may reach, is in the
-/// document. Its name and its labels stay what they are in `plan`, since podman changes neither: a
-/// proxy that is made before its task is known carries those of its instance alone.
+/// Its task may still be unknown: the document names it, with everything that it may reach. Its
+/// name and labels remain those of `plan`, because podman cannot change them: a proxy that is
+/// created before its task is known has only the labels of its instance.
 pub(in crate::egress) async fn start(engine: &Engine, plan: &ContainerPlan) -> Result<Running, ProxyError> {
     let created = Created::create(engine, plan).await?;
     Ok(created.set_up().await?.start().await?)
 }
 
-/// Gives a proxy that waits its start document, and returns when it serves the execution context
-/// `context`. On an error its container is there, and may run.
-pub(in crate::egress) async fn introduce(
+/// Sends a waiting proxy its start document, and returns when it serves the execution context
+/// `context`. After an error its container exists, and may run.
+pub(in crate::egress) async fn configure(
     waiting: Running,
     context: &str,
     config: &StartConfig,
@@ -38,7 +37,7 @@ pub(in crate::egress) async fn introduce(
     let reason = match answer {
         Ok(Ok(None)) => return Ok(channel),
         Ok(Ok(Some(reason))) if own_kernel => {
-            tracing::warn!(context, "a proxy that is taken over would reach the host's networks: {reason}");
+            tracing::warn!(context, "a compromised proxy could reach the host's networks: {reason}");
             return Ok(channel);
         }
         Ok(Ok(Some(reason)) | Err(reason)) => reason,
@@ -47,10 +46,10 @@ pub(in crate::egress) async fn introduce(
     Err(ProxyError::ProxyStart { reason, stderr: channel.stderr() })
 }
 
-/// Introduces the proxy, and returns why the kernel does not confine it, if it does not.
+/// Configures the proxy, and returns why the kernel does not confine it, if it does not.
 async fn exchange(channel: &mut Channel, config: &StartConfig) -> Result<Option<String>, String> {
     let line = to_secret_line(config).map_err(|error| error.to_string())?;
-    // A proxy that ended does not read; what it said is worth more than that.
+    // A proxy that ended does not read; its own error is more useful.
     let sent = channel.send(&line).await;
     drop(line);
     let mut messages = match channel.receive().await {

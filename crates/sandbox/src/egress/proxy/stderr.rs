@@ -1,8 +1,8 @@
-//! A proxy's standard error: its tracing events, one JSON object a line, and whatever else a
-//! program says that fails.
+//! A proxy's standard error: its tracing events, one JSON object per line, and other output of a
+//! failing program.
 //!
-//! What comes is believed as little as anything that a task can cause: lines are cut, counted
-//! against a budget, and escaped before they become events of ours.
+//! The output is untrusted, like everything that a task can influence: lines are truncated, counted
+//! against a budget, and escaped before they become events here.
 
 use std::fmt::Write as _;
 
@@ -12,28 +12,28 @@ use tokio::time::{Duration, Instant};
 
 use sandbox_network_log::escape_text;
 
-/// Bytes of a line at most; the rest of it is dropped.
+/// The maximum bytes of a line; the rest is dropped.
 const LINE: usize = 2048;
-/// How much is kept for an error's text.
+/// The bytes that are kept for an error's text.
 const KEPT: usize = 4096;
-/// Lines that may come at once, and how long it takes until one more may.
+/// The number of lines in a burst, and the interval after which one more may come.
 const BURST: u32 = 256;
 const REFILL: Duration = Duration::from_millis(250);
 
 /// The events of one proxy.
 pub(super) struct ProxyLog {
-    /// The context of the task whose proxy it is.
+    /// The context of the proxy's task.
     execution: String,
-    /// What has come of the line that is not complete.
+    /// The incomplete last line.
     line: Vec<u8>,
-    /// What explains a failure.
+    /// The output that explains a failure.
     kept: String,
     room: u32,
     refilled: Instant,
     dropped: u64,
 }
 
-/// An event as the proxy's JSON has it.
+/// An event in the proxy's JSON.
 #[derive(Deserialize)]
 struct Event {
     level: String,
@@ -54,7 +54,7 @@ impl ProxyLog {
         }
     }
 
-    /// Whose proxy it is.
+    /// The context of the proxy's task.
     pub(super) fn execution(&self) -> &str {
         &self.execution
     }
@@ -74,13 +74,13 @@ impl ProxyLog {
         }
     }
 
-    /// Emits what has no line end, and how much was dropped.
+    /// Emits the incomplete line, and the number of dropped ones.
     pub(super) fn finish(&mut self) {
         self.take_line();
         self.report_dropped();
     }
 
-    /// The end of its warnings, errors and lines that are no events, escaped.
+    /// The end of its warnings, errors and lines that are not events, escaped.
     pub(super) fn tail(&mut self) -> String {
         self.take_line();
         self.kept.trim_end().to_owned()
@@ -94,11 +94,11 @@ impl ProxyLog {
         }
         let (level, text) = match serde_json::from_str::<Event>(&line) {
             Ok(event) => (event.level.clone(), event.text()),
-            // A panic, or an error before there are events.
+            // A panic, or an error before events are set up.
             Err(_) => ("WARN".to_owned(), line.trim_end().to_owned()),
         };
         let text = escape_text(&text);
-        // What an ordinary life looks like explains no failure.
+        // Informational events do not explain a failure.
         if !matches!(level.as_str(), "INFO" | "DEBUG" | "TRACE") {
             self.keep(&text);
         }
@@ -170,7 +170,7 @@ fn shown(value: Value) -> String {
     }
 }
 
-/// A level is part of an event's place in the program, so each has its own.
+/// The level is a static part of an event, so each needs its own macro.
 fn emit(execution: &str, level: &str, text: &str) {
     match level {
         "ERROR" => tracing::error!(execution, "egress proxy: {text}"),
@@ -180,7 +180,7 @@ fn emit(execution: &str, level: &str, text: &str) {
     }
 }
 
-/// The level that a proxy is started with: what is not logged here need not be sent.
+/// The proxy's log level: levels that are disabled here are not sent.
 pub(super) fn level() -> &'static str {
     if tracing::enabled!(tracing::Level::DEBUG) {
         "debug"
@@ -201,7 +201,7 @@ mod tests {
     const EVENT: &str = r#"{"level":"ERROR","fields":{"message":"failed to\nmint","host":"a.test"},"target":"x","spans":[{"name":"connection","client":"10.0.0.2:1"}]}"#;
     const SEEN: &str = r"egress proxy: connection{client=10.0.0.2:1}: failed to\x0amint host=a.test";
 
-    /// What is emitted of `pieces`, and what is kept for an error.
+    /// The events emitted for `pieces`, and the text kept for an error.
     fn seen(pieces: &[&[u8]]) -> (String, String) {
         let mut emitted = String::new();
         let file = Arc::new(tempfile::tempfile().unwrap());
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn events_arrive_with_level_and_task_however_they_are_cut() {
+    async fn events_keep_level_and_task_in_any_split() {
         let line = format!("{EVENT}\n");
         for size in [1, 7, line.len()] {
             let pieces: Vec<&[u8]> = line.as_bytes().chunks(size).collect();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn output_that_is_not_a_warning_keeps_the_reason_of_a_failure() {
+    async fn informational_output_does_not_displace_the_reason_of_a_failure() {
         let ordinary = EVENT.replace("ERROR", "INFO") + "\n";
         let text = format!("{EVENT}\n{}", ordinary.repeat(100));
         let (emitted, tail) = seen(&[text.as_bytes()]);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn other_lines_are_warnings_cut_and_escaped() {
+    async fn other_lines_are_truncated_and_escaped_warnings() {
         let long = "x".repeat(LINE + 1) + "\n\u{1b}[31mlast words";
         let (emitted, tail) = seen(&[long.as_bytes()]);
         assert!(emitted.starts_with(" WARN egress proxy: xxx"), "{emitted}");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_is_counted() {
+    async fn excess_lines_are_dropped_and_counted() {
         let (emitted, _) = seen(&[&b"flood\n".repeat(1000)]);
         assert_eq!(emitted.matches("flood").count(), BURST as usize);
         assert!(emitted.ends_with("dropped=744\n"), "{emitted}");

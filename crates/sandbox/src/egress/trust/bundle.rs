@@ -1,27 +1,27 @@
-//! The bundle of authorities that an image brings.
+//! The CA bundle of an image.
 
 use crate::container::ImageProbe;
 use crate::spec::Launch;
 use sandbox_podman::{EngineError, first_file};
 
-/// The folder that OpenSSL looks into by hashed names. It is there when the first path is.
+/// The bundle next to the folder in which OpenSSL looks for hashed names.
 const HASHED_FOLDER_OF: &str = Launch::AUTHORITY_BUNDLES[0];
-/// Where distributions with Java keep its authorities.
+/// The paths of Java's CAs in the distributions.
 const JAVA_PATHS: [&str; 2] = ["/etc/ssl/certs/java/cacerts", "/etc/pki/java/cacerts"];
 
-/// What an image has of its own.
+/// The CAs that an image contains.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ImageTrust {
     /// PEM; empty when the image has none.
     pub(super) bundle: String,
-    /// Those paths that the image has.
+    /// The bundle paths that exist in the image.
     pub(super) bundle_paths: Vec<&'static str>,
-    /// Those paths of Java's authorities that the image has.
+    /// The paths of Java's CAs that exist in the image.
     pub(super) java_paths: Vec<&'static str>,
 }
 
 impl ImageTrust {
-    /// Reads it out of an image.
+    /// Reads them from an image.
     pub(super) async fn read(image: &ImageProbe) -> Result<Self, EngineError> {
         let mut trust = Self::default();
         for path in Launch::AUTHORITY_BUNDLES {

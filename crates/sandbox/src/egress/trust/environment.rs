@@ -1,29 +1,29 @@
-//! Which variable makes which tool trust which file.
+//! The variables that make each tool trust the files.
 //!
-//! Tools differ in what they read: some replace their authorities with the file and want the whole
-//! bundle, some add it to theirs and want the root alone, some look into a folder, and a few read a
-//! file of settings.
+//! Tools differ in what they read: some replace their CAs by the file and need the whole bundle,
+//! some add the file to theirs and need only the root, some look into a folder, and a few read a
+//! settings file.
 
 use std::collections::BTreeMap;
 
 use super::files::{self, TrustFiles};
 
-/// What a variable names.
+/// The target of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The image's authorities and the root: the tool knows no others then.
+    /// The image's CAs and the root: the tool then knows no others.
     Bundle,
-    /// The root alone: the tool adds it. Old versions read the first certificate of a file only.
+    /// The root only: the tool adds it. Old versions read only the first certificate of a file.
     Root,
     /// A folder with the root under its hashed name.
     Folder,
-    /// The option that names Java's store of the same.
+    /// The option that names a Java key store of the bundle.
     JavaOption,
-    /// A folder of PHP settings, after the folders that it reads anyway.
+    /// A folder of PHP settings, in addition to the folders that it reads anyway.
     PhpFolder,
 }
 
-/// One row a variable: its name, what it names, who reads it.
+/// One row per variable: its name, its target, its readers.
 const VARIABLES: [(&str, Kind, &str); 20] = [
     (
         "SSL_CERT_FILE",
@@ -47,16 +47,16 @@ const VARIABLES: [(&str, Kind, &str); 20] = [
     ("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", Kind::Bundle, "gRPC"),
     ("BUNDLE_SSL_CA_CERT", Kind::Bundle, "Bundler"),
     ("NIX_SSL_CERT_FILE", Kind::Bundle, "Nix and what it builds"),
-    // `JDK_JAVA_OPTIONS` is read by the launcher of Java 9 and later only; this one by every
-    // virtual machine. Both make Java say so on standard error, so the one that reaches further is
-    // chosen.
+    // Only the launcher of Java 9 and later reads `JDK_JAVA_OPTIONS`; every virtual machine reads
+    // this one. Both make Java print a line on standard error, so the one with more readers is
+    // used.
     ("JAVA_TOOL_OPTIONS", Kind::JavaOption, "Java"),
     ("PHP_INI_SCAN_DIR", Kind::PhpFolder, "PHP"),
 ];
 
 /// Two tools that have no variable for a file, only one for their settings. Setting it hides the
-/// user's own settings, so they are set only where the image has no bundle that these tools would
-/// read anyway.
+/// user's own settings, so they are set only if the image has no bundle that these tools read
+/// anyway.
 const SETTINGS: [(&str, &str); 2] = [("WGETRC", files::WGETRC), ("APT_CONFIG", files::APT_CONFIG)];
 
 /// The names of all variables that a container may get.
@@ -65,7 +65,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     files.chain(SETTINGS.iter().map(|(name, _)| *name))
 }
 
-/// The variables of a container that has `files`.
+/// The variables of a container with `files`.
 pub(in crate::egress) fn variables(files: &TrustFiles) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> =
         VARIABLES.iter().map(|(name, kind, _)| ((*name).to_owned(), value(files, *kind))).collect();

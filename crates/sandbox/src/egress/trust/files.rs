@@ -1,4 +1,4 @@
-//! The files that are mounted, kept in the state directory for each pair of image and root
+//! The mounted trust files, stored in the state directory for each pair of image and root
 //! authority.
 
 use std::fs;
@@ -21,12 +21,12 @@ use crate::spec::Mount;
 use sandbox_files::{Replacement, create_folder, hex};
 use sandbox_podman::Engine;
 
-/// Our folder in the container.
+/// The sandbox's folder in the container.
 pub(crate) const FOLDER: &str = "/run/sandbox/trust";
-/// Our folder in the steps of a build. `/dev` is in memory there, so that the mount point does not
-/// become part of the image.
+/// The sandbox's folder in the steps of a build. `/dev` is in memory there, so that the mount point
+/// does not become part of the image.
 pub(crate) const BUILD_FOLDER: &str = "/dev/sandbox-trust";
-/// Takes the place of the image where the files are for a build, whose steps have several.
+/// Replaces the image in the path of files for a build, whose steps have several images.
 const OF_BUILDS: &str = "builds";
 pub(super) const BUNDLE: &str = "bundle.pem";
 pub(super) const ROOT: &str = "root.pem";
@@ -42,11 +42,11 @@ const LAYOUT: &str = "layout.json";
 pub(in crate::egress) struct TrustFiles {
     dir: PathBuf,
     layout: Layout,
-    /// Where the container sees `dir`.
+    /// The path of `dir` in the container.
     folder: &'static str,
 }
 
-/// What is mounted where, beside our own folder; kept with the files.
+/// The mounts in addition to the sandbox's folder; stored with the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Layout {
@@ -68,7 +68,7 @@ impl TrustFiles {
         mounts
     }
 
-    /// Where the container sees `file` of our folder.
+    /// The path of `file` in the sandbox's folder in the container.
     pub(super) fn in_container(&self, file: &str) -> String {
         seen(self.folder, file)
     }
@@ -78,7 +78,7 @@ impl TrustFiles {
     }
 }
 
-/// The folder of the state directory that holds trust files. Nothing in it is secret.
+/// The folder of the state directory with the trust files. Nothing in it is secret.
 #[derive(Debug, Clone)]
 pub(in crate::egress) struct TrustStore {
     dir: PathBuf,
@@ -87,13 +87,13 @@ pub(in crate::egress) struct TrustStore {
 
 impl TrustStore {
     pub(in crate::egress) fn new(folder: &Path, root: &RootAuthority) -> Self {
-        // A new root authority makes all files again.
+        // A new root authority invalidates all files.
         let digest = Sha256::digest(root.certificate_pem());
         let fingerprint = hex(digest.first_chunk::<8>().map_or(&[], |bytes| bytes));
         Self { dir: folder.join(fingerprint), root_pem: root.certificate_pem().to_owned() }
     }
 
-    /// The files for the image `image_id`, made now unless they were made before.
+    /// The files for the image `image_id`, created if missing.
     pub(in crate::egress) async fn of_image(
         &self,
         engine: &Engine,
@@ -111,8 +111,8 @@ impl TrustStore {
         blocking(move || store.make(&id, &image, FOLDER)).await
     }
 
-    /// The files for the steps of a build: the root alone, since all that they reach goes through
-    /// the proxy.
+    /// The files for the steps of a build: only the root, because everything that they reach goes
+    /// through the proxy.
     pub(in crate::egress) async fn of_builds(&self) -> Result<TrustFiles, ProxyError> {
         let store = self.clone();
         blocking(move || match store.find(OF_BUILDS, BUILD_FOLDER) {
@@ -122,15 +122,15 @@ impl TrustStore {
         .await
     }
 
-    /// The files for the image `image_id`, if they were made before. Blocks.
+    /// The files for the image `image_id`, if they exist. Blocks.
     fn find(&self, image_id: &str, folder: &'static str) -> Option<TrustFiles> {
         let dir = self.folder_of(image_id);
         let layout = fs::read_to_string(dir.join(LAYOUT)).ok()?;
         Some(TrustFiles { layout: serde_json::from_str(&layout).ok()?, dir, folder })
     }
 
-    /// Makes the files for the image `image_id`. When another process does the same, either's are
-    /// kept: they are equal. Blocks.
+    /// Creates the files for the image `image_id`. If another process does the same, either result
+    /// is kept: they are equal. Blocks.
     fn make(
         &self,
         image_id: &str,
@@ -166,7 +166,7 @@ impl TrustStore {
         ]
     }
 
-    /// Writes a whole folder under another name and renames it: no reader sees half of it.
+    /// Writes a whole folder under another name and renames it: no reader sees it incomplete.
     fn write(&self, dir: &Path, contents: &[(String, Vec<u8>)], layout: &Layout) -> io::Result<()> {
         let new = self.dir.join(format!("new-{:016x}", rand::rng().random::<u64>()));
         for folder in [new.clone(), new.join(HASHED), new.join(PHP)] {
@@ -177,7 +177,7 @@ impl TrustStore {
         for (name, content) in
             contents.iter().map(|(name, content)| (&**name, content)).chain([(LAYOUT, &layout)])
         {
-            // The user that the task runs as has to read it.
+            // The task's user must be able to read it.
             Replacement::shared(0o644).write(&new.join(name), content)?;
         }
         match fs::rename(&new, dir) {
@@ -197,7 +197,7 @@ fn seen(folder: &str, file: &str) -> String {
     format!("{folder}/{file}")
 }
 
-/// The root first, because old tools read one certificate only.
+/// The root first, because old tools read only one certificate.
 fn merged(bundle: &str, root: &str) -> String {
     let mut merged = format!("{root}{bundle}");
     if !merged.ends_with('\n') {
@@ -224,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn files_are_made_once_readable_by_all_and_without_keys() {
+    fn files_are_created_once_readable_by_all_and_without_keys() {
         let (_state, store) = store();
         assert_eq!(store.find("sha256:1", FOLDER), None);
         let made = store.make("sha256:1", &image(vec!["/etc/ssl/cert.pem"]), FOLDER).unwrap();
         assert_eq!(store.find("sha256:1", FOLDER).as_ref(), Some(&made));
         assert_eq!(store.make("sha256:1", &image(vec!["/etc/ssl/cert.pem"]), FOLDER).unwrap(), made);
-        assert_eq!(fs::read_dir(&store.dir).unwrap().count(), 1, "nothing half made is left");
+        assert_eq!(fs::read_dir(&store.dir).unwrap().count(), 1, "nothing incomplete is left");
         for name in [BUNDLE, ROOT, JAVA, WGETRC, APT_CONFIG, "php/sandbox.ini", "hashed/59134a59.0"] {
             let path = made.dir.join(name);
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644, "{name}");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_keeps_what_the_image_trusts_and_begins_with_the_root() {
+    fn bundle_starts_with_the_root_and_keeps_the_images_cas() {
         let (_state, store) = store();
         let made = store.make("x", &image(vec!["/etc/ssl/cert.pem"]), FOLDER).unwrap();
         let bundle = fs::read_to_string(made.dir.join(BUNDLE)).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_image_has_is_mounted_over() {
+    fn existing_files_of_the_image_alone_are_mounted_over() {
         let (_state, store) = store();
         let targets = |paths: Vec<&'static str>| {
             let files = store.make(&format!("image-{}", paths.len()), &image(paths), FOLDER).unwrap();
@@ -269,7 +269,7 @@ mod tests {
 
     /// Every variable names a file or folder of the right kind.
     #[test]
-    fn each_variable_names_what_its_tool_can_read() {
+    fn each_variable_names_a_file_that_its_tool_can_read() {
         let (_state, store) = store();
         let files = store.make("x", &image(vec![]), FOLDER).unwrap();
         let variables = variables(&files);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_build_is_given_leads_to_a_folder_that_no_image_keeps() {
+    fn variables_of_a_build_point_into_a_folder_outside_of_the_image() {
         let (_state, store) = store();
         let files = store.make(OF_BUILDS, &ImageTrust::default(), BUILD_FOLDER).unwrap();
         assert_eq!(store.find(OF_BUILDS, BUILD_FOLDER).as_ref(), Some(&files));
@@ -299,7 +299,7 @@ mod tests {
         let variables = variables(&files);
         assert_eq!(variables["SSL_CERT_FILE"], "/dev/sandbox-trust/bundle.pem");
         for (name, value) in &variables {
-            // They are written into a Dockerfile as they are.
+            // They are written into a Dockerfile unchanged.
             let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.=:".contains(c);
             assert!(value.contains(BUILD_FOLDER) && value.chars().all(plain), "{name}={value}");
         }
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_the_users_own_are_left_alone_where_the_image_has_a_bundle() {
+    fn settings_variables_are_not_set_if_the_image_has_a_bundle() {
         let (_state, store) = store();
         let files = store.make("x", &image(vec!["/etc/ssl/cert.pem"]), FOLDER);
         let variables = variables(&files.unwrap());

@@ -1,20 +1,20 @@
-//! A store of authorities that Java reads: its own "JKS" form, since Java reads no PEM here.
+//! A CA store for Java, in its own "JKS" format, because Java does not read PEM here.
 //!
-//! It holds certificates only. The form ends with a digest over a fixed phrase, which Java checks
-//! only when it is given the password; the digest protects nothing and is there because the form
-//! has it.
+//! It contains certificates only. The format ends with a digest over a fixed phrase, which Java
+//! checks only if it gets the password; the digest protects nothing and is only required by the
+//! format.
 
 use sha1::{Digest, Sha1};
 
 const MAGIC: u32 = 0xfeed_feed;
 const VERSION: u32 = 2;
-/// The kind of an entry that is a trusted certificate.
+/// The tag of an entry that is a trusted certificate.
 const TRUSTED: u32 = 2;
-/// What every Java distribution uses for its authorities.
+/// The password of every Java distribution's CA store.
 const PASSWORD: &str = "changeit";
 const PHRASE: &[u8] = b"Mighty Aphrodite";
 
-/// The store of `certificates`, each DER. What cannot be represented, a certificate over 4 GiB, is
+/// The store of `certificates`, each DER. A certificate over 4 GiB cannot be represented and is
 /// left out.
 pub(super) fn key_store(certificates: &[Vec<u8>]) -> Vec<u8> {
     let entries: Vec<Vec<u8>> = certificates
@@ -36,7 +36,7 @@ fn entry(alias: &str, der: &[u8]) -> Option<Vec<u8>> {
     let mut entry = Vec::with_capacity(der.len() + 64);
     entry.extend(TRUSTED.to_be_bytes());
     entry.extend(text(alias)?);
-    // The time at which it was added says nothing here.
+    // The time at which it was added has no meaning here.
     entry.extend(0_u64.to_be_bytes());
     entry.extend(text("X.509")?);
     entry.extend(u32::try_from(der.len()).ok()?.to_be_bytes());
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_layout_is_that_of_the_form() {
+    fn layout_is_that_of_the_format() {
         let store = key_store(&[vec![0xaa, 0xbb]]);
         let mut expected = vec![0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 2, 0, 0, 0, 1];
         expected.extend([0, 0, 0, 2, 0, 11]);
@@ -79,10 +79,10 @@ mod tests {
         assert_eq!(digest, super::digest(&expected));
     }
 
-    /// Made with `keytool -importcert -storetype JKS -storepass changeit` from an empty store: only
-    /// the digest of the frame.
+    /// Created with `keytool -importcert -storetype JKS -storepass changeit` from an empty store:
+    /// only the digest of the frame.
     #[test]
-    fn an_empty_store_has_the_digest_that_java_writes() {
+    fn empty_store_has_the_digest_of_java() {
         let store = key_store(&[]);
         assert_eq!(sandbox_files::hex(store.get(12..).unwrap()), "e2686e45fb43dfa4d992dd41ceb6b21c6330d792");
     }

@@ -1,9 +1,9 @@
 //! Makes the tools in a task's container trust the root authority, without any change to the image.
 //!
-//! The image's own bundle of authorities is read out once, merged with the root, and mounted over
-//! the bundle; a folder of our own holds the same for tools that want a file named by a variable.
-//! Only public certificates are in either. An image without a bundle gets the root alone:
-//! everything it reaches goes through its proxy.
+//! The image's own CA bundle is read once, merged with the root, and mounted over the bundle; a
+//! folder of the sandbox has the same for tools that need a file named by a variable. Both contain
+//! only public certificates. An image without a bundle gets only the root, because everything that
+//! it reaches goes through its proxy.
 
 mod bundle;
 mod environment;

@@ -1,4 +1,4 @@
-//! What is refused, what is not, and what becomes of the text.
+//! Refused and accepted Dockerfiles, and the rewritten text.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn ordinary_dockerfiles_pass() {
 }
 
 #[test]
-fn what_leaves_the_sandbox_is_refused_with_its_line() {
+fn instruction_that_leaves_the_sandbox_is_refused_with_its_line() {
     for (text, line, word) in [
         ("FROM a\nADD http://x/y /y\n", 2, "URL"),
         ("FROM a\nadd https://x/y.tar.gz /y\n", 2, "URL"),

@@ -1,4 +1,4 @@
-//! Where in a container a copy goes.
+//! The destination of a copy in a container.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,22 +7,23 @@ use crate::error::SandboxError;
 use crate::spec::RunName;
 use sandbox_podman::{Engine, Inspection, PathFacts};
 
-/// Where the kernel or the engine has its own.
+/// Paths where the kernel or the engine has files of its own.
 const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/etc/hosts", "/etc/resolv.conf"];
 
-/// The folder in which an archive is unpacked, and what the archive has to hold.
+/// The folder in which an archive is unpacked, and the archive's paths.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Destination {
-    /// A folder that is there.
+    /// An existing folder.
     pub(super) folder: String,
-    /// Folders to be made on the way, relative to it.
+    /// Missing folders on the way, relative to `folder`.
     pub(super) parents: Vec<PathBuf>,
-    /// The copy, relative to it. Empty: the folder itself, which gets what is in the copy.
+    /// The copy's path, relative to `folder`. Empty: the folder itself, which gets the contents of
+    /// the source.
     pub(super) at: PathBuf,
 }
 
-/// The places of a container that are not of its image: a copy would be written to the host, or not
-/// be seen.
+/// The paths of a container that are not part of its image: a copy would be written to the host, or
+/// be invisible.
 #[derive(Debug)]
 pub(in crate::runs) struct Covered(Vec<PathBuf>);
 
@@ -30,7 +31,7 @@ impl Covered {
     pub(in crate::runs) fn of(is: &Inspection) -> Self {
         let mut places: Vec<PathBuf> = OWN.iter().map(PathBuf::from).collect();
         places.extend(is.mounts.iter().map(|mount| PathBuf::from(&mount.destination)));
-        // File systems in memory are there while the process is.
+        // In-memory file systems exist while the process runs.
         if is.state.status != "running" {
             places.extend(is.host_config.tmpfs.keys().map(PathBuf::from));
         }
@@ -44,14 +45,14 @@ impl Covered {
     fn refuse(&self, path: &Path) -> Result<(), String> {
         self.covers(path).map_or(Ok(()), |by| {
             Err(format!(
-                "`{}` is not of the image; what is copied there would be written to the host, or not be seen",
+                "`{}` is not part of the image; a copy would be written to the host, or be invisible",
                 by.display()
             ))
         })
     }
 }
 
-/// Finds the place for a copy at `target`, with all links of the container resolved.
+/// Finds the destination of a copy to `target`, with all links of the container resolved.
 pub(super) async fn find(
     engine: &Engine,
     container: &str,
@@ -74,15 +75,15 @@ pub(super) async fn find(
         }
         match facts {
             PathFacts::DeadLink(_) => {
-                return Err(refused(&format!("`{}` is a link to nothing", ancestor.display())).into());
+                return Err(refused(&format!("`{}` is a dangling link", ancestor.display())).into());
             }
             PathFacts::Folder(folder) if ancestor != path || is_dir => return Ok(below(folder, missing)),
-            PathFacts::Folder(_) => return Err(refused("a folder is there; name the file in it").into()),
+            PathFacts::Folder(_) => return Err(refused("a folder exists there; name the file in it").into()),
             PathFacts::Other(_) if ancestor != path => {
-                return Err(refused(&format!("`{}` is a file, no folder", ancestor.display())).into());
+                return Err(refused(&format!("`{}` is a file, not a folder", ancestor.display())).into());
             }
-            PathFacts::Other(_) if is_dir => return Err(refused("a file is there, no folder").into()),
-            // A file is replaced, and a link to one is too: what it leads to stays.
+            PathFacts::Other(_) if is_dir => return Err(refused("a file exists there, not a folder").into()),
+            // A file or a link is replaced; the link's target is not.
             PathFacts::Missing | PathFacts::Other(_) => {}
         }
     }
@@ -104,7 +105,7 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// An absolute path below the root without `.`, `..`, slashes at the end and NUL.
+/// An absolute path below the root without `.`, `..`, trailing slashes and NUL.
 fn plain(target: &str) -> Option<PathBuf> {
     let path = Path::new(target);
     let good = path.is_absolute()
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_on_the_way_is_made() {
+    fn missing_folders_on_the_way_are_created() {
         for (missing, parents, at) in
             [("", vec![], ""), ("x", vec![], "x"), ("a/b/x", vec!["a", "a/b"], "a/b/x")]
         {
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_paths_are_places() {
+    fn path_that_is_not_plain_is_refused() {
         for (target, good) in [
             ("/a/b", true),
             ("/a/b/", true),
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_below_a_mount_is_covered_and_what_has_a_similar_name_is_not() {
+    fn path_below_a_mount_is_covered_and_a_similar_name_is_not() {
         let covered = Covered(vec!["/live".into(), "/etc/hosts".into()]);
         for (path, expected) in
             [("/live", true), ("/live/x", true), ("/lively", false), ("/etc", false), ("/etc/hosts", true)]

@@ -1,5 +1,5 @@
-//! Files of the host into a container: as links where they are links, and never the engine's own or
-//! the host's folders.
+//! Copies files of the host into a container: links are copied as links, and folders of the engine
+//! or the host are never written.
 
 mod destination;
 mod source;

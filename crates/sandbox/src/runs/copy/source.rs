@@ -1,7 +1,7 @@
 //! A folder or file of the host as a tar archive.
 //!
-//! A task that may write the folder may change it meanwhile: nothing outside of it can come into
-//! the archive, since no link is followed.
+//! A task that can write the folder may change it meanwhile: because no link is followed, nothing
+//! outside of it gets into the archive.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,13 +13,13 @@ use sandbox_files::tree::{Facts, Kind, Tree};
 
 use crate::error::RunError;
 
-/// Folders in one another: the paths of deeper ones would be too long.
-const DEEPEST: usize = 200;
-/// Bytes of holes in all files together: an archive has them as zeros, and so has the copy once it
-/// is unpacked.
-const MOST_HOLES: u64 = 1 << 30;
+/// The deepest nesting of folders: the paths of deeper ones would be too long.
+const MAX_DEPTH: usize = 200;
+/// The bytes of holes in all files together: they become zeros in an archive and in the unpacked
+/// copy.
+const MAX_HOLES: u64 = 1 << 30;
 
-/// What is copied. Itself, it may be named through a link; nothing in it is followed.
+/// The source of a copy. Its own path may be a link; no link inside of it is followed.
 #[derive(Debug)]
 pub(super) struct Source {
     path: PathBuf,
@@ -33,7 +33,7 @@ enum Top {
 }
 
 impl Source {
-    /// Opens `path`, and looks whether it can be copied as it is now.
+    /// Opens `path`, and checks that it can be copied in its current state.
     pub(super) fn open(path: &Path) -> Result<Self, RunError> {
         let top = match Tree::open(path) {
             Ok(tree) => Ok(Top::Folder(tree)),
@@ -50,7 +50,8 @@ impl Source {
     }
 
     /// Writes an archive: the folders `parents`, then this source at `at`. An empty `at` is the
-    /// folder in which the archive is unpacked: it stays as it is, and gets what is in the source.
+    /// folder in which the archive is unpacked: it is unchanged itself, and gets the contents of
+    /// the source.
     pub(super) fn write(self, parents: &[PathBuf], at: &Path, out: impl Write) -> Result<(), RunError> {
         let failed = |source| source_error(&self.path, source);
         let mut archive = tar::Builder::new(out);
@@ -67,7 +68,7 @@ impl Source {
     }
 }
 
-/// Opens what may be a pipe or a device by now: that must neither wait nor do anything.
+/// The file may have become a pipe or a device: opening it must neither block nor have an effect.
 fn regular_file(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -75,9 +76,9 @@ fn regular_file(path: &Path) -> io::Result<File> {
 }
 
 struct Walk<W: Write> {
-    /// `None`: only looks.
+    /// `None`: only checks.
     archive: Option<tar::Builder<W>>,
-    /// Bytes of holes in the files so far.
+    /// The bytes of holes in the files so far.
     holes: u64,
 }
 
@@ -99,17 +100,17 @@ impl<W: Write> Walk<W> {
         self.folder(tree, Path::new(""), at, 0)
     }
 
-    /// What is in the folder `inner` of `tree`, which is `at` in the archive.
+    /// Archives the contents of the folder `inner` of `tree` at `at`.
     fn folder(&mut self, tree: &Tree, inner: &Path, at: &Path, depth: usize) -> Result<(), RunError> {
         let failed = |inner: &Path| {
             let host = tree.path().join(inner);
             move |error| source_error(&host, error)
         };
-        if depth > DEEPEST {
-            let problem = format!("it is deeper than {DEEPEST} folders");
+        if depth > MAX_DEPTH {
+            let problem = format!("it is nested deeper than {MAX_DEPTH} folders");
             return Err(failed(inner)(io::Error::other(problem)));
         }
-        // In the order of names: the same archive for the same files.
+        // Sorted by name: equal files give equal archives.
         for (name, facts) in tree.list_facts(inner).map_err(failed(inner))? {
             let (inner, at) = (inner.join(&name), at.join(&name));
             if facts.kind == Kind::Folder {
@@ -147,23 +148,23 @@ impl<W: Write> Walk<W> {
         archive.append_link(&mut header, at, target)
     }
 
-    /// Refuses what would take far more room where it is unpacked than it has here.
+    /// Refuses files that would take far more space when unpacked.
     fn count_holes(&mut self, facts: &Facts) -> io::Result<()> {
         self.holes = self.holes.saturating_add(facts.size.saturating_sub(facts.stored));
-        if self.holes <= MOST_HOLES {
+        if self.holes <= MAX_HOLES {
             return Ok(());
         }
         Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "the holes of its files have more than {} MiB, which a copy would fill",
-                MOST_HOLES >> 20
+                "the holes of its files have more than {} MiB, which a copy would allocate",
+                MAX_HOLES >> 20
             ),
         ))
     }
 
     fn file(&mut self, file: &File, at: &Path) -> io::Result<()> {
-        // Of the open file: since the look, another one may have taken its place.
+        // Metadata of the open file: it may have been replaced since the check.
         let facts = Facts::of(file)?;
         self.count_holes(&facts)?;
         let Some(archive) = &mut self.archive else {
@@ -175,8 +176,8 @@ impl<W: Write> Walk<W> {
     }
 }
 
-/// The bytes that the archive's header promised: what is appended meanwhile is left out, what is
-/// missing is an error.
+/// Reads exactly the bytes that the archive's header promised: appended bytes are left out, missing
+/// ones are an error.
 struct Exactly<'a> {
     file: &'a File,
     left: u64,
@@ -200,7 +201,7 @@ impl Read for Exactly<'_> {
     }
 }
 
-/// The files are root's: no user of the host means anything in the container.
+/// The files belong to root: users of the host have no meaning in the container.
 fn header(kind: tar::EntryType, mode: u32, mtime: u64, size: u64) -> tar::Header {
     let mut header = tar::Header::new_gnu();
     header.set_entry_type(kind);
@@ -212,7 +213,7 @@ fn header(kind: tar::EntryType, mode: u32, mtime: u64, size: u64) -> tar::Header
     header
 }
 
-/// Not the set-id bits: with another owner they mean something else.
+/// Without the set-id bits, which mean something else with another owner.
 fn mode(facts: &Facts) -> u32 {
     facts.mode & 0o777
 }
@@ -241,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// What is at each path: kind, mode, and content or target.
+    /// The kind, mode, and content or target at each path.
     fn unpacked(archive: &[u8]) -> BTreeMap<String, (char, u32, String)> {
         let mut archive = tar::Archive::new(archive);
         let entry = |entry: io::Result<tar::Entry<'_, &[u8]>>| {
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn links_stay_links_and_lead_nowhere() {
+    fn link_is_copied_as_a_link() {
         let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(outside.path().join("secret"), "hunter2").unwrap();
         let root = folder.path();
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_leaves_the_folder_itself_alone_and_a_file_is_one_entry() {
+    fn merged_folder_has_no_entry_of_its_own_and_a_file_has_one() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("x"), "1").unwrap();
         let merged = unpacked(&archive(folder.path(), &[], "").unwrap());
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_the_place_of_a_folder_meanwhile_is_not_followed() {
+    fn folder_replaced_by_a_link_is_not_followed() {
         let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(outside.path().join("secret"), "hunter2").unwrap();
         let sub = folder.path().join("sub");
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_not_blown_up() {
+    fn sparse_file_with_large_holes_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let hole = |name: &str, size: u64| {
             let file = File::create(folder.path().join(name)).unwrap();
@@ -352,7 +353,7 @@ mod tests {
             let RunError::Source { source, .. } = error else { panic!("{error}") };
             assert!(source.to_string().contains("holes"), "{source}");
         }
-        // Many that are small are as bad.
+        // Many small ones are as bad.
         fs::remove_file(large).unwrap();
         let tree = Source::open(folder.path()).unwrap();
         hole("a", 1 << 29);
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_shrinks_is_an_error_and_one_that_grows_is_cut() {
+    fn shrinking_file_is_an_error_and_growing_file_is_truncated() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         fs::write(&path, "12345").unwrap();

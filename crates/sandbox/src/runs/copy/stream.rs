@@ -1,4 +1,4 @@
-//! Sending a tree to the engine while it is read.
+//! Streams a tree to the engine while it is read.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,11 +14,10 @@ use crate::error::SandboxError;
 use crate::spec::RunName;
 use sandbox_podman::{Engine, Owner};
 
-/// Bytes of a piece; four of them may wait.
+/// The bytes of a piece; up to four may wait.
 const PIECE: usize = 128 << 10;
 
-/// Copies `source` of the host to `target` of a container. Of a copy that fails, a part may be
-/// there.
+/// Copies `source` of the host to `target` of a container. A failed copy may be partial.
 pub(in crate::runs) async fn copy(
     engine: &Engine,
     container: &str,
@@ -35,7 +34,7 @@ pub(in crate::runs) async fn copy(
     let writing = blocking(move || {
         let written = tree.write(&parents, &at, Pieces::new(&sender));
         if written.is_err() {
-            // The engine must not take what came so far for the whole.
+            // The engine must not mistake a partial archive for a complete one.
             let _ = sender.blocking_send(Err(io::ErrorKind::InvalidData.into()));
         }
         written
@@ -44,7 +43,7 @@ pub(in crate::runs) async fn copy(
         stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|piece| (piece, receiver)));
     let (written, sent) = tokio::join!(writing, engine.upload(container, &destination.folder, owner, pieces));
     match (written?, sent) {
-        // The engine closed its end: what it says is the reason.
+        // The engine closed the connection: its error is the cause.
         (Err(RunError::Source { source, .. }), Err(error)) if source.kind() == io::ErrorKind::BrokenPipe => {
             Err(error.into())
         }
@@ -53,14 +52,14 @@ pub(in crate::runs) async fn copy(
     }
 }
 
-/// Reads files where waiting for a disk blocks no other task of the runtime.
+/// Reads files on a thread where waiting for a disk does not block the runtime.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|error| RunError::Source { path: "".into(), source: io::Error::other(error) })
 }
 
-/// Cuts what is written into pieces.
+/// Splits the written bytes into pieces.
 struct Pieces<'a> {
     sender: &'a mpsc::Sender<io::Result<Bytes>>,
     piece: BytesMut,

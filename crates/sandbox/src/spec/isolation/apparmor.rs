@@ -1,4 +1,4 @@
-//! A profile of `AppArmor`.
+//! `AppArmor` profiles.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use crate::spec::InvalidSpec;
 
 /// The name of an `AppArmor` profile, which the kernel of the engine's host must have loaded and
-/// must enforce.
+/// enforce.
 ///
-/// Podman asks for one only as root, and gVisor not at all. Where the profile is not in force,
-/// launching is an error.
+/// Podman applies one only as root, and gVisor not at all. It is an error to launch a container
+/// where the profile is not in force.
 ///
 /// ```
 /// use sandbox::Isolation;
@@ -37,8 +37,8 @@ impl fmt::Display for AppArmorProfile {
 impl FromStr for AppArmorProfile {
     type Err = InvalidSpec;
 
-    /// Refuses `unconfined`, which is none, and names that the kernel reads in a way of its own:
-    /// those of a profile's parts, of several profiles and of other namespaces.
+    /// Refuses `unconfined`, which is not a profile, and names that the kernel interprets: those of
+    /// child profiles, of several profiles and of other namespaces.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+@/".contains(&byte);
         let is_name = (1..=255).contains(&text.len()) && text.bytes().all(is_plain) && !text.contains("//");
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_means_one_profile() {
+    fn name_of_other_than_one_profile_is_refused() {
         let long = "a".repeat(256);
         for (text, good) in [
             ("docker-default", true),

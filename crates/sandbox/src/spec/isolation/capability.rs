@@ -1,4 +1,4 @@
-//! Linux capabilities as the kernel numbers them.
+//! Linux capabilities by the kernel's numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ macro_rules! capabilities {
                 pub const $name: Self = Self($bit);
             )*
 
-            /// Every capability that is known, in the order of the kernel's numbers.
+            /// Every known capability, ordered by the kernel's numbers.
             const ALL: &[(Self, &str)] = &[$((Self::$name, stringify!($name)),)*];
         }
     };
@@ -85,8 +85,8 @@ impl Capability {
         capabilities.iter().fold(0, |set, capability| set | 1 << capability.0)
     }
 
-    /// The names of the bits in a set as `/proc` shows it; a bit without a name yet is given by its
-    /// number.
+    /// The names of the bits in a set from `/proc`; a bit without a known name is represented by
+    /// its number.
     pub(crate) fn names_of(set: u64) -> impl Iterator<Item = String> {
         (0..64_u8).filter(move |bit| set >> bit & 1 == 1).map(|bit| {
             let name = Self(bit).name();
@@ -110,7 +110,7 @@ impl fmt::Debug for Capability {
 impl FromStr for Capability {
     type Err = InvalidSpec;
 
-    /// Reads `NET_RAW`, `CAP_NET_RAW` and `net_raw`.
+    /// Accepts `NET_RAW`, `CAP_NET_RAW` and `net_raw`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let upper = text.to_ascii_uppercase();
         let name = upper.strip_prefix("CAP_").unwrap_or(&upper);
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_have_the_names_that_the_kernel_gives_them() {
+    fn bits_have_the_names_of_the_kernel() {
         let names = |set| Capability::names_of(set).collect::<Vec<_>>();
         assert!(names(0).is_empty());
         // As `capsh --decode` prints them.
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_back_and_others_refused() {
+    fn names_are_parsed_and_others_refused() {
         for &(capability, name) in Capability::ALL {
             assert_eq!(name.parse::<Capability>().unwrap(), capability);
             assert_eq!(format!("cap_{name}").parse::<Capability>().unwrap(), capability);

@@ -5,31 +5,32 @@ use std::path::{Path, PathBuf};
 use super::rules;
 use crate::spec::InvalidSpec;
 
-/// A device of the host that the container may read and write. Default none: a device is a way
-/// around every other wall.
+/// A device of the host that the container may read and write. Default: none, because a device
+/// bypasses all other confinement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Device {
     /// A device node of the host.
     Node {
-        /// Where the host has it, such as `/dev/kvm`.
+        /// Its path on the host, such as `/dev/kvm`.
         host: PathBuf,
-        /// Where the container sees it.
+        /// Its path in the container.
         container: String,
     },
-    /// A device of a Container Device Interface description that the engine's host has, such as
-    /// `nvidia.com/gpu=all`.
+    /// A device that a Container Device Interface (CDI) specification on the engine's host
+    /// describes, such as `nvidia.com/gpu=all`.
     Cdi(String),
 }
 
 impl Device {
-    /// The device node `path`, at the same place in the container.
+    /// The device node `path`, at the same path in the container.
     pub fn node(path: impl Into<String>) -> Self {
         let container = path.into();
         Self::Node { host: PathBuf::from(&container), container }
     }
 
-    /// Where host and container see it; of a described one the description says that.
+    /// Its paths on the host and in the container; `None` for a CDI device, which defines them
+    /// itself.
     pub(crate) fn node_paths(&self) -> Option<(&Path, &str)> {
         match self {
             Self::Node { host, container } => Some((host, container)),
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_devices_are_devices() {
+    fn path_or_name_of_no_device_is_refused() {
         for (device, good) in [
             (Device::node("/dev/kvm"), true),
             (Device::node("/dev/../etc/shadow"), false),

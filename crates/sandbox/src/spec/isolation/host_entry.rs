@@ -1,4 +1,4 @@
-//! Names that the container's own hosts file knows.
+//! Entries of the container's hosts file.
 
 use std::net::IpAddr;
 
@@ -10,12 +10,12 @@ use crate::spec::InvalidSpec;
 pub struct HostEntry {
     /// The name.
     pub name: String,
-    /// What it stands for.
+    /// The address that it resolves to.
     pub address: IpAddr,
 }
 
 impl HostEntry {
-    /// The name `name` stands for `address`.
+    /// Resolves `name` to `address`.
     pub fn new(name: impl Into<String>, address: impl Into<IpAddr>) -> Self {
         Self { name: name.into(), address: address.into() }
     }

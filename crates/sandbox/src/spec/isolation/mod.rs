@@ -1,4 +1,4 @@
-//! How a container is confined, whatever its network and its share of the machine are.
+//! The confinement of a container, except for its network and resource limits.
 
 mod apparmor;
 mod capability;

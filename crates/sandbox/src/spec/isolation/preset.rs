@@ -1,14 +1,14 @@
-//! Sets of choices that differ from [`Isolation::agent`].
+//! Presets other than [`Isolation::agent`].
 
 use std::collections::BTreeSet;
 
 use super::{Isolation, Tmpfs};
 
 impl Isolation {
-    /// For an untrusted command: user 1000, without any capability, on a root file system that it
-    /// cannot write, with bounded folders in memory from which nothing can be executed.
+    /// For an untrusted command: user 1000, without any capability, on a read-only root file
+    /// system, with bounded in-memory folders from which nothing can be executed.
     ///
-    /// Give it no network ([`Network::Disabled`](crate::Network::Disabled)) and
+    /// Combine it with no network ([`Network::Disabled`](crate::Network::Disabled)) and
     /// [`ResourceLimits::untrusted`](crate::ResourceLimits::untrusted).
     #[must_use]
     pub fn untrusted() -> Self {
@@ -28,8 +28,8 @@ impl Isolation {
         }
     }
 
-    /// For the egress proxy: user 65534, without any capability but those that it needs to confine
-    /// itself, which are its plan's. Low ports are opened by a sysctl of its own network.
+    /// For the egress proxy: user 65534, without any capability except those that it needs to
+    /// confine itself, which are in its plan. A sysctl of its network namespace permits low ports.
     pub(crate) fn proxy() -> Self {
         let tiny = |path| Tmpfs::new(path, 64 << 10);
         Self {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn only_root_keeps_capabilities() {
+    fn capabilities_are_kept_by_root_only() {
         for (user, keeps) in
             [("", true), ("0", true), ("root", true), ("0:0", true), ("node", false), ("1000:0", false)]
         {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_read_only_root_leaves_writable_is_bounded() {
+    fn writable_folders_of_a_read_only_root_are_bounded() {
         let paths = |isolation: Isolation, mounts: &[Mount]| {
             let mut paths: Vec<String> =
                 isolation.resolved("", mounts).tmpfs.into_iter().map(|tmpfs| tmpfs.path).collect();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bad_field_is_named() {
+    fn invalid_field_is_named_in_the_error() {
         let agent = Isolation::agent;
         let tmpfs = || Tmpfs::new("/tmp", 4096);
         for (isolation, field) in [

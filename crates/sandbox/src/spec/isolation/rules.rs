@@ -1,4 +1,4 @@
-//! What texts may hold that reach the engine inside of longer texts.
+//! Rules for texts that reach the engine as parts of longer texts.
 
 use std::path::{Component, Path};
 
@@ -12,8 +12,8 @@ pub(super) fn is_plain_path(text: &str) -> bool {
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }
 
-/// A host name as RFC 1123 has it, of at most `longest` bytes. Podman itself would take anything,
-/// even two lines.
+/// A host name as in RFC 1123, of at most `longest` bytes. Podman itself accepts anything, even two
+/// lines.
 pub(super) fn is_host_name(text: &str, longest: usize) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_names_and_accounts() {
+    fn plain_paths_names_and_accounts_are_accepted() {
         for (text, good) in [
             ("/tmp", true),
             ("/a b/c", true),

@@ -1,26 +1,26 @@
-//! What runs containers.
+//! OCI runtimes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::spec::InvalidSpec;
 
-/// A program that runs containers. A closed list of names, never a path: a path would be a program
-/// of the caller's that the engine runs with its own rights.
+/// The OCI runtime. A closed list of names, never a path: a path would be a program of the caller
+/// that the engine runs with its own privileges.
 ///
-/// No podman lets a caller of its API choose: a service runs all its containers with one runtime.
-/// So this is a demand, and it is an error when the engine's service runs another one.
+/// Podman's API has no choice of runtime: a service runs all its containers with one. So this is a
+/// requirement, and it is an error if the engine's service uses another runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Runtime {
-    /// crun, podman's usual one.
+    /// crun, podman's default.
     Crun,
     /// runc.
     Runc,
     /// gVisor: a kernel of its own between the container and the host's.
     ///
-    /// An executor works there only if its isolation demands it and each command has a container of
-    /// its own: gVisor does not hide processes from others of their user.
+    /// An executor works there only if its isolation requires gVisor and each command has a
+    /// container of its own, because gVisor does not hide processes from others of the same user.
     Runsc,
     /// crun with libkrun: a virtual machine.
     Krun,
@@ -55,7 +55,7 @@ impl FromStr for Runtime {
             InvalidSpec::new(
                 "isolation.runtime",
                 format!(
-                    "`{}` is none of crun, runc, runsc and krun; a path is never taken",
+                    "`{}` must be one of crun, runc, runsc, krun; a path is not accepted",
                     text.escape_debug()
                 ),
             )
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_and_paths_refused() {
+    fn names_are_parsed_and_paths_refused() {
         for runtime in Runtime::ALL {
             assert_eq!(runtime.as_str().parse::<Runtime>().unwrap(), runtime);
         }

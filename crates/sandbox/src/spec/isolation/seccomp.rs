@@ -1,27 +1,27 @@
-//! The filter of system calls.
+//! The seccomp filter.
 
 use std::path::PathBuf;
 
 use super::rules;
 use crate::spec::InvalidSpec;
 
-/// The filter of system calls.
+/// The seccomp filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Seccomp {
-    /// The sandbox's own profile: a list of what may be called. No namespaces, no mounts, no key
-    /// rings of the kernel, and sockets of the container's own network alone. What a capability is
-    /// for is permitted to those who have it.
+    /// The sandbox's own profile, an allowlist of system calls. No namespaces, no mounts, no kernel
+    /// key rings, and only sockets of the container's own network. Calls that need a capability are
+    /// permitted to those that have it.
     #[default]
     Sandbox,
-    /// The engine's own profile. Podman's lets everybody make user namespaces, and so have every
-    /// capability in them, and open `AF_VSOCK` sockets, which lead from a virtual machine to its
-    /// hypervisor, past every network sandbox.
+    /// The engine's own profile. Podman's lets every process create user namespaces, with every
+    /// capability inside of them, and open `AF_VSOCK` sockets, which lead from a virtual machine to
+    /// its hypervisor, past every network sandbox.
     Default,
-    /// A profile in a file, as an absolute path that the engine's *service* reads. Podman takes no
-    /// profile inline.
+    /// A profile in a file, as an absolute path that the engine's *service* reads. Podman accepts
+    /// no inline profile.
     Profile(PathBuf),
-    /// No filter: every system call of the kernel is in reach.
+    /// No filter: every system call of the kernel is available.
     Unconfined,
 }
 

@@ -16,7 +16,7 @@ pub enum StopSignal {
     Usr1,
     /// SIGUSR2.
     Usr2,
-    /// SIGKILL: nothing is asked.
+    /// SIGKILL: ends the process without asking.
     Kill,
 }
 

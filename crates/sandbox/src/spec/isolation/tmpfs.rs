@@ -1,27 +1,27 @@
-//! File systems in memory.
+//! In-memory file systems.
 
 use super::rules;
 use crate::spec::InvalidSpec;
 
-/// A file system in memory, empty at the start, that counts towards the container's memory.
-/// Set-user-id programs and device nodes mean nothing on it.
+/// An in-memory file system, initially empty, that counts towards the container's memory.
+/// Set-user-id programs and device nodes have no effect on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tmpfs {
-    /// Where the container sees it.
+    /// Its path in the container.
     pub path: String,
     /// Bytes, at least 4096.
     pub size: u64,
-    /// The access rights of its folder, which belongs to root. Default `0o1777`: everybody may
-    /// write. Podman cannot give it to another user.
+    /// The mode of its root folder, which belongs to root: podman supports no other owner. Default:
+    /// `0o1777`, writable by every user.
     pub mode: u16,
-    /// Whether programs on it can be executed. Default no.
+    /// Whether programs on it can be executed. Default: no.
     pub exec: bool,
-    /// Whether what the image has at its place is copied into it. Default no.
+    /// Whether the image's files at its path are copied into it. Default: no.
     pub copy_up: bool,
 }
 
 impl Tmpfs {
-    /// One of `size` bytes at `path`, with the defaults of the other fields.
+    /// A file system of `size` bytes at `path`, with defaults for the other fields.
     pub fn new(path: impl Into<String>, size: u64) -> Self {
         Self { path: path.into(), size, mode: 0o1777, exec: false, copy_up: false }
     }
@@ -37,7 +37,7 @@ impl Tmpfs {
         let target = std::path::Path::new(&self.path);
         if ["/proc", "/sys", "/dev", "/run/sandbox"].iter().any(|owned| target.starts_with(owned)) {
             return invalid(format!(
-                "`{path}` would hide what the engine or the sandbox has there; for /dev/shm, set isolation.shm_size"
+                "`{path}` would hide files of the engine or the sandbox; for /dev/shm, set isolation.shm_size"
             ));
         }
         if !(4096..=1 << 50).contains(&self.size) {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_hide_something_or_cannot_be_made_is_refused() {
+    fn tmpfs_that_hides_files_or_cannot_be_created_is_refused() {
         for (tmpfs, good) in [
             (Tmpfs::new("/tmp", 4096), true),
             (Tmpfs::new("/tmp", 4095), false),

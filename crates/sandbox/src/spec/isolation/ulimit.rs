@@ -1,15 +1,15 @@
-//! What the kernel lets one process have.
+//! Kernel limits on each process.
 
 use crate::spec::InvalidSpec;
 
-/// What a limit is about.
+/// The resource of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum UlimitKind {
     /// Bytes of address space.
     AddressSpace,
-    /// Bytes of a core dump. Where the host hands core dumps to a program, the kernel does not look
-    /// at this limit.
+    /// Bytes of a core dump. The kernel ignores this limit where the host pipes core dumps to a
+    /// program.
     Core,
     /// Seconds of processor time.
     Cpu,
@@ -21,8 +21,8 @@ pub enum UlimitKind {
     LockedMemory,
     /// Open files.
     OpenFiles,
-    /// Processes of the user on the whole host, whatever container they are in. To limit a
-    /// container's, use [`ResourceLimits::pids`](crate::ResourceLimits::pids).
+    /// Processes of the user on the whole host, in all containers. To limit one container, use
+    /// [`ResourceLimits::pids`](crate::ResourceLimits::pids).
     Processes,
     /// Pending signals.
     PendingSignals,
@@ -44,7 +44,7 @@ impl UlimitKind {
         Self::Stack,
     ];
 
-    /// As engines and shells call it.
+    /// Its name in engines and shells.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl UlimitKind {
         }
     }
 
-    /// As `/proc/PID/limits` calls it.
+    /// Its name in `/proc/PID/limits`.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::AddressSpace => "Max address space",
@@ -78,15 +78,14 @@ impl UlimitKind {
     }
 }
 
-/// A limit on each process. One above what the engine's service may set is an error when the
-/// container is launched.
+/// A limit on each process. A limit above what the engine's service may set is an error at launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ulimit {
-    /// What is limited.
+    /// The limited resource.
     pub kind: UlimitKind,
-    /// What is enforced; the process may raise it up to `hard`.
+    /// The enforced limit; the process may raise it up to `hard`.
     pub soft: u64,
-    /// What can only be lowered.
+    /// The ceiling of `soft`, which the process can only lower.
     pub hard: u64,
 }
 

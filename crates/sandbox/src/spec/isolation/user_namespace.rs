@@ -1,26 +1,25 @@
-//! Who the container's users are on the host.
+//! The mapping of the container's users to users of the host.
 
 use crate::spec::InvalidSpec;
 
-/// Who the container's users are on the host.
+/// The mapping of the container's users to users of the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UserNamespace {
-    /// The same numbers as on the engine's host: root in the container is root there, confined by
-    /// everything else.
+    /// The same ids as on the engine's host: root in the container is root there, limited by all
+    /// other confinement.
     #[default]
     Host,
-    /// Numbers of their own: user 0 in the container is `first` on the host, and so on, and no
-    /// other user exists.
+    /// Separate ids: user 0 in the container is `first` on the host, and so on; no other user
+    /// exists.
     ///
-    /// Folders of the host then belong to no user that the container has; it can only do with them
-    /// what every user can. Only an engine of root can do this.
+    /// Folders of the host then belong to a user that the container does not have; it has only the
+    /// rights of others on them. Only a rootful engine supports this.
     Private {
-        /// The host's number for root of the container; choose numbers that the host gives to no
+        /// The id on the host of the container's root; choose a range that the host assigns to no
         /// user.
         first: u32,
-        /// How many numbers; every user of the image must lie below it. 65536 suffices for all of
-        /// them.
+        /// The number of ids; every user of the image must be below it. 65536 covers all of them.
         size: u32,
     },
 }
@@ -30,7 +29,7 @@ impl UserNamespace {
         let Self::Private { first, size } = self else {
             return Ok(());
         };
-        // The kernel's last number means no user.
+        // The kernel's highest id means no user.
         let fits = first.checked_add(size).is_some_and(|end| end < u32::MAX);
         if first > 0 && size > 0 && fits {
             return Ok(());

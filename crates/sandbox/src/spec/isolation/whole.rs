@@ -1,8 +1,8 @@
-//! All of a container's confinement in one value.
+//! The complete confinement of a container in one value.
 //!
-//! Everything about a field that needs no engine is in this file: what it is, its default, what is
-//! valid, how it is shown. Beside that `container/request.rs` asks the engine for it, and a module
-//! of `container/verify` finds it in force.
+//! This file defines everything about a field that is independent of the engine: its meaning,
+//! default, validation and display. `container/request.rs` requests it from the engine, and a
+//! module of `container/verify` checks that it is in force.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ use super::{
 };
 use crate::spec::{InvalidSpec, Mount};
 
-/// How a container is confined, whatever its network and its share of the machine are.
+/// The confinement of a container, except for its network and resource limits.
 ///
-/// Begin with [`Isolation::agent`] or [`Isolation::untrusted`] and change what you need. Whatever
-/// is asked for here is found to be in force, by the engine's word and where possible by the
-/// kernel's, before the container's process starts; what the engine's version cannot do is an
-/// error, never a silence.
+/// Start with [`Isolation::agent`] or [`Isolation::untrusted`] and change what you need. Every
+/// setting is verified before the container's process starts, from the engine's report and where
+/// possible from the kernel's. A setting that the engine's version does not support is an error,
+/// never ignored.
 ///
 /// ```
 /// use sandbox::Isolation;
@@ -34,26 +34,25 @@ use crate::spec::{InvalidSpec, Mount};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Isolation {
-    /// What root in the container keeps; everything else is dropped. Only root has any: podman
-    /// would make them effective for each process of another user.
+    /// The capabilities that root in the container keeps; all others are dropped. Valid only for
+    /// root: for another user podman would make them effective in every process.
     pub capabilities: BTreeSet<Capability>,
-    /// Set-user-id programs and file capabilities give nothing.
+    /// Set-user-id programs and file capabilities grant nothing.
     pub no_new_privileges: bool,
-    /// The filter of system calls.
+    /// The seccomp filter.
     pub seccomp: Seccomp,
-    /// The `AppArmor` profile. `None`: what the engine's service gives each container, which may be
-    /// none.
+    /// The `AppArmor` profile. `None`: the default of the engine's service, which may be none.
     pub apparmor: Option<AppArmorProfile>,
     /// Files and folders of the container that appear empty, in addition to those that the engine
     /// always hides.
     pub masked_paths: Vec<String>,
-    /// The root file system cannot be written. `/tmp`, `/run` and `/var/tmp`, which the engine
-    /// would then make writable without bound, are bounded to 64, 16 and 32 MiB unless `tmpfs` or a
-    /// mount says otherwise.
+    /// The root file system is read-only. `/tmp`, `/run` and `/var/tmp`, which the engine would
+    /// then make writable without a bound, are limited to 64, 16 and 32 MiB unless `tmpfs` or a
+    /// mount covers them.
     pub read_only_root: bool,
-    /// File systems in memory.
+    /// In-memory file systems.
     pub tmpfs: Vec<Tmpfs>,
-    /// Bytes of `/dev/shm`. 0: there is none.
+    /// Bytes of `/dev/shm`. 0: none.
     pub shm_size: u64,
     /// Bytes of swap on top of [`ResourceLimits::memory`](crate::ResourceLimits::memory).
     pub swap: u64,
@@ -61,35 +60,36 @@ pub struct Isolation {
     pub ulimits: Vec<Ulimit>,
     /// `USER` or `USER:GROUP`, names or numbers. `None`: the image's user.
     pub user: Option<String>,
-    /// The home folder, for the variable `HOME`. `None`: what the image says about the user.
+    /// The home folder, for the variable `HOME`. `None`: the image's home folder of the user.
     pub home: Option<String>,
-    /// Who the container's users are on the host.
+    /// The mapping of the container's users to users of the host.
     pub user_namespace: UserNamespace,
-    /// What must run the container. `None`: whatever the engine's service runs containers with.
+    /// The required runtime. `None`: the one that the engine's service uses.
     pub runtime: Option<Runtime>,
-    /// The container's own name.
+    /// The container's host name.
     pub hostname: String,
-    /// Names that the container's hosts file knows in addition to `localhost` and its own. Nothing
-    /// of the host's file is in there, and no name for the host.
+    /// Entries of the container's hosts file in addition to `localhost` and its own name. Nothing
+    /// of the host's file is included, and no name for the host.
     pub hosts: Vec<HostEntry>,
     /// Devices of the host.
     pub devices: Vec<Device>,
-    /// A process of the engine is PID 1: it reaps zombies and passes signals on.
+    /// A process of the engine is PID 1: it reaps zombies and forwards signals.
     pub init: bool,
-    /// What asks the process to end when it is stopped or its time is over.
+    /// The signal that asks the process to end, on a stop or a timeout.
     pub stop_signal: StopSignal,
-    /// How long it may take then, before it is killed.
+    /// How long the process may then take before it is killed.
     pub stop_timeout: Duration,
 }
 
 impl Isolation {
-    /// What podman makes writable under a read-only root, with the bounds that it lacks.
+    /// The folders that podman makes writable under a read-only root, with the bounds that it
+    /// lacks.
     const UNBOUNDED: [(&str, u64); 3] = [("/tmp", 64 << 20), ("/run", 16 << 20), ("/var/tmp", 32 << 20)];
 
-    /// For a coding agent that builds software and installs packages as root inside: root may act
-    /// on all files of the container and become another user, which package managers need, and end
-    /// other users' processes. No raw sockets, no network settings, no devices, no mounts, no more
-    /// rights through set-user-id programs, no core dumps.
+    /// For a coding agent that builds software and installs packages as root inside of the
+    /// container: root has access to all files of the container, may become another user, which
+    /// package managers need, and may end processes of other users. No raw sockets, no network
+    /// settings, no devices, no mounts, no privileges through set-user-id programs, no core dumps.
     #[must_use]
     pub fn agent() -> Self {
         Self {
@@ -133,7 +133,7 @@ impl Isolation {
         self.ulimits.iter().try_for_each(Ulimit::validate)?;
         self.hosts.iter().try_for_each(HostEntry::validate)?;
         self.devices.iter().try_for_each(Device::validate)?;
-        self.refuse_twice()?;
+        self.refuse_duplicates()?;
         for path in &self.masked_paths {
             if !rules::is_plain_path(path) {
                 return invalid(
@@ -175,7 +175,7 @@ impl Isolation {
         Ok(())
     }
 
-    fn refuse_twice(&self) -> Result<(), InvalidSpec> {
+    fn refuse_duplicates(&self) -> Result<(), InvalidSpec> {
         let mut paths = BTreeSet::new();
         if let Some(twice) = self.tmpfs.iter().find(|tmpfs| !paths.insert(&tmpfs.path)) {
             return Err(InvalidSpec::new("isolation.tmpfs", format!("`{}` is given twice", twice.path)));
@@ -189,7 +189,7 @@ impl Isolation {
         }
     }
 
-    /// The flags of `podman run` that come closest, but those that a command line has elsewhere.
+    /// The closest flags of `podman run`, except those that are rendered elsewhere.
     pub(crate) fn flags(&self) -> Vec<String> {
         let Self {
             capabilities,
@@ -207,7 +207,7 @@ impl Isolation {
             devices,
             init,
             stop_signal,
-            // Elsewhere, or with no flag of their own.
+            // Rendered elsewhere, or without a flag.
             runtime: _,
             hostname: _,
             swap: _,
@@ -259,7 +259,7 @@ impl Isolation {
         line
     }
 
-    /// The same with the sandbox's own profile named by the file that it is in.
+    /// Replaces the sandbox's own profile by the file that it is in.
     pub(crate) fn filtered(mut self, profile: Option<&std::path::Path>) -> Self {
         if let (Seccomp::Sandbox, Some(profile)) = (&self.seccomp, profile) {
             self.seccomp = Seccomp::Profile(profile.to_owned());
@@ -267,8 +267,7 @@ impl Isolation {
         self
     }
 
-    /// The same for a container of an image whose user is `image_user`, with `mounts`: what follows
-    /// from them is filled in.
+    /// Fills in what follows from `image_user`, the user of the image, and from `mounts`.
     #[must_use]
     pub(crate) fn resolved(mut self, image_user: &str, mounts: &[Mount]) -> Self {
         let user = self.user.as_deref().unwrap_or(image_user);

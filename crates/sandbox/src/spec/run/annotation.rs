@@ -1,20 +1,21 @@
-//! Annotations: what runtimes and hooks of the host read about a container.
+//! Annotations, which runtimes and hooks of the host read.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::spec::InvalidSpec;
 
-/// The annotations that a run may carry. A closed list: runtimes and hooks obey annotations with
-/// their own rights (crun takes hooks, devices and groups from them), so nothing else is passed on.
+/// The annotations that a run may carry. A closed list: runtimes and hooks act on annotations with
+/// their own privileges (crun takes hooks, devices and groups from them), so no others are passed
+/// on.
 ///
-/// Podman 4 drops annotations without a word; there, asking for one is an error.
+/// Podman 4 drops annotations silently; there, requesting one is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum AnnotationKey {
-    /// `dossier.meta_path`: where a reader of the host finds what a container is about.
+    /// `dossier.meta_path`: the path at which a reader on the host finds a container's description.
     DossierMetaPath,
-    /// `krun.cpus`: processors of the virtual machine that `krun` makes, a number from 1 to 255.
+    /// `krun.cpus`: processors of the virtual machine that `krun` creates, a number from 1 to 255.
     KrunCpus,
     /// `terok.sandbox.sidecar`: the file of a container's sidecar, for hooks that look for one.
     TerokSidecar,
@@ -24,7 +25,7 @@ impl AnnotationKey {
     const ALL: [Self; 3] = [Self::DossierMetaPath, Self::KrunCpus, Self::TerokSidecar];
     const LONGEST: usize = 4096;
 
-    /// As it is written.
+    /// The annotation's key.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -71,7 +72,7 @@ impl FromStr for AnnotationKey {
             let known = Self::ALL.map(Self::as_str).join(", ");
             InvalidSpec::new(
                 "annotations",
-                format!("`{}` is not passed on; these are: {known}", text.escape_debug()),
+                format!("`{}` is not a supported annotation; expected one of {known}", text.escape_debug()),
             )
         })
     }
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_runtime_obeys_gets_through() {
+    fn annotation_that_a_runtime_obeys_is_refused() {
         for key in AnnotationKey::ALL {
             assert_eq!(key.as_str().parse::<AnnotationKey>().unwrap(), key);
         }
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_what_their_reader_expects() {
+    fn annotation_value_out_of_range_is_refused() {
         for (key, value, good) in [
             (AnnotationKey::KrunCpus, "2", true),
             (AnnotationKey::KrunCpus, "0", false),

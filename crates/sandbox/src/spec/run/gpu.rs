@@ -1,11 +1,11 @@
-//! Graphics processors for a run.
+//! GPUs of a run.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::spec::{Device, InvalidSpec};
 
-/// Who made a graphics processor, as the names of its descriptions begin.
+/// The vendor of a GPU, by the prefix of its CDI names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GpuVendor {
@@ -25,10 +25,10 @@ impl GpuVendor {
     }
 }
 
-/// A request for graphics processors: `all` (of NVIDIA), `nvidia`, `amd:0,1`.
+/// A request for GPUs: `all` (of NVIDIA), `nvidia`, `amd:0,1`.
 ///
-/// They are asked for by their Container Device Interface descriptions, which the engine's host
-/// must have. Podman before 5.4 drops such a request without a word; there it is an error.
+/// They are requested by their Container Device Interface (CDI) specifications, which the engine's
+/// host must have. Podman before 5.4 drops such a request silently; there it is an error.
 ///
 /// The error is [`ContainerError::Unsupported`](crate::ContainerError::Unsupported) of the field
 /// `gpus`.
@@ -41,18 +41,18 @@ impl GpuVendor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuRequest {
     vendor: GpuVendor,
-    /// Empty: all.
+    /// Empty means all.
     indices: Vec<u32>,
 }
 
 impl GpuRequest {
-    /// All of one maker's.
+    /// All GPUs of one vendor.
     #[must_use]
     pub fn all(vendor: GpuVendor) -> Self {
         Self { vendor, indices: Vec::new() }
     }
 
-    /// As devices of an isolation.
+    /// The devices for an isolation.
     pub(crate) fn devices(&self) -> Vec<Device> {
         let kind = format!("{}.com/gpu", self.vendor.name());
         if self.indices.is_empty() {
@@ -62,19 +62,19 @@ impl GpuRequest {
         self.indices.iter().map(device).collect()
     }
 
-    /// What to do where the engine does not know the processors.
+    /// The fix where the engine does not know the GPUs.
     pub(crate) fn hint(&self) -> &'static str {
         match self.vendor {
             GpuVendor::Nvidia => {
-                "use podman 5.4 or later, and describe the processors on its host: `nvidia-ctk cdi generate \
+                "use podman 5.4 or later, and describe the GPUs on its host: `nvidia-ctk cdi generate \
                  --output=/etc/cdi/nvidia.yaml` (see `nvidia-ctk cdi list`)"
             }
             GpuVendor::Amd => {
-                "use podman 5.4 or later, and describe the processors on its host: `amd-ctk cdi generate \
+                "use podman 5.4 or later, and describe the GPUs on its host: `amd-ctk cdi generate \
                  --output=/etc/cdi/amd.json`"
             }
             GpuVendor::Intel => {
-                "use podman 5.4 or later, and put a description of the processors under /etc/cdi of its host"
+                "use podman 5.4 or later, and put a description of the GPUs under /etc/cdi of its host"
             }
         }
     }
@@ -117,7 +117,7 @@ impl FromStr for GpuRequest {
             InvalidSpec::new(
                 "gpus",
                 format!(
-                    "`{}` is not a request for graphics processors; write all, nvidia, or nvidia:0,1 (or amd, or intel)",
+                    "`{}` is not a GPU request; write all, nvidia, or nvidia:0,1 (or amd, or intel)",
                     text.escape_debug()
                 ),
             )
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_become_described_devices() {
+    fn requests_become_cdi_devices() {
         for (text, expected) in [
             ("all", Some(vec!["nvidia.com/gpu=all"])),
             ("nvidia", Some(vec!["nvidia.com/gpu=all"])),

@@ -1,4 +1,4 @@
-//! What a detached run is asked to be.
+//! The specification of a detached run.
 
 mod annotation;
 mod gpu;

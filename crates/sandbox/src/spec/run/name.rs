@@ -1,12 +1,12 @@
-//! What a run is called.
+//! The name of a run.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::spec::InvalidSpec;
 
-/// The name of a run: 1 to 63 letters, digits, `_`, `.` and `-`, a letter or digit first. It is
-/// part of a container's name and of a path on the host.
+/// The name of a run: 1 to 63 letters, digits, `_`, `.` and `-`, starting with a letter or digit.
+/// It is part of a container's name and of a path on the host.
 ///
 /// ```
 /// let name: sandbox::runs::RunName = "build-7".parse()?;
@@ -44,7 +44,7 @@ impl FromStr for RunName {
         Err(InvalidSpec::new(
             "container_name",
             format!(
-                "`{}` is not the name of a run; write 1 to 63 letters, digits, `_`, `.` and `-`, a letter or digit first",
+                "`{}` is not the name of a run; write 1 to 63 letters, digits, `_`, `.` and `-`, starting with a letter or digit",
                 text.escape_debug()
             ),
         ))
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_leave_its_folder_or_be_an_option() {
+    fn name_that_leaves_its_folder_or_is_an_option_is_refused() {
         for (text, good) in [
             ("build-7", true),
             ("A_b.c", true),

@@ -6,15 +6,15 @@ use crate::spec::{Launch, Network};
 
 use super::{RunSpec, VolumeSpec};
 
-/// What stands for a value that is not shown.
+/// Replaces a value that is not shown.
 const HIDDEN: &str = "<hidden>";
-/// Shorter values say nothing, and hiding them would make the line unreadable.
-const SHORTEST_HIDDEN: usize = 4;
+/// Shorter values are shown: hiding them would make the line unreadable and protect nothing.
+const MIN_HIDDEN: usize = 4;
 
 impl fmt::Display for RunSpec {
-    /// The `podman` command line that comes closest, in one line. Values of environment variables
-    /// are shown nowhere, in arguments and paths neither. What podman has no word for is left out:
-    /// a sandboxed network is shown as one of that name.
+    /// The closest `podman` command line, in one line. Values of environment variables are hidden
+    /// everywhere, including arguments and paths. Settings without an equivalent flag are left out;
+    /// a sandboxed network appears as a network of that name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.without_values(&command_line(self)))
     }
@@ -29,9 +29,9 @@ impl RunSpec {
             .variables()
             .values()
             .map(String::as_str)
-            .filter(|value| value.len() >= SHORTEST_HIDDEN)
+            .filter(|value| value.len() >= MIN_HIDDEN)
             .collect();
-        // A value that is part of a longer one must not leave the rest of that one behind.
+        // A value that is part of a longer one must not leave the rest of that one visible.
         values.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
         let words: Vec<String> = words
             .iter()
@@ -88,7 +88,7 @@ fn volume(volume: &VolumeSpec) -> String {
     )
 }
 
-/// One word for a shell, in one line whatever is in it.
+/// One shell word, on one line for any content.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@%+<>".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -107,7 +107,7 @@ mod tests {
     use crate::spec::{AnnotationKey, ContainerEnv, ImageTag, Isolation};
 
     #[test]
-    fn no_value_of_a_variable_is_shown_wherever_it_is() {
+    fn value_of_a_variable_is_hidden_everywhere() {
         let secret = "hunter2-hunter2";
         let spec = RunSpec::new(
             "r".parse().unwrap(),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rendering_is_one_line_and_shows_what_was_turned_off() {
+    fn rendering_is_one_line_and_shows_disabled_settings() {
         let open = Isolation { no_new_privileges: false, ..Isolation::agent() };
         let spec = RunSpec::new("r".parse().unwrap(), ImageTag::new("i"), ["echo", "a\nb\u{1b}[31m", ""])
             .isolation(open)

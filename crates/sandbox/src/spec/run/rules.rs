@@ -1,4 +1,4 @@
-//! What the parts of a run's specification must not say together.
+//! Rules across the parts of a run's specification.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use crate::spec::InvalidSpec;
 
 use super::{RunSpec, VolumeSpec};
 
-/// Where the kernel or the engine has its own.
+/// Paths where the kernel or the engine has files of its own.
 const NOT_OF_THE_IMAGE: [&str; 4] = ["/proc", "/sys", "/dev", "/etc/hosts"];
 
-/// Everything that each part permits for itself and the others do not.
+/// Checks combinations that are invalid although each part is valid.
 pub(super) fn check(spec: &RunSpec) -> Result<(), InvalidSpec> {
     spec.launch.validate_command(&spec.command)?;
     if spec.launch.limits.timeout.is_some() {
         return Err(InvalidSpec::new(
             "resource_limits.timeout",
-            "is not for runs, which go on until they are stopped",
+            "is not supported for runs, which continue until they are stopped",
         ));
     }
     if !(RunSpec::LEAST_LOG..=RunSpec::LARGEST_LOG).contains(&spec.log_limit) {
@@ -32,7 +32,7 @@ pub(super) fn check(spec: &RunSpec) -> Result<(), InvalidSpec> {
     Ok(())
 }
 
-/// The form of a mount that carries a label separates its parts by colons.
+/// The mount syntax with a label uses colons as separators.
 fn separable(volume: &VolumeSpec) -> Result<(), InvalidSpec> {
     if volume.host_path.to_str().is_some_and(|path| !path.contains(':')) {
         return Ok(());
@@ -40,7 +40,7 @@ fn separable(volume: &VolumeSpec) -> Result<(), InvalidSpec> {
     Err(InvalidSpec::new(
         "volumes",
         format!(
-            "`{}` holds a colon or is not UTF-8, and the engine's form of a volume cannot hold it; rename it",
+            "`{}` must be UTF-8 without a colon, which the engine's volume syntax requires; rename it",
             volume.host_path.display()
         ),
     ))
@@ -75,7 +75,8 @@ fn refuse_log_in_reach(spec: &RunSpec) -> Result<(), InvalidSpec> {
     }
 }
 
-/// A copy at a place that something else covers would not be seen, or would be written to the host.
+/// Refuses a copy to a path that something else covers: it would be invisible, or be written to the
+/// host.
 fn copyable(spec: &RunSpec, volume: &VolumeSpec) -> Result<(), InvalidSpec> {
     let target = volume.target();
     let covered = |by: &str| target.starts_with(by);
@@ -83,7 +84,7 @@ fn copyable(spec: &RunSpec, volume: &VolumeSpec) -> Result<(), InvalidSpec> {
         Err(InvalidSpec::new(
             "volumes",
             format!(
-                "`{}` cannot be copied to a sealed run: {what} `{by}` covers it; make it live, or choose another place",
+                "`{}` cannot be copied to a sealed run: {what} `{by}` covers it; make it live, or choose another path",
                 volume.container_path
             ),
         ))
@@ -96,13 +97,13 @@ fn copyable(spec: &RunSpec, volume: &VolumeSpec) -> Result<(), InvalidSpec> {
     }
     let isolation = spec.launch.isolation.clone().resolved("", &[]);
     match isolation.tmpfs.iter().find(|tmpfs| covered(&tmpfs.path)) {
-        Some(tmpfs) => refused(&tmpfs.path, "the file system in memory at"),
+        Some(tmpfs) => refused(&tmpfs.path, "the in-memory file system at"),
         None => Ok(()),
     }
 }
 
-/// The order in which volumes are copied so that what they come to is what mounts would show: a
-/// folder before what lies in it, and of two at one depth the first one first.
+/// The order in which volumes are copied to give the same result as mounts: a folder before its
+/// contents, and at one depth the first one first.
 pub(super) fn copy_order<'a>(volumes: impl Iterator<Item = &'a VolumeSpec>) -> Vec<&'a VolumeSpec> {
     let mut ordered: Vec<_> = volumes.collect();
     ordered.sort_by_key(|volume| Path::new(&volume.container_path).components().count());

@@ -1,4 +1,4 @@
-//! Everything about one detached container.
+//! The specification of one detached container.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,19 +8,19 @@ use sandbox_files::host_path::Resolver;
 
 use super::{AnnotationKey, GpuRequest, RunName, VolumeSpec, rules};
 
-/// Everything about one detached container, which [`Runs`](crate::runs::Runs) creates, starts and
-/// stops.
+/// The specification of one detached container, which [`Runs`](crate::runs::Runs) creates, starts
+/// and stops.
 ///
-/// Secure by default: confined as [`Isolation::agent`](crate::Isolation::agent) says
-/// (no-new-privileges included), without a network. There is no way to pass further arguments to
-/// the engine: each could undo what the sandbox promises.
+/// Secure by default: confined like [`Isolation::agent`](crate::Isolation::agent)
+/// (no-new-privileges included), without a network. Further arguments to the engine are not
+/// possible: each could break a guarantee of the sandbox.
 ///
-/// A sandboxed network lasts as long as the process that made it: when that ends, the run goes on
-/// without one. Limits have no timeout here: a run goes on until it ends or is stopped. An engine
-/// that cannot do what is asked for, such as another runtime, is an error.
+/// A sandboxed network lasts as long as the process that created it: when that ends, the run
+/// continues without a network. Limits have no timeout here: a run continues until it ends or is
+/// stopped. A setting that the engine does not support, such as another runtime, is an error.
 ///
-/// `Display` renders the equivalent `podman` command line for logs, without any value of an
-/// environment variable.
+/// `Display` renders the closest `podman` command line for logs, without values of environment
+/// variables.
 ///
 /// ```
 /// use sandbox::runs::{RunSpec, VolumeSpec};
@@ -36,7 +36,7 @@ use super::{AnnotationKey, GpuRequest, RunName, VolumeSpec, rules};
 /// ```
 #[derive(Debug, Clone)]
 pub struct RunSpec {
-    /// Without mounts: they are volumes here.
+    /// Without mounts, which are volumes here.
     pub(crate) launch: Launch,
     pub(crate) name: RunName,
     pub(crate) command: Vec<String>,
@@ -51,8 +51,7 @@ impl RunSpec {
     pub(super) const LEAST_LOG: ByteSize = ByteSize::kib(64);
     pub(super) const LARGEST_LOG: ByteSize = ByteSize::gib(1);
 
-    /// A run that is called `name` and executes `command` (program first) in a container of
-    /// `image`.
+    /// A run named `name` that executes `command` (program first) in a container of `image`.
     pub fn new(name: RunName, image: ImageTag, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             launch: Launch::new(name.as_str().to_owned(), image),
@@ -66,7 +65,7 @@ impl RunSpec {
         }
     }
 
-    launch_settings!(limits: "no limits of ours", isolation: "[`Isolation::agent`](crate::Isolation::agent)");
+    launch_settings!(limits: "no limits", isolation: "[`Isolation::agent`](crate::Isolation::agent)");
 
     /// Adds a volume.
     #[must_use]
@@ -75,39 +74,39 @@ impl RunSpec {
         self
     }
 
-    /// The folder of the host for the log of network events; it is made if it is missing, and it
-    /// stays. Default: [`Runs::task_state_dir`](crate::runs::Runs::task_state_dir), which goes when
-    /// the run is stopped.
+    /// The folder on the host for the network log. It is created if missing, and is kept. Default:
+    /// [`Runs::task_state_dir`](crate::runs::Runs::task_state_dir), which is removed when the run
+    /// is stopped.
     #[must_use]
     pub fn task_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.launch.network_log_dir = Some(dir.into());
         self
     }
 
-    /// Graphics processors. Default none.
+    /// GPUs. Default: none.
     #[must_use]
     pub fn gpus(mut self, gpus: GpuRequest) -> Self {
         self.gpus = Some(gpus);
         self
     }
 
-    /// Adds an annotation. An engine that drops it is an error.
+    /// Adds an annotation. It is an error if the engine drops it.
     #[must_use]
     pub fn annotation(mut self, key: AnnotationKey, value: impl Into<String>) -> Self {
         self.annotations.insert(key, value.into());
         self
     }
 
-    /// Bytes of output that the engine keeps. When there is more, what is there is thrown away and
-    /// keeping begins again. Default 8 MiB; from 64 KiB to 1 GiB.
+    /// Bytes of output that the engine keeps. When the limit is reached, the stored output is
+    /// discarded and storing starts over. Default: 8 MiB; from 64 KiB to 1 GiB.
     #[must_use]
     pub fn log_limit(mut self, limit: ByteSize) -> Self {
         self.log_limit = limit;
         self
     }
 
-    /// Nothing of the host is mounted but what is [`live`](VolumeSpec::live): volumes are copied in
-    /// before the start, and the host never sees what becomes of them. Default no.
+    /// Mounts nothing of the host except [`live`](VolumeSpec::live) volumes: others are copied in
+    /// before the start, and later changes never reach the host. Default: no.
     #[must_use]
     pub fn sealed(mut self) -> Self {
         self.sealed = true;
@@ -120,26 +119,26 @@ impl RunSpec {
         &self.name
     }
 
-    /// Checks what can be checked without the engine.
+    /// Checks everything that can be checked without the engine.
     fn validate(&self) -> Result<(), InvalidSpec> {
         self.launch_with(self.volumes.iter()).validate()?;
         rules::check(self)
     }
 
-    /// The same specification, checked, of what its volumes' paths lead to now, wherever links lead
-    /// later.
+    /// The checked specification, with its volumes' paths resolved once: later changes of links
+    /// have no effect.
     pub(crate) fn checked(mut self, resolver: &Resolver) -> Result<Self, InvalidSpec> {
         self.validate()?;
         for volume in &mut self.volumes {
             *volume = volume.resolved(resolver)?;
         }
-        // What the paths lead to must be good as well.
+        // The resolved paths must be valid as well.
         rules::check(&self)?;
         Ok(self)
     }
 
-    /// What it has in common with tasks and commands, with the volumes that are mounted and the
-    /// devices of the graphics processors.
+    /// The settings that it shares with tasks and commands, with the mounted volumes and the
+    /// devices of the GPUs.
     pub(crate) fn mounted_launch(&self) -> Launch {
         self.launch_with(self.mounted())
     }
@@ -156,7 +155,7 @@ impl RunSpec {
         self.volumes.iter().filter(|volume| volume.live || !self.sealed)
     }
 
-    /// The volumes that are copied, in the order in which they are.
+    /// The volumes that are copied, in the order of copying.
     pub(crate) fn copied(&self) -> impl Iterator<Item = &VolumeSpec> {
         let copied = self.volumes.iter().filter(|volume| self.sealed && !volume.live);
         rules::copy_order(copied).into_iter()
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_run_is_confined_and_has_no_network() {
+    fn default_run_is_confined_without_network() {
         let launch = spec().mounted_launch();
         assert!(launch.isolation.no_new_privileges);
         assert_eq!(launch.network, Network::Disabled);
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn graphics_processors_are_devices_beside_those_of_any_isolation() {
+    fn gpus_are_added_to_the_devices_of_the_isolation() {
         let isolation = Isolation { devices: vec![Device::node("/dev/null")], ..Isolation::untrusted() };
         let spec = spec().gpus("nvidia:1".parse().unwrap()).isolation(isolation);
         let devices = [Device::node("/dev/null"), Device::Cdi("nvidia.com/gpu=1".to_owned())];
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_run_mounts_what_is_live_and_copies_folders_before_what_lies_in_them() {
+    fn sealed_run_mounts_live_volumes_and_copies_folders_before_their_contents() {
         let spec = spec()
             .volume(VolumeSpec::new("/etc/hostname", "/work/etc/name"))
             .volume(VolumeSpec::new("/etc", "/work/etc"))
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_field() {
+    fn invalid_specification_is_refused_with_its_field() {
         let in_memory = Isolation { tmpfs: vec![Tmpfs::new("/scratch", 1 << 20)], ..Isolation::agent() };
         let (limits, volume) = (ResourceLimits::default(), |target: &str| VolumeSpec::new("/etc", target));
         let no_command = RunSpec::new("r".parse().unwrap(), ImageTag::new("i"), [""; 0]);
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_are_of_what_their_paths_led_to_when_they_were_checked() {
+    fn volume_whose_path_changes_after_the_check_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
         let (work, link) = (real.join("work"), real.join("link"));
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_the_engine_would_cut_is_refused() {
+    fn path_that_the_engine_would_truncate_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a:b");
         std::fs::create_dir(&path).unwrap();

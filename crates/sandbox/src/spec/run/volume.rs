@@ -1,23 +1,23 @@
-//! Folders and files of the host for a run.
+//! Volumes of a run.
 
 use std::path::{Path, PathBuf};
 
 use crate::spec::{InvalidSpec, Mount};
 use sandbox_files::host_path::Resolver;
 
-/// Who else uses what is bound.
+/// The sharing of a bind mount.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Sharing {
-    /// One container alone: where the engine's host has `SELinux`, it gets a label that no other
+    /// One container only: where the engine's host has `SELinux`, it gets a label that no other
     /// container has (`Z`).
     Private,
-    /// Several containers: a label that all containers have (`z`).
+    /// Several containers: a label common to all containers (`z`).
     #[default]
     Shared,
 }
 
 impl Sharing {
-    /// The option of a bind mount. Without `SELinux` it does nothing.
+    /// The option of a bind mount. It has no effect without `SELinux`.
     pub(crate) fn relabel(self) -> &'static str {
         match self {
             Self::Private => "Z",
@@ -26,22 +26,22 @@ impl Sharing {
     }
 }
 
-/// A folder or file of the host that a run sees: mounted, or in a sealed run copied.
+/// A folder or file of the host in a run: mounted, or in a sealed run copied.
 ///
-/// The host's path must exist; a missing one is an error, because a container that lacks its files
-/// is as wrong as one that does not start.
+/// The path on the host must exist: a container that lacks its files is as wrong as one that does
+/// not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeSpec {
     /// An absolute path of the host.
     pub host_path: PathBuf,
     /// An absolute path in the container.
     pub container_path: String,
-    /// Who else uses it. Default [`Sharing::Shared`].
+    /// The sharing of the mount. Default: [`Sharing::Shared`].
     pub sharing: Sharing,
-    /// Writing fails. The copy in a sealed run is the container's own and can be written; the
-    /// host's file cannot.
+    /// The mount is read-only. In a sealed run the copy belongs to the container and is writable;
+    /// the host's file is not.
     pub read_only: bool,
-    /// Mounted even in a sealed run: for sockets and files that come and go while it runs.
+    /// Mounted even in a sealed run: for sockets, and for files that change while it runs.
     pub live: bool,
 }
 
@@ -57,21 +57,21 @@ impl VolumeSpec {
         }
     }
 
-    /// The same for one container alone.
+    /// Makes it private to one container.
     #[must_use]
     pub fn private(mut self) -> Self {
         self.sharing = Sharing::Private;
         self
     }
 
-    /// The same, read-only.
+    /// Makes it read-only.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
 
-    /// The same, mounted even in a sealed run.
+    /// Mounts it even in a sealed run.
     #[must_use]
     pub fn live(mut self) -> Self {
         self.live = true;
@@ -86,7 +86,7 @@ impl VolumeSpec {
         }
     }
 
-    /// The same of what its host path leads to now.
+    /// The volume with its host path resolved now.
     pub(super) fn resolved(&self, resolver: &Resolver) -> Result<Self, InvalidSpec> {
         Ok(Self { host_path: self.to_mount().resolved(resolver)?.host_path().to_owned(), ..self.clone() })
     }
@@ -96,9 +96,9 @@ impl VolumeSpec {
         self.to_mount().refuse_moved()
     }
 
-    /// Where the container has it, without a slash at the end.
+    /// Its path in the container, without a trailing slash.
     pub(crate) fn target(&self) -> &Path {
-        // Components do not know slashes at the end.
+        // Iteration by components drops trailing slashes.
         Path::new(&self.container_path)
     }
 }

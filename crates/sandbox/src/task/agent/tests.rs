@@ -1,4 +1,4 @@
-//! How agents end, on a scripted engine.
+//! Outcomes of agents, on a scripted engine.
 
 use std::time::Duration;
 
@@ -42,13 +42,13 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn after_its_result_it_is_stopped_and_the_outcome_stays() {
+async fn agent_running_after_its_result_is_stopped_and_keeps_its_outcome() {
     let fixture = Fixture::new().await;
     let spec = fixture.spec.clone().result_grace(Some(SHORT));
     let result = fixture.run(Script::new().stdout(RESULT).runs_on(), spec.clone()).await;
     assert_eq!((result.outcome, result.exit_code, result.error_summary), (Outcome::Success, 143, None));
     assert_eq!(result.response_text, "hi");
-    // The control: without a grace only the time limit ends it.
+    // The control: without a grace period only the time limit ends it.
     let limits = ResourceLimits::default().timeout(SHORT * 10);
     let endless = spec.limits(limits).result_grace(None);
     let result = fixture.run(Script::new().stdout(RESULT).runs_on(), endless).await;
@@ -56,7 +56,7 @@ async fn after_its_result_it_is_stopped_and_the_outcome_stays() {
 }
 
 #[tokio::test]
-async fn a_silence_is_an_event_and_an_end_if_asked() {
+async fn silence_is_reported_and_ends_the_agent_on_request() {
     let fixture = Fixture::new().await;
     fixture.engine.then(Script::new().runs_on());
     let task = fixture.sandbox.create_task(fixture.spec.clone().stall(SHORT, OnStall::Report)).unwrap();
@@ -77,7 +77,7 @@ async fn a_silence_is_an_event_and_an_end_if_asked() {
 }
 
 #[tokio::test]
-async fn a_minute_of_refusals_is_what_the_time_limit_found() {
+async fn timeout_during_api_refusals_is_their_outcome() {
     let fixture = Fixture::new().await;
     let spec = fixture.spec.clone().limits(ResourceLimits::default().timeout(SHORT));
     let result = fixture.run(Script::new().stdout(RETRY.repeat(3)).runs_on(), spec).await;
@@ -90,7 +90,7 @@ async fn a_minute_of_refusals_is_what_the_time_limit_found() {
 }
 
 #[tokio::test]
-async fn another_agent_has_its_own_command_line_and_its_outcomes() {
+async fn other_agents_have_command_lines_and_outcomes_of_their_own() {
     let fixture = Fixture::new().await;
     let spec = fixture.spec.clone().agent("codex".parse().unwrap());
     let tool = include_str!("../../../../agents/src/recorded/codex-tool.jsonl");
@@ -138,11 +138,11 @@ async fn another_agent_has_its_own_command_line_and_its_outcomes() {
     }
     drop(task);
     let other = fixture.sandbox.create_task(fixture.spec.clone());
-    assert!(other.is_err(), "a session of Codex is none of Claude Code's");
+    assert!(other.is_err(), "a session of Codex is refused for Claude Code");
 }
 
 #[tokio::test]
-async fn limits_and_variables_reach_the_program() {
+async fn limits_and_variables_are_passed_to_the_program() {
     let fixture = Fixture::new().await;
     fixture.engine.then(Script::new().stdout(RESULT)).then(Script::new().stdout(RESULT));
     let task = fixture.sandbox.create_task(fixture.spec.clone().briefing(false)).unwrap();
