@@ -19,7 +19,7 @@ pub enum LoginError {
         source: PathError,
     },
     /// A task could have written the file.
-    #[error("`{}` lies where tasks can write, so this login is not used: move it out of the folders that are mounted", file.display())]
+    #[error("`{}` is where tasks can write, so this login is not used: move it out of the folders that are mounted", file.display())]
     Untrusted {
         /// The file.
         file: PathBuf,

@@ -15,22 +15,28 @@ use crate::trust::Trust;
 /// Bytes of a settings file.
 const SETTINGS: u64 = 1 << 20;
 
-/// Makes the work tree called `name` the current folder, and creates it where it is not there. What
-/// is trusted of the project is trusted of the same files in it.
+/// Makes the work tree that `task` asks for the current folder, and creates it if it does not exist.
+/// Files that are trusted in the project are trusted in it. The process that owns a run is started
+/// there.
 pub(crate) fn enter(
-    name: &str,
-    task: &TaskArgs,
+    task: Option<&TaskArgs>,
     global: &GlobalArgs,
     environment: &Environment,
     printer: Printer,
 ) -> Result<(), Failure> {
+    let Some((task, name)) = task.and_then(|task| Some((task, task.worktree.as_deref()?))) else {
+        return Ok(());
+    };
+    if global.owner {
+        return Ok(());
+    }
     let needs = Needs { image: Some(&task.image), allowlist: task.policy.allowlist.as_deref() };
     let trust = global.trust.clone().unwrap_or_default();
     let here = Project::load(global, environment, printer)?.trusted(Some(needs), &trust, printer)?;
     let failed = || Failure::doing("create a work tree");
     let Some(tree) = WorkTree::around(&here.current).map_err(failed())? else {
         return Err(Failure::usage("--worktree needs a git repository, and this folder is not in one")
-            .with_hint("`git init` makes one; commit something before"));
+            .with_hint("`git init` creates one; commit something first"));
     };
     let name =
         if name.is_empty() { format!("task-{:08x}", rand::rng().random::<u32>()) } else { name.to_owned() };
@@ -41,7 +47,7 @@ pub(crate) fn enter(
         tree.add(&folder, &name).map_err(failed())?;
         printer.message(format_args!("work tree {shown}, on the new branch {name}"));
     } else if tree.has(&folder).map_err(failed())? {
-        printer.message(format_args!("work tree {shown}, which was there"));
+        printer.message(format_args!("work tree {shown}, which exists"));
     } else {
         return Err(Failure::new(format!("`{shown}` exists, and is not a work tree of this repository"))
             .with_hint("choose another name: --worktree=NAME"));
@@ -55,8 +61,7 @@ pub(crate) fn enter(
     Ok(())
 }
 
-/// Where work trees of the one at `top` are: a folder next to it. Those of a linked one are next to
-/// that itself.
+/// The folder of the work trees of the one at `top`: next to it, or the parent of a linked one.
 fn beside(top: &Path) -> PathBuf {
     const ENDING: &str = ".worktrees";
     let parent = top.parent().unwrap_or(top);
@@ -68,7 +73,7 @@ fn beside(top: &Path) -> PathBuf {
     parent.join(name)
 }
 
-/// A new work tree has what is committed: limits that are not are missing in it.
+/// A new work tree has the committed settings: uncommitted limits would be missing there.
 fn demand_committed(project: &Project, tree: &WorkTree) -> Result<(), Failure> {
     for path in project.folder.files() {
         let Some((_, bytes)) = project.resolver.read(&path, SETTINGS)? else { continue };
@@ -77,9 +82,9 @@ fn demand_committed(project: &Project, tree: &WorkTree) -> Result<(), Failure> {
         if committed.as_deref() != Some(&bytes) {
             let inner = sanitize_name(&inner.display().to_string());
             return Err(Failure::new(format!(
-                "`{inner}` is not committed as it is, and a new work tree has what is"
+                "`{inner}` differs from its committed version, which a new work tree has"
             ))
-            .with_hint(format!("`git add {inner}` and commit it")));
+            .with_hint(format!("commit it: `git add {inner}`")));
         }
     }
     Ok(())

@@ -155,7 +155,7 @@ fn work_tree(text: &str) -> Result<String, String> {
     let is_name = text.chars().all(is_plain)
         && !text.starts_with(['.', '-'])
         && !text.ends_with('.')
-        && !text.ends_with(".lock")
+        && text.strip_suffix(".lock").is_none()
         && !text.contains("..")
         && text.len() <= 100;
     if is_name {

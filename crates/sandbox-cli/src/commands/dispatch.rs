@@ -27,11 +27,7 @@ pub(crate) async fn dispatch(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let (global, command) = (cli.global, cli.command.spelled_out());
-    if let Some(task) = command.task().filter(|_| !global.owner)
-        && let Some(name) = &task.worktree
-    {
-        work_tree::enter(name, task, &global, environment, printer)?;
-    }
+    work_tree::enter(command.task(), &global, environment, printer)?;
     trace::begin(printer, log_file(&command), environment)?;
     let state = || Places::find(environment).map(|places| places.state);
     let project = || Project::load(&global, environment, printer);

@@ -108,10 +108,10 @@ fn service_in(
         .process_group(0);
     let mut child = service.spawn().map_err(failed())?;
     if !await_answer(&address, &mut child) {
-        let mut printed = String::new();
+        let mut messages = String::new();
         // Its output is only a part of the message.
-        let _ = File::open(&log).and_then(|file| file.take(2000).read_to_string(&mut printed));
-        let message = format!("failed to start podman's service: {}", printed.trim());
+        let _ = File::open(&log).and_then(|file| file.take(2000).read_to_string(&mut messages));
+        let message = format!("failed to start podman's service: {}", messages.trim());
         return Err(Failure::new(message).with_hint(START_ENGINE));
     }
     printer.message(format_args!(

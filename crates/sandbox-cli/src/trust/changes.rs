@@ -205,7 +205,7 @@ mod tests {
         let text = of(&input("a", "1"), &["x"], &store.record()).text(false);
         let first = text.lines().next().unwrap();
         assert!(first.starts_with("  a is an older version, which you trusted at 20"), "{text}");
-        assert!(first.ends_with("Z"), "{text}");
+        assert!(first.ends_with('Z'), "{text}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) fn kill_leftovers(containers: &BTreeSet<String>) {
         match pidfd_send_signal(&process, Signal::KILL) {
             Ok(()) => tracing::info!(pid, "killed a process that a killed engine left of a container"),
             Err(error) => {
-                tracing::warn!(pid, %error, "failed to kill a process that a killed engine left of a container")
+                tracing::warn!(pid, %error, "failed to kill a process that a killed engine left of a container");
             }
         }
     }

@@ -32,7 +32,8 @@ async fn runs_in_work_trees_of_their_own_commit_to_their_branches() {
 
     // Nothing is run without the settings, which are not committed yet.
     assert_eq!(in_sub(&["trust"]).code, Some(0));
-    in_sub(&["run", "--worktree=one", "--", "true"]).fails(125, "`.sandbox/sandbox.yaml` is not committed");
+    in_sub(&["run", "--worktree=one", "--", "true"])
+        .fails(125, "`.sandbox/sandbox.yaml` differs from its committed version");
     git(&app, "git add .sandbox; git commit -qm settings");
 
     let mut ids = Vec::new();

@@ -148,7 +148,7 @@ async fn a_program_or_file_that_a_task_could_have_written_is_refused_although_it
         let project = project(host, value);
         project.write("planted", "ghp_0123456789abcdefghijklmnopqrstuvwxyz\n");
         let refused = project.run("true");
-        refused.fails(125, "lies where tasks can write");
+        refused.fails(125, "is where tasks can write");
     };
     planted("!file ../planted");
     let keeper = Keeper::new("unused");
@@ -164,7 +164,7 @@ async fn a_program_or_file_that_a_task_could_have_written_is_refused_although_it
         within.write(".sandbox/sandbox.yaml", &format!("{before}masked_secrets: {{{entry}}}\n"));
         let refused = within.run("true");
         assert_held!(!within.path().join("get.ran").exists(), "{value} ran");
-        refused.fails(125, "lies where tasks can write");
+        refused.fails(125, "is where tasks can write");
     }
     // The control: the same script elsewhere.
     fs::copy(&script, keeper.program()).expect("a file");
@@ -251,7 +251,7 @@ async fn a_github_app_makes_tokens_and_its_key_stays_here() {
         project.write(".sandbox/sandbox.yaml", &format!("{before}masked_secrets: {{{entry}}}\n"));
         project.run("true").fails(125, expected);
     };
-    refused(&project.path().join("app.pem"), "lies where tasks can write");
+    refused(&project.path().join("app.pem"), "is where tasks can write");
     keeper.set("none");
     refused(&keeper.path("value"), "is not an RSA private key");
 }

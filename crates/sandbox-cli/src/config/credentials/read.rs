@@ -222,7 +222,7 @@ fn trusted(resolver: &Resolver, path: &Path) -> Result<Found, String> {
     let found = resolver.find(path).map_err(|error| with_causes(&error))?;
     if found.is_untrusted() {
         return Err(format!(
-            "`{}` lies where tasks can write, so it is not used: move it out of the folders that are mounted",
+            "`{}` is where tasks can write, so it is not used: move it out of the folders that are mounted",
             path.display().to_string().escape_debug()
         ));
     }

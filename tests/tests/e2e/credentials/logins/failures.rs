@@ -166,7 +166,7 @@ async fn a_login_of_a_project_is_used_once_it_is_trusted_and_never_where_a_task_
     project.write(".sandbox/sandbox.yaml", &planted);
     let refused = run(&project, &agent);
     assert_held!(refused.code != Some(0), "a login that a task could write is used: {refused:?}");
-    refused.fails(125, "lies where tasks can write, so this login is not used");
+    refused.fails(125, "is where tasks can write, so this login is not used");
     for (url, expected) in [
         ("http://vendor.test/token", "`token_url` is not an address"),
         ("https://x@vendor.test/", "`token_url` is not"),
