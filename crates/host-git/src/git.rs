@@ -19,8 +19,12 @@ use crate::{Error, Limits};
 
 /// Settings of every git process, which override the repository's configuration: it executes no
 /// other program and prompts for nothing.
-const ALWAYS: [&str; 16] = [
+const ALWAYS: [&str; 18] = [
     "core.hooksPath=/dev/null",
+    // Hooks in the configuration, which git has since 2.54; these events occur here, and can be
+    // disabled since 2.55.
+    "hook.reference-transaction.enabled=false",
+    "hook.post-index-change.enabled=false",
     "core.fsmonitor=false",
     "core.logAllRefUpdates=true",
     "core.packedGitWindowSize=32m",
@@ -63,7 +67,6 @@ pub(crate) struct Git<'a> {
     own: PathBuf,
     objects: Option<(PathBuf, Objects)>,
     index: Option<PathBuf>,
-    work_tree: Option<(PathBuf, Vec<String>)>,
     memory: u64,
     file_bytes: u64,
     output: u64,
@@ -100,7 +103,6 @@ impl<'a> Git<'a> {
             own: own.to_owned(),
             objects: None,
             index: None,
-            work_tree: None,
             memory: limits.memory,
             file_bytes: limits.object_bytes.saturating_mul(2),
             output: OUTPUT,
@@ -126,12 +128,6 @@ impl<'a> Git<'a> {
     /// A copy with another index.
     pub(crate) fn with_index(&self, path: &Path) -> Self {
         Self { index: Some(path.to_owned()), ..self.clone() }
-    }
-
-    /// A copy that works in the work tree at `path`, which git finds the repository of, with the
-    /// settings `cleared` set to nothing.
-    pub(crate) fn in_work_tree(&self, path: &Path, cleared: Vec<String>) -> Self {
-        Self { work_tree: Some((path.to_owned(), cleared)), ..self.clone() }
     }
 
     /// Git's output if it succeeds.
@@ -204,25 +200,18 @@ impl<'a> Git<'a> {
             ("GIT_NO_LAZY_FETCH", "1"),
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_GRAFT_FILE", "/dev/null"),
+            // Git must not look at a work tree. If the repository were inside one, git would
+            // resolve its path.
+            ("GIT_WORK_TREE", "/nonexistent"),
+            // Otherwise git resolves the path of a linked work tree's folder.
+            ("GIT_COMMON_DIR", HERE),
             ("GIT_COMMITTER_NAME", WHO),
             ("GIT_COMMITTER_EMAIL", WHO),
         ] {
             git.env(name, value);
         }
         let here = Path::new(HERE);
-        if let Some((path, cleared)) = &self.work_tree {
-            git.current_dir(path).env("GIT_CONFIG_COUNT", cleared.len().to_string());
-            for (number, key) in cleared.iter().enumerate() {
-                git.env(format!("GIT_CONFIG_KEY_{number}"), key);
-                git.env(format!("GIT_CONFIG_VALUE_{number}"), "");
-            }
-        } else {
-            // Git must not look at a work tree. If the repository were inside one, git would
-            // resolve its path.
-            git.env("GIT_WORK_TREE", "/nonexistent");
-            // Otherwise git resolves the path of a linked work tree's folder.
-            git.env("GIT_COMMON_DIR", HERE).env("GIT_DIR", here.join(&self.own));
-        }
+        git.env("GIT_DIR", here.join(&self.own));
         if let Some((folder, also)) = &self.objects {
             git.env("GIT_OBJECT_DIRECTORY", folder);
             if *also == Objects::Host {

@@ -132,7 +132,7 @@ pub mod workspace {
     pub use sandbox_workspace::{
         Applied, ApplyOptions, Change, ChangeKind, EntryKind, FailedImport, Findings, GitChanges,
         GitIdentity, HeldBack, OutsideRepository, OutsideRepositoryError, Protection, RepositoryChanges,
-        TamperKind, TamperedPath, Versions, WaitingSetting, WorkTree, WorkspaceCopy, WorkspaceError,
+        TamperKind, TamperedPath, Versions, WaitingSetting, WorkspaceCopy, WorkspaceError,
         git_configurations, remove_folder,
     };
     pub use sandbox_workspace::{ImportError, ImportReport, Left, RefChange, RefOutcome, SettingChange};

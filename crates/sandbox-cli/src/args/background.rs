@@ -48,7 +48,7 @@ pub(crate) struct RunsArg {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Prints a line for each run as it ends: its id, and its exit code. The exit code is that of the run; of several, of the first that failed. \
-125 means that a run was killed before it could note its end.")]
+A run that was killed before it could record its end counts as 125.")]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     pub(crate) runs: RunsArg,

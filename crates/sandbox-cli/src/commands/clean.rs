@@ -40,7 +40,7 @@ pub(crate) async fn clean(
         printer.line(format_args!("removed run {}", run.name));
     }
     if containers.is_empty() && networks.is_empty() && runs.is_empty() {
-        printer.line("nothing to remove");
+        printer.line("no objects of ended runs");
     }
     for name in &report.failed {
         printer.warning(format_args!("failed to remove `{name}`"));

@@ -156,15 +156,17 @@ impl RunReport {
         }
     }
 
-    /// A run that cannot be asked: it has ended, or its program has not started.
+    /// A run that cannot be asked: it has ended, or its program has not started. Image builds and
+    /// verifications have no program.
     fn of_folder(folder: &Path) -> Self {
         let id = run_folder::id_of(folder);
         let began = run_folder::began(&id).map(|began| began.unix_timestamp_nanos() / 1_000_000);
         let record = RunRecord::read(folder);
         let state = match (run_folder::is_running(folder), &record) {
-            (true, None) => "starting",
+            (true, None) => "preparing",
+            (true, Some(record)) if record.end.is_none() => "running",
             (true, Some(_)) => "ending",
-            (false, None) => "not started",
+            (false, None) => "no program",
             (false, Some(record)) if record.end.is_none() => "killed",
             (false, Some(_)) => "ended",
         };
@@ -204,7 +206,8 @@ fn rows(runs: &[RunReport], now: Duration) -> Vec<Vec<String>> {
     let head = ["RUN", "AGE", "STATE", "PROGRAM", "PROJECT"].map(str::to_owned).to_vec();
     let row = |run: &RunReport| {
         let age = now.saturating_sub(Duration::from_millis(run.started_ms));
-        let cost = run.cost_usd.filter(|cost| *cost > 0.0).map(|cost| format!(", ${cost:.2}"));
+        // An agent reports it, and can report anything.
+        let cost = run.cost_usd.filter(|cost| (0.005..1e6).contains(cost)).map(|cost| format!(", ${cost:.2}"));
         [
             sanitize_name(&run.id),
             age_text(age),
@@ -258,7 +261,7 @@ mod tests {
         let folder = logs.path().join("p-1/19700101T000001.500000-aa01");
         fs::create_dir_all(&folder).unwrap();
         let text = |folder: &Path| rows(&[RunReport::of_folder(folder)], Duration::from_secs(3))[1].join("|");
-        assert_eq!(text(&folder), "aa01|1s|not started||p-1");
+        assert_eq!(text(&folder), "aa01|1s|no program||p-1");
         let record = RunRecord::begin(Path::new("/srv/p"), &["agent".to_owned(), "claude".to_owned()]);
         record.write(&folder).unwrap();
         assert_eq!(text(&folder), "aa01|1s|killed|agent claude|/srv/p");

@@ -37,11 +37,6 @@ impl Folder {
         self.path.join("network-allowlist.yaml")
     }
 
-    /// The settings files, whether they exist or not.
-    pub(crate) fn files(&self) -> [PathBuf; 4] {
-        [self.config(), self.allowlist(), self.build_allowlist(), self.dockerfile()]
-    }
-
     /// The allowlist of image builds.
     pub(crate) fn build_allowlist(&self) -> PathBuf {
         self.path.join("build-allowlist.yaml")

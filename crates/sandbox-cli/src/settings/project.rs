@@ -32,7 +32,7 @@ pub(crate) struct Project {
     /// The project's name in the state directory.
     pub(crate) key: String,
     pub(crate) places: Places,
-    pub(crate) folder: Folder,
+    pub(super) folder: Folder,
     pub(super) file: ConfigFile,
     pub(super) config_path: Option<PathBuf>,
     /// The configurations that a task could have written, each with its own content.
@@ -40,7 +40,7 @@ pub(crate) struct Project {
     /// The user's own file.
     pub(super) user_file: ConfigFile,
     /// The folder in which the command was started: the work tree, or one in it.
-    pub(crate) current: PathBuf,
+    pub(super) current: PathBuf,
     /// The defaults of an agent without files.
     pub(super) defaults: AgentDefaults,
     /// Opens paths of the host.

@@ -46,7 +46,7 @@ async fn status_and_clean_distinguish_live_from_dead() {
     kill_process(Pid::from_child(&living), Signal::TERM).expect("our own child");
     assert_eq!(living.wait().expect("our own child").code(), Some(143));
     let all = project.output(&["clean"]);
-    assert!(all.stdout.ends_with("nothing to remove\n"), "{all:?}");
+    assert!(all.stdout.ends_with("no objects of ended runs\n"), "{all:?}");
     assert_nothing_left(prefix).await;
     let status = project.output(&["status"]).stdout;
     assert!(status.starts_with("Engine ") && status.ends_with("\nno objects on the engine\n"), "{status}");
