@@ -82,7 +82,7 @@ pub fn is_session_id(id: &str) -> bool {
 /// takes one such text, so it goes before the caller's; it is left out where the caller's is in a
 /// file.
 #[must_use]
-pub fn with_briefing(arguments: &[String], briefing: &str) -> Vec<String> {
+pub(super) fn with_briefing(arguments: &[String], briefing: &str) -> Vec<String> {
     let is = |argument: &String, name: &str| {
         argument.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
     };

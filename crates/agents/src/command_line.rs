@@ -1,5 +1,8 @@
-//! Command lines of agents other than Claude Code.
+//! Command lines of agents.
 
+use std::num::NonZeroU32;
+
+use super::claude;
 use super::profile::Agent;
 
 /// What an execution asks of an agent.
@@ -15,6 +18,16 @@ pub struct Request<'a> {
     pub arguments: &'a [String],
     /// For prompts that are typed on a terminal.
     pub typed: Option<Typed<'a>>,
+    /// The id of a session that starts; Claude Code accepts one.
+    pub fresh: Option<&'a str>,
+    /// Whether messages may follow the prompt (Claude Code).
+    pub messages: bool,
+    /// Whether text is also reported while it is written (Claude Code).
+    pub partial: bool,
+    /// The maximum number of turns (Claude Code).
+    pub max_turns: Option<NonZeroU32>,
+    /// The maximum cost in US dollars (Claude Code).
+    pub max_budget_usd: Option<f64>,
 }
 
 /// What an agent on a terminal needs to know.
@@ -27,10 +40,13 @@ pub struct Typed<'a> {
 }
 
 impl Agent {
-    /// The arguments for `request`; none for Claude Code, whose command line is the caller's. The
-    /// prompt is none of them: it goes to stdin, where nothing takes it for an option.
+    /// The arguments for `request`. The prompt is not among them: it goes to stdin, where it cannot
+    /// be mistaken for an option.
     #[must_use]
     pub fn command_line(&self, request: &Request<'_>) -> Vec<String> {
+        if self.is_claude() {
+            return claude::command_line(request);
+        }
         let profile = self.profile();
         let command = if request.typed.is_some() { &profile.interactive } else { &profile.command };
         let Some(command) = command else {
@@ -89,7 +105,7 @@ mod tests {
             model: Some("m"),
             briefing: Some("a \"b\"\nc"),
             arguments: &given,
-            typed: None,
+            ..Request::default()
         };
         let shown = |name: &str, request: &Request<'_>| {
             name.parse::<Agent>().unwrap().command_line(request).join(" ")

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod briefing;
+mod claude;
 mod command_line;
 mod outcome;
 mod profile;
@@ -14,8 +15,9 @@ mod rules;
 mod templates;
 mod translator;
 
-pub use arguments::{InvalidArgument, is_session_id, with_briefing};
+pub use arguments::{InvalidArgument, is_session_id};
 pub use briefing::{MountedPath, NetworkAccess, Surroundings};
+pub use claude::{CLAUDE_ANSWERS, claude_answers, claude_session_file};
 pub use command_line::{Request, Typed};
 pub use outcome::{Ended, Evidence, Outcome};
 pub use profile::{Agent, MountedProgram, UnknownAgent};

@@ -9,7 +9,9 @@ use std::time::Duration;
 use claude_output::StreamEvent;
 use futures_util::Stream;
 use rand::RngExt as _;
-use sandbox_agents::{Agent, Request, Translator, Typed, is_session_id, with_briefing};
+use sandbox_agents::{
+    Agent, CLAUDE_ANSWERS, Request, Translator, Typed, claude_answers, claude_session_file, is_session_id,
+};
 use sandbox_podman::TerminalSize;
 use sandbox_session::SessionStore;
 use sandbox_workspace::Findings;
@@ -394,12 +396,12 @@ impl Inner {
         self.spec.launch.refuse_values_in("arguments", &prompt.arguments)?;
         let model = self.model(&prompt)?;
         let reply = self.store.begin(&prompt.text)?;
-        let working_dir = self.spec.launch.working_dir.as_deref();
+        let folder = self.working_dir();
         if agent.is_claude() {
             let key = self.spec.launch.env.variables().get("ANTHROPIC_API_KEY").map(String::as_str);
             let before = interact::answers_of(&self.store);
-            let answers = interact::answered(before.as_deref(), working_dir, key);
-            reply.put_state(agent.name(), interact::ANSWERS, &answers)?;
+            let answers = claude_answers(before.as_deref(), folder, key);
+            reply.put_state(agent.name(), CLAUDE_ANSWERS, &answers)?;
         }
         for (name, content) in agent.interactive_files() {
             reply.put_state(agent.name(), name, content.as_bytes())?;
@@ -410,7 +412,7 @@ impl Inner {
         let fresh = agent.is_claude().then(fresh_session);
         let session = prompt.resume.clone().or(fresh.clone());
         let expected = session.filter(|_| agent.is_claude());
-        let expected = expected.map(|id| (id.clone(), interact::claude_file(working_dir, &id)));
+        let expected = expected.map(|id| (id.clone(), claude_session_file(folder, &id)));
         let program = self.program(&prompt, model.as_deref(), &Use::Typed { fresh, terminal });
         let (events, gone) = owner.split();
         let mut output = SessionRecorder::new(Kept::new(events), reply, self.store.clone(), expected);
@@ -450,18 +452,23 @@ impl Inner {
             }
             None => agent.program().to_owned(),
         };
-        let arguments = if agent.is_claude() {
-            self.claude_arguments(prompt, model.unwrap_or_default(), how)
-        } else {
-            let briefing = self.spec.briefing.then(|| briefing::briefing(&self.spec.launch));
-            agent.command_line(&Request {
-                session: prompt.resume.as_deref(),
-                model,
-                briefing: briefing.as_deref(),
-                arguments: &prompt.arguments,
-                typed: matches!(how, Use::Typed { .. }).then(|| self.typed()),
-            })
+        let briefing = self.spec.briefing.then(|| briefing::briefing(&self.spec.launch));
+        let (typed, fresh) = match how {
+            Use::Typed { fresh, .. } => (Some(self.typed()), fresh.as_deref()),
+            Use::Prompt | Use::Messages => (None, None),
         };
+        let arguments = agent.command_line(&Request {
+            session: prompt.resume.as_deref(),
+            model,
+            briefing: briefing.as_deref(),
+            arguments: &prompt.arguments,
+            typed,
+            fresh,
+            messages: matches!(how, Use::Messages),
+            partial: prompt.partial,
+            max_turns: prompt.max_turns,
+            max_budget_usd: prompt.max_budget_usd,
+        });
         let command = std::iter::once(program).chain(arguments).collect();
         let terminal = match how {
             Use::Typed { terminal, .. } => Some(*terminal),
@@ -474,44 +481,11 @@ impl Inner {
         let launch = &self.spec.launch;
         let has_key =
             self.spec.agent.credentials().any(|(variable, _)| launch.env.variables().contains_key(variable));
-        Typed { folder: launch.working_dir.as_deref().unwrap_or(interact::WORKING_DIR), has_key }
+        Typed { folder: self.working_dir(), has_key }
     }
 
-    fn claude_arguments(&self, prompt: &Prompt, model: &str, how: &Use) -> Vec<String> {
-        let mut command = Vec::new();
-        match (&prompt.resume, how) {
-            (Some(session), _) => command.extend(["--resume".to_owned(), session.clone()]),
-            (None, Use::Typed { fresh: Some(session), .. }) => {
-                command.extend(["--session-id".to_owned(), session.clone()]);
-            }
-            (None, _) => {}
-        }
-        command.extend(["--model", model, "--dangerously-skip-permissions"].map(str::to_owned));
-        if !matches!(how, Use::Typed { .. }) {
-            // With plain text Claude Code would wait three seconds for the prompt and then start
-            // without it, which is too short on a busy machine.
-            command.extend(["-p", "--input-format", "stream-json"].map(str::to_owned));
-            command.extend(["--output-format", "stream-json", "--verbose"].map(str::to_owned));
-            if prompt.partial {
-                command.push("--include-partial-messages".to_owned());
-            }
-        }
-        if matches!(how, Use::Messages) {
-            // Sent messages are among the events, and so in the session.
-            command.push("--replay-user-messages".to_owned());
-        }
-        if let Some(turns) = prompt.max_turns {
-            command.extend(["--max-turns".to_owned(), turns.to_string()]);
-        }
-        if let Some(dollars) = prompt.max_budget_usd {
-            command.extend(["--max-budget-usd".to_owned(), dollars.to_string()]);
-        }
-        command.extend(if self.spec.briefing {
-            with_briefing(&prompt.arguments, &briefing::briefing(&self.spec.launch))
-        } else {
-            prompt.arguments.clone()
-        });
-        command
+    fn working_dir(&self) -> &str {
+        self.spec.launch.working_dir.as_deref().unwrap_or(interact::WORKING_DIR)
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::io::Read as _;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use claude_output::parse_event;
-use sandbox_agents::Ended;
+use sandbox_agents::{CLAUDE_ANSWERS, Ended};
 use sandbox_files::tree::Tree;
 use sandbox_session::{ReplyEnd, ReplyWriter, SessionError, SessionStore};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::container::Chunk;
@@ -17,54 +17,18 @@ use crate::error::SandboxError;
 
 use super::drive::Sink;
 
-/// Claude Code's file of answers to the questions of a first start, and of much else.
-pub(super) const ANSWERS: &str = ".claude.json";
 /// A larger file is not kept.
 const LARGEST: u64 = 4 * 1024 * 1024;
-/// The number of last characters of a key that Claude Code remembers.
-const KEY_END: usize = 20;
 /// The default working directory.
 pub(super) const WORKING_DIR: &str = "/workspace";
 /// The polling interval for the session's file, which appears with the first message.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// [`ANSWERS`] with answers to all questions before the first prompt: the theme, whether the folder
-/// is trusted, whether this key is to be used (a surrogate, in a task), and whether it may act
-/// without asking. The sandbox confines the task regardless of the answers.
-pub(super) fn answered(before: Option<&[u8]>, working_dir: Option<&str>, key: Option<&str>) -> Vec<u8> {
-    let before = before.and_then(|bytes| serde_json::from_slice(bytes).ok());
-    let mut answers: Map<String, Value> = before.unwrap_or_default();
-    answers.insert("hasCompletedOnboarding".to_owned(), true.into());
-    answers.insert("bypassPermissionsModeAccepted".to_owned(), true.into());
-    let mut projects = taken(&mut answers, "projects");
-    for folder in Path::new(working_dir.unwrap_or(WORKING_DIR)).ancestors() {
-        let name = folder.display().to_string();
-        let mut project = taken(&mut projects, &name);
-        project.insert("hasTrustDialogAccepted".to_owned(), true.into());
-        projects.insert(name, project.into());
-    }
-    answers.insert("projects".to_owned(), projects.into());
-    if let Some(key) = key {
-        let start = key.char_indices().rev().nth(KEY_END - 1).map_or(0, |(start, _)| start);
-        let end = key.get(start..).unwrap_or_default();
-        answers.insert("customApiKeyResponses".to_owned(), json!({ "approved": [end], "rejected": [] }));
-    }
-    Value::from(answers).to_string().into_bytes()
-}
-
-/// The object at `name`; empty if there is none.
-fn taken(parent: &mut Map<String, Value>, name: &str) -> Map<String, Value> {
-    match parent.remove(name) {
-        Some(Value::Object(object)) => object,
-        _ => Map::new(),
-    }
-}
-
-/// The file as the last execution left it; `None` if it is not a file, or too large.
+/// [`CLAUDE_ANSWERS`] as the last execution left it; `None` if it is not a file, or too large.
 pub(super) fn answers_of(store: &SessionStore) -> Option<Vec<u8>> {
     let (tree, state) = tree(store)?;
     let mut bytes = Vec::new();
-    tree.file(&state.join(ANSWERS)).ok()?.take(LARGEST + 1).read_to_end(&mut bytes).ok()?;
+    tree.file(&state.join(CLAUDE_ANSWERS)).ok()?.take(LARGEST + 1).read_to_end(&mut bytes).ok()?;
     (bytes.len() as u64 <= LARGEST).then_some(bytes)
 }
 
@@ -136,45 +100,15 @@ impl<S: Sink> Sink for SessionRecorder<S> {
     }
 }
 
-/// The path where Claude Code keeps the session `id` of `working_dir`.
-pub(super) fn claude_file(working_dir: Option<&str>, id: &str) -> PathBuf {
-    let folder = working_dir.unwrap_or(WORKING_DIR);
-    let project: String = folder.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    Path::new("projects").join(project).join(format!("{id}.jsonl"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_added_and_the_rest_is_kept() {
-        let key = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789AA";
-        let before = br#"{"theme":"light","projects":{"/workspace":{"lastCost":1},"/":7},"customApiKeyResponses":{"rejected":["stuvwxyz0123456789AA"]}}"#;
-        let answers: Value =
-            serde_json::from_slice(&answered(Some(before), Some("/workspace/a"), Some(key))).unwrap();
-        let trusted = json!({"hasTrustDialogAccepted": true});
-        assert_eq!(
-            answers,
-            json!({
-                "theme": "light", "hasCompletedOnboarding": true, "bypassPermissionsModeAccepted": true,
-                "projects": {"/": trusted, "/workspace": {"lastCost": 1, "hasTrustDialogAccepted": true}, "/workspace/a": trusted},
-                "customApiKeyResponses": {"approved": ["stuvwxyz0123456789AA"], "rejected": []},
-            })
-        );
-        for hostile in [&b"[]"[..], b"\xff", b"{\"projects\":[1]}", b""] {
-            let answers: Value = serde_json::from_slice(&answered(Some(hostile), None, Some("k"))).unwrap();
-            assert_eq!(answers["projects"]["/workspace"], trusted);
-            assert_eq!(answers["customApiKeyResponses"]["approved"], json!(["k"]));
-        }
-        assert!(!String::from_utf8(answered(None, None, None)).unwrap().contains("customApiKey"));
-    }
-
-    #[test]
     fn link_in_place_of_the_file_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let store = SessionStore::open(folder.path().join("session"), "c").unwrap();
-        let path = store.state_dir().join(ANSWERS);
+        let path = store.state_dir().join(CLAUDE_ANSWERS);
         assert_eq!(answers_of(&store), None);
         std::fs::write(&path, "{}").unwrap();
         assert_eq!(answers_of(&store).as_deref(), Some(&b"{}"[..]), "the control");
@@ -188,10 +122,5 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
             .unwrap();
         assert_eq!(answers_of(&store), None);
-    }
-
-    #[test]
-    fn session_path_is_that_of_claude_code() {
-        assert_eq!(claude_file(Some("/workspace/a.b"), "x"), Path::new("projects/-workspace-a-b/x.jsonl"));
     }
 }
