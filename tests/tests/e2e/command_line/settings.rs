@@ -96,7 +96,7 @@ async fn a_dockerfile_of_the_project_is_built_and_a_failing_one_says_why() {
     project.write(".sandbox/sandbox.yaml", &without_image);
     let none = project.output(&["run", "--context", ".", "--", "true"]);
     none.fails(125, "error: no image");
-    none.fails(125, "hint: write ");
+    none.fails(125, "hint: create ");
 
     let dockerfile = format!(
         "FROM {}\nCOPY greeting /greeting\nRUN echo built >> /greeting\n",
@@ -107,7 +107,7 @@ async fn a_dockerfile_of_the_project_is_built_and_a_failing_one_says_why() {
     let ended = project.run("cat /greeting");
     assert_eq!(
         (ended.code, ended.stdout.as_str(), ended.stderr.as_str()),
-        (Some(0), "hello\nbuilt\n", ""),
+        (Some(0), "hello\nbuilt\n", "building the image, which can take minutes\n"),
         "{ended:?}"
     );
 
