@@ -5,6 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,8 +22,8 @@ use crate::{Error, Limits};
 /// other program and prompts for nothing.
 const ALWAYS: [&str; 18] = [
     "core.hooksPath=/dev/null",
-    // Hooks in the configuration, which git has since 2.54; these events occur here, and can be
-    // disabled since 2.55.
+    // Hooks of the configuration, which git has since 2.54. These events occur here. Git 2.54
+    // disables hooks by name only: see `without_hooks`.
     "hook.reference-transaction.enabled=false",
     "hook.post-index-change.enabled=false",
     "core.fsmonitor=false",
@@ -67,6 +68,8 @@ pub(crate) struct Git<'a> {
     own: PathBuf,
     objects: Option<(PathBuf, Objects)>,
     index: Option<PathBuf>,
+    /// Settings that disable hooks of the configuration.
+    hooks: Vec<OsString>,
     memory: u64,
     file_bytes: u64,
     output: u64,
@@ -103,6 +106,7 @@ impl<'a> Git<'a> {
             own: own.to_owned(),
             objects: None,
             index: None,
+            hooks: Vec::new(),
             memory: limits.memory,
             file_bytes: limits.object_bytes.saturating_mul(2),
             output: OUTPUT,
@@ -128,6 +132,19 @@ impl<'a> Git<'a> {
     /// A copy with another index.
     pub(crate) fn with_index(&self, path: &Path) -> Self {
         Self { index: Some(path.to_owned()), ..self.clone() }
+    }
+
+    /// A copy that runs no hook of the configuration as it is now, with what it includes.
+    pub(crate) fn without_hooks(&self) -> Result<Self, Error> {
+        let arguments = ["config", "--null", "--name-only", "--get-regexp", "^hook[.].*[.]"];
+        // Without any, git prints nothing and fails.
+        let names = self.run("list hooks", &arguments, Input::Nothing, None)?.output;
+        let hooks = names
+            .split(|byte| *byte == 0)
+            .filter_map(|name| name.iter().rposition(|byte| *byte == b'.').and_then(|end| name.get(..end)))
+            .map(|hook| OsString::from_vec([hook, b".enabled"].concat()))
+            .collect();
+        Ok(Self { hooks, ..self.clone() })
     }
 
     /// Git's output if it succeeds.
@@ -223,6 +240,12 @@ impl<'a> Git<'a> {
         }
         for setting in ALWAYS {
             git.args(["-c", setting]);
+        }
+        // A name with `=` would be cut off after `-c`.
+        git.env("GIT_CONFIG_COUNT", self.hooks.len().to_string());
+        for (number, hook) in self.hooks.iter().enumerate() {
+            git.env(format!("GIT_CONFIG_KEY_{number}"), hook);
+            git.env(format!("GIT_CONFIG_VALUE_{number}"), "false");
         }
         git
     }

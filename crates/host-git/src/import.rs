@@ -170,7 +170,7 @@ impl<'a> Import<'a> {
     }
 
     fn written(mut self, points: FailPoints<'_>) -> Result<Report, Error> {
-        let git = self.git();
+        let git = self.git().without_hooks()?;
         let index = IndexFile::of(&self.host.git_dir(), &self.run);
         index.clean()?;
         if let Some(folder) = &self.sifted.folder {

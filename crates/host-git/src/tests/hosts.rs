@@ -1,6 +1,6 @@
 //! Hosts that continue to work while a task runs.
 
-use super::fixture::{Fixture, files, git, script, snapshot};
+use super::fixture::{Fixture, files, git, run, script, snapshot};
 use super::hostile::{made, write};
 use crate::{HostRepository, Import, Limits, RefOutcome, Snapshot, View};
 use sandbox_files::tree::Tree;
@@ -29,6 +29,29 @@ fn branch_moved_on_both_sides_keeps_the_hosts_value_and_the_tasks_gets_another_n
     let says = fixture.host_says();
     fixture.import();
     assert_eq!(fixture.host_says(), says, "the same once more");
+}
+
+#[test]
+fn hooks_of_the_hosts_configuration_do_not_run() {
+    let ran = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    let program = format!("touch {}", ran.display());
+    let fixture = Fixture::with("sha1", |host| {
+        for (number, event) in ["reference-transaction", "post-index-change"].iter().enumerate() {
+            let hook = |key: &str| format!("hook.{number}=a.b.{key}");
+            run(host, &["git", "config", &hook("command"), &program]);
+            run(host, &["git", "config", &hook("event"), event]);
+        }
+    });
+    fixture.script("echo t > a; git add a; git commit -qm task; git branch new; git switch -q new");
+    fs::remove_file(&ran).unwrap();
+    let report = fixture.import();
+    assert!(!ran.exists(), "a hook ran");
+    assert!(report.refs.len() > 1, "{report:?}");
+    git(&fixture.host(), "update-ref refs/heads/other HEAD");
+    let version = git(&fixture.host(), "version");
+    let minor = version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
+    assert_eq!(ran.exists(), minor >= Some(54), "the control: {version}");
+    fs::write(&ran, "").unwrap();
 }
 
 #[test]
