@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::arguments::with_briefing;
-use super::command_line::Request;
+use super::request::Request;
 
 /// Claude Code's file of answers to the questions of a first start, and of much else; relative to
 /// its state.
@@ -95,7 +95,7 @@ pub fn claude_session_file(working_dir: &str, id: &str) -> PathBuf {
 mod tests {
     use std::num::NonZeroU32;
 
-    use super::super::command_line::Typed;
+    use super::super::request::Typed;
     use super::*;
 
     #[test]

@@ -11,7 +11,7 @@ const TESTS: &str = "tests";
 /// Code lines that are allowed: no blank lines, no comments. Tests of a crate count as [`TESTS`],
 /// wherever they are.
 const BUDGET: [(&str, usize); 23] = [
-    ("crates/agents", 1_100),
+    ("crates/agents", 1_200),
     ("crates/allowlist", 5_100),
     ("crates/claude-output", 900),
     ("crates/credentials", 1_100),

@@ -207,7 +207,8 @@ fn rows(runs: &[RunReport], now: Duration) -> Vec<Vec<String>> {
     let row = |run: &RunReport| {
         let age = now.saturating_sub(Duration::from_millis(run.started_ms));
         // An agent reports it, and can report anything.
-        let cost = run.cost_usd.filter(|cost| (0.005..1e6).contains(cost)).map(|cost| format!(", ${cost:.2}"));
+        let cost =
+            run.cost_usd.filter(|cost| (0.005..1e6).contains(cost)).map(|cost| format!(", ${cost:.2}"));
         [
             sanitize_name(&run.id),
             age_text(age),

@@ -206,8 +206,7 @@ impl Project {
         let roots = self.file.upstream.extra_roots.as_ref();
         if let Some(Ok((Some(input), _))) = roots.map(|path| self.roots(path)) {
             let mut rights = Rights::default();
-            rights
-                .ask(format!("trust its certificate authorities, of the content {}", input.digest.short()));
+            rights.ask(format!("trust its certificate authorities, of the content {}", input.digest.short()));
             looked.add(input, rights);
         }
     }
