@@ -76,8 +76,8 @@ pub(crate) struct AgentArgs {
     /// Do not describe the sandbox's limits to the agent, in its system prompt or before the prompt
     #[arg(long)]
     pub(crate) no_briefing: bool,
-    /// Prompt; `-`, or no prompt with stdin a file or pipe: read it from stdin; no prompt on a
-    /// terminal: the agent's own screen
+    /// Prompt; `-`, or no prompt if stdin is a file or pipe: read it from stdin; no prompt on a
+    /// terminal: the agent's own interface
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
     /// Extra arguments for the agent; paths are paths in the container

@@ -39,7 +39,7 @@ pub(crate) enum PolicyCommand {
         #[command(flatten)]
         run: RunArg,
     },
-    /// Raise a run's shield again before that time is over
+    /// Raise a run's shield again before its time is over
     Up {
         #[command(flatten)]
         run: RunArg,

@@ -11,7 +11,7 @@ The current folder is mounted at /workspace and is the working directory. stdin,
 are passed through byte for byte; on a terminal, escape sequences that set the clipboard or inject \
 input are removed (see --raw-terminal).
 
-With -t the command has a terminal. Ctrl-P Ctrl-Q, or closing the terminal, detaches from it: see \
+With -t the command has a terminal. Ctrl-P Ctrl-Q, or closing the terminal, leaves it running: see \
 `sandbox ps`, `attach` and `stop`.
 
 Examples:

@@ -78,8 +78,8 @@ pub(crate) struct TaskArgs {
     /// Ask about requests that no rule allows: once, always or no
     ///
     /// A request waits for up to 60 seconds and is then refused. Questions appear on the terminal;
-    /// with -t, -d and `shell`, in `sandbox watch`. With stdin a terminal, the command gets no
-    /// input: pipe it. `always` adds the rule to the allowlist file, as `sandbox allowlist allow`
+    /// with -t, -d and `shell`, in `sandbox watch`. If stdin is a terminal, the command gets no
+    /// input; use a pipe. `always` adds the rule to the allowlist file, as `sandbox allowlist allow`
     /// does.
     #[arg(long, conflicts_with = "audit")]
     pub(crate) ask: bool,
@@ -127,8 +127,8 @@ pub(crate) struct OnceArgs {
     /// Limit of processes and threads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pids: Option<u32>,
-    /// Working directory in the container; relative paths start at the mount of the current folder
-    /// [default: that mount]
+    /// Working directory in the container; relative paths start at the current folder's path
+    /// in the container [default: that path]
     #[arg(short = 'w', long, value_name = "DIR")]
     pub(crate) workdir: Option<String>,
 }

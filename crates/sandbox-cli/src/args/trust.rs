@@ -11,7 +11,7 @@ use super::{ImageArgs, Output};
 A project's files decide what a run may do, and tasks can write to the project. So a configuration \
 that requests more than a task has by default, an allowlist, a local image, and a Dockerfile with \
 the files it copies take effect only after you trust them, and only until any byte of them \
-changes. Files that tasks cannot write, such as a policy in /etc, need no trust.
+changes. Files that no task could have written, such as a policy in /etc, need no trust.
 
 Each right is one line: first rights added since you last trusted the project (+), then removed \
 ones (-), then the counts. Only the last trusted version counts: going back to an older one asks \

@@ -75,8 +75,8 @@ impl Project {
         of_file.chain(work_tree.map(Failure::from)).chain(in_reach).collect()
     }
 
-    /// The working directory of a task: `named`, which may be relative to the mount of the current
-    /// folder, otherwise that mount.
+    /// The working directory of a task: `named`, which may be relative to the current folder's path in
+    /// the container, otherwise that path.
     pub(super) fn working_dir(&self, named: Option<&str>) -> Result<String, Failure> {
         if let Some(named) = named.filter(|named| named.starts_with('/')) {
             return Ok(named.to_owned());

@@ -58,7 +58,7 @@ async fn filter(process: Process<'_>, rules: Vec<Rule>) -> Result<(), FilterErro
     let proc = Path::new("/proc");
     let namespace = namespace(proc, process).map_err(FilterError::Namespace)?;
     let (sender, receiver) = oneshot::channel();
-    // A thread of its own, because it cannot leave the container's network.
+    // A thread of its own, because it stays in the container's network.
     let spawned = std::thread::Builder::new().name("packet filter".to_owned()).spawn(move || {
         let _ = sender.send(enter(&namespace).and_then(|()| apply(&rules).map_err(FilterError::Refused)));
     });

@@ -37,7 +37,8 @@ pub(in crate::config) struct MaskedDocument {
     /// Headers that carry it; `*` for any run of characters.
     #[schemars(with = "Vec<String>", length(min = 1))]
     headers: Option<NonEmpty<HeaderPattern>>,
-    /// In Basic credentials, the pattern that the user must match; default any.
+    /// In Basic credentials, the pattern that the other half must match: the user name if the
+    /// secret is the password, and vice versa; default any.
     #[schemars(with = "String")]
     basic_user: Option<Glob>,
     /// Whether these headers may also carry the task's own credentials; by default they are
