@@ -112,7 +112,7 @@ impl EngineError {
         self.status() == Some(409) || self.is_name_in_use() || self.is_subnet_in_use()
     }
 
-    /// Whether the engine failed on an image that was removed while it listed all of them. A retry
+    /// Whether the engine failed on an image that was removed while it read all of them. A retry
     /// succeeds.
     #[must_use]
     pub fn is_image_race(&self) -> bool {

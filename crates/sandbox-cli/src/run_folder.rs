@@ -92,6 +92,7 @@ pub(crate) fn find(logs: &Path, id: Option<&str>) -> Result<PathBuf, Failure> {
     }
 }
 
+/// `of_project` is empty, or says that only runs of the project count.
 fn one(mut folders: Vec<PathBuf>, named: &str, of_project: &str) -> Result<PathBuf, Failure> {
     folders.retain(|folder| is_named(&id_of(folder), named));
     let failure = match (folders.pop(), folders.is_empty()) {
@@ -99,7 +100,7 @@ fn one(mut folders: Vec<PathBuf>, named: &str, of_project: &str) -> Result<PathB
         (None, _) => Failure::new(format!("unknown run `{named}`{of_project}")),
         (Some(_), false) => Failure::usage(format!("`{named}` is a prefix of several run ids")),
     };
-    Err(failure.with_hint("`sandbox ps --all` lists them"))
+    Err(failure.with_hint(format!("`sandbox ps --all` lists all runs; name one{of_project}")))
 }
 
 /// The id of the run in `folder`.

@@ -104,7 +104,7 @@ pub(crate) struct WhyArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) output: Output,
-    /// URL, or a run from `sandbox ps --all` [default: the newest run]
+    /// URL, or a run of this project from `sandbox ps --all` [default: its newest]
     #[arg(value_name = "URL|RUN")]
     pub(crate) subject: Option<String>,
 }

@@ -82,7 +82,7 @@ async fn everything(
 ) -> Result<ExitStatus, Failure> {
     // The next start recreates these objects, so they can be removed before the question.
     if !sandbox.runs().names().await?.is_empty() || !sandbox.remove_shared().await? {
-        return Err(Failure::new("another run uses the images and state; nothing was removed")
+        return Err(Failure::new("another run uses the images and state; they were not removed")
             .with_hint("`sandbox stop --all` ends all runs"));
     }
     if !yes {
@@ -94,11 +94,11 @@ async fn everything(
             printer.message(format_args!("  {line}"));
         }
         if !printer.can_ask() {
-            return Err(Failure::usage("confirmation needs a terminal; nothing was removed")
+            return Err(Failure::usage("confirmation needs a terminal; images and state were not removed")
                 .with_hint("pass --yes to remove them without confirmation"));
         }
         if !printer.agrees("Remove all of it?")? {
-            return Err(Failure::new("not confirmed; nothing was removed"));
+            return Err(Failure::new("not confirmed; images and state were not removed"));
         }
     }
     // Regardless of its age.

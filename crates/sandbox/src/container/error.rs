@@ -89,8 +89,8 @@ pub enum ContainerError {
         /// The program.
         program: String,
     },
-    /// The image has the program, but it is not executable: exit code 126 of a shell.
-    #[error("`{program}` in the image is not executable")]
+    /// The image has the program, but it cannot be executed: exit code 126 of a shell.
+    #[error("`{program}` in the image cannot be executed")]
     ProgramNotExecutable {
         /// The program.
         program: String,

@@ -118,7 +118,7 @@ pub(super) fn request(
     if texts().chain(variables).map(String::len).sum::<usize>() > LONGEST {
         return Err(InvalidSpec::new(
             "command",
-            "must be at most 1 MiB, the kernel's limit; use stdin for more",
+            "must be at most 1 MiB, with its variables; use stdin for more",
         ));
     }
     Ok(Request::Run {

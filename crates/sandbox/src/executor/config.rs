@@ -189,7 +189,7 @@ impl ExecutorConfig {
         match given.into_iter().find(|(_, given)| *given) {
             Some((field, _)) if self.launch.network != Network::Unrestricted => Err(InvalidSpec::new(
                 field,
-                "requires an unrestricted network; otherwise the sandbox provides name resolution and proxy",
+                "requires an unrestricted network; on others the sandbox decides about name server and proxy",
             )),
             _ => Ok(()),
         }

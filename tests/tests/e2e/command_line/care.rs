@@ -41,7 +41,7 @@ async fn status_and_clean_distinguish_live_from_dead() {
     assert_eq!(engine::containers(prefix).await.len(), 2);
     assert_eq!(running(&project), "2", "the living one's task and its proxy");
     let all = project.output(&["clean", "--all", "--yes"]);
-    all.fails(125, "error: another run uses the images and state; nothing was removed");
+    all.fails(125, "error: another run uses the images and state; they were not removed");
 
     kill_process(Pid::from_child(&living), Signal::TERM).expect("our own child");
     assert_eq!(living.wait().expect("our own child").code(), Some(143));

@@ -80,7 +80,7 @@ async fn a_missing_or_invalid_program_is_reported_as_by_a_shell() {
     let error = failure(&fixture, config(&fixture), &["no-such-program", "x"]).await;
     assert_eq!(error.to_string(), "no program `no-such-program` in the image");
     let error = failure(&fixture, config(&fixture), &["/etc/passwd"]).await;
-    assert_eq!(error.to_string(), "`/etc/passwd` in the image is not executable");
+    assert_eq!(error.to_string(), "`/etc/passwd` in the image cannot be executed");
     let options = ExecOptions { working_dir: Some("/no/such/folder".to_owned()), ..ExecOptions::default() };
     let error = executor(&fixture, config(&fixture)).execute("true", options).await;
     let error = error.expect_err("there is no such folder").to_string();

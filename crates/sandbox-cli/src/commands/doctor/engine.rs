@@ -135,8 +135,8 @@ fn gvisor(facts: &EngineFacts, installed: Option<PathBuf>) -> Check {
             name,
             "all containers have a gVisor kernel. It lacks masked paths and system call filters, \
              applies limits to the container as a whole (exceeding one ends the container), and \
-             lets a command end the container's first process; other limits cannot be verified from \
-             the host",
+             lets a command end the container's first process; the rest of the confinement, except the network, cannot be verified \
+             from the host",
             format!(
                 "run `sandbox verify` to see which limits hold; if the trial run fails because of sysctls, the service lacks a hook:\n{}",
                 gvisor_service(Path::new("runsc"))

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const LEVELS: [u64; 8] = [1, 0, 41, 58, 255, 263, 270, 284];
 
 const TCP: u64 = 6;
-/// All TCP options up to `TCP_FASTOPEN_CONNECT` are permitted except this one.
+/// All TCP options before this one are permitted, up to `TCP_FASTOPEN_CONNECT`; this one is not.
 const TCP_ULP: u64 = 31;
 /// The permitted options after it, up to `TCP_TX_DELAY`, and `TCP_IS_MPTCP` and `TCP_RTO_MAX_MS`,
 /// without the authentication of routers.
