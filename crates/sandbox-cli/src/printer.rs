@@ -258,18 +258,6 @@ impl Printer {
         }
     }
 
-    /// Prints the output of an image build as progress. Without a terminal it prints only that an
-    /// image is built, to explain the delay.
-    pub(crate) fn build_progress(self) -> impl FnMut(&str) + Send {
-        let mut is_announced = self.quiet || self.shows_progress();
-        move |line| {
-            if !std::mem::replace(&mut is_announced, true) {
-                self.message("building the image, which can take minutes");
-            }
-            self.progress(line);
-        }
-    }
-
     /// Prints a line to stderr with `-v`.
     pub(crate) fn note(self, text: impl Display) {
         if self.verbosity > 0 {

@@ -244,7 +244,7 @@ async fn prepare(
         Ok(())
     };
     let image = sandbox.ensure_image(
-        ImageRequest::new(&settings.image).network_log_dir(run).on_line(printer.build_progress()),
+        ImageRequest::new(&settings.image).network_log_dir(run).on_line(|line| printer.progress(line)),
     );
     let (swept, (), image) = tokio::try_join!(sandbox.sweep_at_start(), shared, image)?;
     report_recovered_at_start(swept.git, &settings.root, &settings.mounts, printer);

@@ -70,7 +70,7 @@ async fn with_engine(
             let source = project.image(&args.image)?;
             let tag = sandbox
                 .ensure_image(
-                    ImageRequest::new(&source).network_log_dir(run).on_line(printer.build_progress()),
+                    ImageRequest::new(&source).network_log_dir(run).on_line(|line| printer.progress(line)),
                 )
                 .await?;
             printer.line(tag);
@@ -126,7 +126,7 @@ async fn save(
     printer: Printer,
 ) -> Result<(), Failure> {
     sandbox
-        .ensure_image(ImageRequest::new(source).network_log_dir(run).on_line(printer.build_progress()))
+        .ensure_image(ImageRequest::new(source).network_log_dir(run).on_line(|line| printer.progress(line)))
         .await?;
     let tags = sandbox.image_tags(source).await?;
     let tags: Vec<&str> = tags.repo.iter().chain([&tags.overlay]).map(String::as_str).collect();

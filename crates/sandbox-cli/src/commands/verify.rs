@@ -47,7 +47,9 @@ async fn in_sandbox(
     let run = RunFolder::create(&settings.logs, sandbox.instance_id())?;
     let image = sandbox
         .ensure_image(
-            ImageRequest::new(&settings.image).network_log_dir(run.path()).on_line(printer.build_progress()),
+            ImageRequest::new(&settings.image)
+                .network_log_dir(run.path())
+                .on_line(|line| printer.progress(line)),
         )
         .await;
     run.close();
