@@ -94,7 +94,7 @@ installed "$prefix" site-functions
 AT='a program of another build'
 echo >> "$prefix/libexec/sandbox/sandbox-inside"
 ! "$prefix/bin/sandbox" doctor > ../doctor
-grep 'SHA256SUMS lists: `sandbox-inside`' ../doctor
+grep 'SHA256SUMS: `sandbox-inside`' ../doctor
 AT='install.sh --uninstall'
 "$prefix/libexec/sandbox/install.sh" --uninstall
 [ "$(find "$prefix" | sort)" = "$prefix
