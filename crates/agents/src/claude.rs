@@ -50,9 +50,10 @@ pub(super) fn command_line(request: &Request<'_>) -> Vec<String> {
     command
 }
 
-/// [`CLAUDE_ANSWERS`] with answers to all questions before the first prompt: the theme, whether the folder
-/// is trusted, whether this key is to be used (a surrogate, in a task), and whether it may act
-/// without asking. The sandbox confines the task regardless of the answers.
+/// The content of [`CLAUDE_ANSWERS`], which was `before`, with answers to all questions before the
+/// first prompt: the theme, whether `working_dir` is trusted, whether `key` is to be used (a
+/// surrogate, in a task), and whether Claude Code may act without asking. The sandbox confines the
+/// task regardless of the answers.
 #[must_use]
 pub fn claude_answers(before: Option<&[u8]>, working_dir: &str, key: Option<&str>) -> Vec<u8> {
     let before = before.and_then(|bytes| serde_json::from_slice(bytes).ok());

@@ -1,21 +1,21 @@
-//! A request to an agent, of which its command line is made.
+//! The parameters of an agent's command line.
 
 use std::num::NonZeroU32;
 
-/// What an execution asks of an agent.
+/// The parameters of an agent's command line. An agent ignores those that it has no option for.
 #[derive(Debug, Default)]
 pub struct Request<'a> {
-    /// The session to resume; `None` begins one.
+    /// The session to resume; `None` starts one.
     pub session: Option<&'a str>,
-    /// The model; `None`: what the agent chooses.
+    /// The model; `None` for the agent's default. Claude Code requires one.
     pub model: Option<&'a str>,
-    /// What it is told of its limits, where it has an option for that.
+    /// The description of the sandbox's limits.
     pub briefing: Option<&'a str>,
     /// The caller's arguments.
     pub arguments: &'a [String],
-    /// For prompts that are typed on a terminal.
+    /// Set for an interactive session on a terminal.
     pub typed: Option<Typed<'a>>,
-    /// The id of a session that starts; Claude Code accepts one.
+    /// The id of the session that starts (Claude Code).
     pub fresh: Option<&'a str>,
     /// Whether messages may follow the prompt (Claude Code).
     pub messages: bool,
@@ -27,11 +27,11 @@ pub struct Request<'a> {
     pub max_budget_usd: Option<f64>,
 }
 
-/// What an agent on a terminal needs to know.
+/// The parameters of an interactive session.
 #[derive(Debug)]
 pub struct Typed<'a> {
-    /// Where it begins.
+    /// The working directory in the container.
     pub folder: &'a str,
-    /// Whether a variable has its key.
+    /// Whether a variable contains the agent's key.
     pub has_key: bool,
 }
