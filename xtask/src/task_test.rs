@@ -142,7 +142,7 @@ fn tests(
         add(results, ran)
     });
     parts.attempt("examples in the docs", || {
-        process::run(cargo(["test", "--quiet", "--doc"]).args(FOR_TESTS))
+        process::run(cargo(["test", "--quiet", "--doc", "--no-fail-fast"]).args(FOR_TESTS))
     });
     parts.attempt("docs", || {
         process::run(

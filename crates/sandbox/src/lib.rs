@@ -29,10 +29,11 @@
 //! })];
 //! let prepared = prepare_secrets(&masked, &signing)?;
 //!
-//! let policy = Allowlist::from_yaml("domains: [api.github.com, '*.amazonaws.com']",
-//! "policy.yaml")?; // Surrogates last: they override variables that the caller passes through. let
-//! env = ContainerEnv::default().with("CI", "true").merge(prepared.env_vars()); let network =
-//! Network::Sandboxed(NetworkSandboxConfig::new(policy).replacements(prepared.into_replacements()));
+//! let policy = Allowlist::from_yaml("domains: [api.github.com, '*.amazonaws.com']", "policy.yaml")?;
+//! // Surrogates last: they override variables that the caller passes through.
+//! let env = ContainerEnv::default().with("CI", "true").merge(prepared.env_vars());
+//! let network = NetworkSandboxConfig::new(policy).replacements(prepared.into_replacements());
+//! let network = Network::Sandboxed(network);
 //! # Ok((env, network))
 //! # }
 //! # example()?;
