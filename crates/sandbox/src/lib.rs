@@ -133,7 +133,7 @@ pub mod workspace {
     pub use sandbox_workspace::{
         Applied, ApplyOptions, Change, ChangeKind, EntryKind, FailedImport, Findings, GitChanges,
         GitIdentity, HeldBack, OutsideRepository, OutsideRepositoryError, Protection, RepositoryChanges,
-        TamperKind, TamperedPath, Versions, WaitingSetting, WorkspaceCopy, WorkspaceError,
+        TamperKind, TamperedPath, Versions, WaitingSetting, MainWorkTree, WorkspaceCopy, WorkspaceError,
         git_configurations, remove_folder,
     };
     pub use sandbox_workspace::{ImportError, ImportReport, Left, RefChange, RefOutcome, SettingChange};

@@ -13,6 +13,7 @@ use crate::printer::Printer;
 use crate::settings::{Needs, Project, TrustedProject};
 use crate::trace;
 use crate::trust::Trust;
+use crate::work_tree;
 
 use super::{
     agent, allowlist, apply, attach, build, clean, config, diff, discard, doctor, exec, gate, generate,
@@ -26,6 +27,7 @@ pub(crate) async fn dispatch(
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     let (global, command) = (cli.global, cli.command.spelled_out());
+    work_tree::enter(command.task(), &global, environment, printer)?;
     trace::begin(printer, log_file(&command), environment)?;
     let state = || Places::find(environment).map(|places| places.state);
     let project = || Project::load(&global, environment, printer);

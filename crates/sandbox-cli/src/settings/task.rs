@@ -304,6 +304,7 @@ mod tests {
             allow_system_mounts: false,
             mounts: Vec::new(),
             workspace: None,
+            worktree: None,
             unprotected: false,
             network_log: None,
             network_log_live: false,

@@ -1,0 +1,368 @@
+//! Linked work trees, created without running any program that the repository names.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+use crate::git::{Git, Input};
+use crate::object_id::ObjectId;
+use crate::ref_name::RefName;
+use crate::refs::RefValue;
+use crate::repository::HostRepository;
+use crate::view::Found;
+use crate::{Error, Limits};
+
+/// The main work tree of a repository of this user.
+///
+/// A linked work tree ([`add`](Self::add)) is what `git worktree add` makes, with one difference:
+/// its files are written by a git that has another configuration, of ours. No hook, filter or
+/// monitor runs, whatever the repository's configuration and what that includes say. So files of
+/// Git LFS are pointers, and settings such as `core.autocrlf` have no effect.
+#[derive(Debug)]
+pub struct MainWorkTree {
+    path: PathBuf,
+    host: HostRepository,
+}
+
+impl MainWorkTree {
+    /// The work tree that `folder` is in: the nearest folder with `.git`, from it upwards; `None`
+    /// if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If `.git` is not a folder, as in a linked work tree or a submodule; if it, or the folder
+    /// with it, belongs to another user; and as for [`HostRepository::open`].
+    pub fn around(folder: &Path) -> Result<Option<Self>, Error> {
+        let facts = |path: &Path| path.symlink_metadata();
+        let Some(path) = folder.ancestors().find(|folder| facts(&folder.join(".git")).is_ok()) else {
+            return Ok(None);
+        };
+        let git = path.join(".git");
+        let unsupported = |problem| Error::Unsupported { path: path.to_owned(), problem };
+        if !facts(&git).map_err(Error::files("open", &git))?.is_dir() {
+            return Err(unsupported("is not the main work tree of its repository"));
+        }
+        for path in [path, &git] {
+            if facts(path).map_err(Error::files("open", path))?.uid() != geteuid().as_raw() {
+                return Err(unsupported("belongs to another user"));
+            }
+        }
+        Ok(Some(Self { path: path.to_owned(), host: HostRepository::open(&git)? }))
+    }
+
+    /// Its topmost folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Creates a linked work tree in `folder`, which must not exist, on the branch `branch`: at the
+    /// commit of this work tree's `HEAD`, or where the branch is if it exists. `check` is given the
+    /// folder once its files are written; if it fails, the folder is removed again, and the
+    /// repository is as before. `scratch` is a folder of ours that must not exist and is removed.
+    ///
+    /// It is a work tree only at the end: if this process is killed before, `folder` has files, and
+    /// no `.git`.
+    ///
+    /// # Errors
+    ///
+    /// If nothing is committed, another work tree has the branch, or git fails; and the error of
+    /// `check`.
+    pub fn add<E: From<Error>>(
+        &self,
+        folder: &Path,
+        branch: &str,
+        scratch: &Path,
+        check: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let limits = Limits::default();
+        let git = self.host.git(&limits).without_hooks()?;
+        let name = RefName::branch(branch.as_bytes())
+            .ok_or_else(|| self.unsupported("does not accept this name of a branch"))?;
+        let worktrees = self.host.reached().join("worktrees");
+        if worktrees.join(branch).symlink_metadata().is_ok() {
+            let problem =
+                "has a work tree of this name; if its files are gone, `git worktree prune` removes it";
+            return Err(self.unsupported(problem).into());
+        }
+        if self.is_checked_out(&name) {
+            return Err(self.unsupported("has this branch in another work tree").into());
+        }
+        let existing = self.branch(&git, &name)?;
+        let head = || self.commit(&git, "HEAD")?.ok_or_else(|| self.unsupported("has no commit yet"));
+        let commit = existing.clone().map_or_else(head, Ok)?;
+        create(folder)?;
+        let written = self.check_out(&commit, folder, scratch, &limits).map_err(E::from);
+        let written = written.and_then(|()| check(folder)).and_then(|()| {
+            let none = "0".repeat(commit.as_str().len());
+            if existing.is_none() {
+                let new = ["update-ref", "-m", "sandbox: work tree", name.as_str(), commit.as_str(), &none];
+                git.read("create the branch", &new, Input::Nothing)?;
+            }
+            self.link(folder, branch, &name, scratch).map_err(|error| {
+                let _ = fs::remove_dir_all(worktrees.join(branch));
+                if existing.is_none() {
+                    let gone = ["update-ref", "-d", name.as_str(), commit.as_str()];
+                    let _ = git.read("remove the branch", &gone, Input::Nothing);
+                }
+                error.into()
+            })
+        });
+        let _ = fs::remove_dir_all(scratch);
+        if written.is_err() {
+            let _ = fs::remove_dir_all(folder);
+        }
+        written
+    }
+
+    fn unsupported(&self, problem: &'static str) -> Error {
+        Error::Unsupported { path: self.path.clone(), problem }
+    }
+
+    fn commit(&self, git: &Git<'_>, name: &str) -> Result<Option<ObjectId>, Error> {
+        let revision = format!("{name}^{{commit}}");
+        let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &revision];
+        let said = git.run("find a commit", &arguments, Input::Nothing, None)?;
+        Ok(self.host.format().id(said.output.trim_ascii()).filter(|_| said.is_success))
+    }
+
+    /// The commit of a branch. A revision by name could be a tag, or the output of `git describe`.
+    fn branch(&self, git: &Git<'_>, name: &RefName) -> Result<Option<ObjectId>, Error> {
+        let arguments = ["show-ref", "--verify", "--hash", "--", name.as_str()];
+        let said = git.run("find a branch", &arguments, Input::Nothing, None)?;
+        match self.host.format().id(said.output.trim_ascii()).filter(|_| said.is_success) {
+            Some(id) => self.commit(git, id.as_str()),
+            None => Ok(None),
+        }
+    }
+
+    /// Also in this work tree itself.
+    fn is_checked_out(&self, branch: &RefName) -> bool {
+        let head = match self.host.view().read(Path::new("HEAD"), 4096) {
+            Found::Here(text) => RefValue::parse(text.trim_ascii(), self.host.format()),
+            _ => None,
+        };
+        head == Some(RefValue::Symbolic(branch.clone())) || self.host.branches_elsewhere().contains(branch)
+    }
+
+    /// Writes the files of `commit`, with the configuration of the repository in `scratch` and the
+    /// objects of this one.
+    fn check_out(
+        &self,
+        commit: &ObjectId,
+        folder: &Path,
+        scratch: &Path,
+        limits: &Limits,
+    ) -> Result<(), Error> {
+        let ours = HostRepository::create(scratch, self.host.view(), false)?;
+        let git = ours.git(limits).with_work_tree(scratch, folder, &self.path.join(".git/objects"));
+        let arguments = ["read-tree", "--reset", "-u", commit.as_str()];
+        git.read("write the files of a work tree", &arguments, Input::Nothing).map(drop)
+    }
+
+    /// Makes `folder` a work tree. Git takes it for one when its `.git` is there, which is last.
+    fn link(&self, folder: &Path, name: &str, branch: &RefName, scratch: &Path) -> Result<(), Error> {
+        let worktrees = self.host.reached().join("worktrees");
+        let own = worktrees.join(name);
+        or_present(fs::create_dir(&worktrees)).map_err(Error::files("create", &worktrees))?;
+        if !worktrees.symlink_metadata().is_ok_and(|facts| facts.is_dir()) {
+            return Err(self.unsupported("has a link in the place of `worktrees`"));
+        }
+        fs::create_dir(&own).map_err(Error::files("create", &own))?;
+        let index = scratch.join("index");
+        let index = fs::read(&index).map_err(Error::files("read", &index))?;
+        let line = |path: &Path| [path.as_os_str().as_encoded_bytes(), b"\n"].concat();
+        let git_file = folder.join(".git");
+        put(&own.join("commondir"), b"../..\n")?;
+        put(&own.join("HEAD"), format!("ref: {}\n", branch.as_str()).as_bytes())?;
+        put(&own.join("index"), &index)?;
+        put(&own.join("gitdir"), &line(&git_file))?;
+        let named = self.path.join(".git/worktrees").join(name);
+        put(&git_file, &[b"gitdir: ", line(&named).as_slice()].concat())
+    }
+}
+
+/// Writes a new file: never one that is there, nor through a link.
+fn put(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let written = File::create_new(path).and_then(|mut file| file.write_all(content));
+    written.map_err(Error::files("write", path))
+}
+
+/// Creates a folder in a folder of this user, which is created if it does not exist.
+fn create(folder: &Path) -> Result<(), Error> {
+    let parent = folder.parent().unwrap_or(folder);
+    or_present(fs::create_dir(parent)).map_err(Error::files("create", parent))?;
+    let is_ours = |facts: Metadata| facts.is_dir() && facts.uid() == geteuid().as_raw();
+    if !parent.symlink_metadata().is_ok_and(is_ours) {
+        return Err(Error::Unsupported { path: parent.to_owned(), problem: "is not a folder of this user" });
+    }
+    fs::create_dir(folder).map_err(Error::files("create", folder))
+}
+
+fn or_present(created: io::Result<()>) -> io::Result<()> {
+    match created {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::fixture::{git, script};
+
+    fn repository() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("app");
+        fs::create_dir_all(path.join("sub")).unwrap();
+        script(&path, "git init -q -b main .\necho 1 > sub/file\ngit add .\ngit commit -qm 1");
+        (folder, path)
+    }
+
+    fn add(path: &Path, branch: &str) -> Result<PathBuf, Error> {
+        let folder = path.with_file_name("app.worktrees").join(branch);
+        let scratch = path.with_file_name("scratch");
+        let tree = MainWorkTree::around(&path.join("sub")).unwrap().unwrap();
+        let added = tree.add(&folder, branch, &scratch, |_| Ok::<(), Error>(()));
+        assert!(!scratch.exists());
+        added.map(|()| folder)
+    }
+
+    #[test]
+    fn work_tree_is_added_at_head_on_a_branch_of_its_own() {
+        let (_folder, path) = repository();
+        let added = add(&path, "one").unwrap();
+        assert_eq!(fs::read(added.join("sub/file")).unwrap(), b"1\n");
+        assert_eq!(git(&added, "rev-parse --abbrev-ref HEAD"), "one\n");
+        assert_eq!(git(&added, "status --porcelain"), "");
+        assert!(git(&path, "worktree list --porcelain").contains(&format!("worktree {}\n", added.display())));
+        assert_eq!(git(&path, "fsck --no-dangling"), "");
+        script(&added, "echo 2 > sub/file\ngit commit -qam 2");
+        assert_eq!(git(&path, "show one:sub/file"), "2\n");
+        let again = add(&path, "one").unwrap_err().to_string();
+        assert!(again.contains("has a work tree of this name"), "{again}");
+        assert!(add(&path, "main").is_err());
+        script(&path, "git branch two\ngit worktree add -q ../elsewhere two");
+        let elsewhere = add(&path, "two").unwrap_err().to_string();
+        assert!(elsewhere.contains("has this branch in another work tree"), "{elsewhere}");
+        // The branch stays when the work tree is removed, and is used again.
+        script(&path, "git worktree remove ../app.worktrees/one");
+        let again = add(&path, "one").unwrap();
+        assert_eq!(fs::read(again.join("sub/file")).unwrap(), b"2\n");
+        assert_eq!(git(&again, "status --porcelain"), "");
+    }
+
+    #[test]
+    fn failed_check_leaves_nothing() {
+        let (_folder, path) = repository();
+        let before = git(&path, "for-each-ref");
+        let tree = MainWorkTree::around(&path).unwrap().unwrap();
+        let (added, scratch) = (path.with_file_name("one"), path.with_file_name("scratch"));
+        let refuse = |folder: &Path| {
+            assert_eq!(fs::read(folder.join("sub/file")).unwrap(), b"1\n");
+            Err(tree.unsupported("is refused"))
+        };
+        assert!(tree.add(&added, "one", &scratch, refuse).unwrap_err().to_string().ends_with("is refused"));
+        assert!(!added.exists() && !scratch.exists() && !path.join(".git/worktrees/one").exists());
+        assert_eq!(git(&path, "for-each-ref"), before);
+        fs::create_dir(&added).unwrap();
+        fs::write(added.join("file"), "kept").unwrap();
+        assert!(tree.add(&added, "one", &scratch, |_| Ok::<(), Error>(())).is_err());
+        assert_eq!(fs::read(added.join("file")).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn filters_of_a_repository_do_not_run() {
+        let (folder, path) = repository();
+        let ran = folder.path().canonicalize().unwrap().join("ran");
+        let filter = |name: &[u8]| {
+            let program = format!("\tsmudge = \"touch {}; cat\"\n", ran.display());
+            [b"[filter \"", name, b"\"]\n", program.as_bytes()].concat()
+        };
+        let mut config = fs::read(path.join(".git/config")).unwrap();
+        let includes = "[includeIf \"onbranch:t*\"]\n\tpath = more\n[includeIf \"gitdir:**/worktrees/**\"]\n\tpath = more\n";
+        config.extend([filter(b"a=b"), filter(b"\xff"), includes.into()].concat());
+        fs::write(path.join(".git/config"), config).unwrap();
+        fs::write(path.join(".git/more"), filter(b"later")).unwrap();
+        for (number, name) in [&b"a=b"[..], b"\xff", b"later"].into_iter().enumerate() {
+            fs::write(path.join(".gitattributes"), [b"* filter=", name, b"\n"].concat()).unwrap();
+            script(&path, "git add -A\n-git commit -qm next");
+            let _ = fs::remove_file(&ran);
+            let added = add(&path, &format!("t{number}")).unwrap();
+            assert!(!ran.exists(), "a filter ran: {name:?}");
+            assert_eq!(fs::read(added.join("sub/file")).unwrap(), b"1\n");
+            script(&path, &format!("-git worktree add -q -b tc{number} ../tc{number}"));
+            assert!(ran.exists(), "the control: git itself runs the filter {name:?}");
+        }
+    }
+
+    #[test]
+    fn hooks_of_a_repository_do_not_run() {
+        let (folder, path) = repository();
+        let ran = folder.path().canonicalize().unwrap().join("ran");
+        fs::create_dir_all(path.join(".git/hooks")).unwrap();
+        for name in ["post-checkout", "reference-transaction", "post-index-change"] {
+            fs::write(path.join(".git/hooks").join(name), format!("#!/bin/sh\ntouch {}\n", ran.display()))
+                .unwrap();
+        }
+        script(
+            &path,
+            &format!("chmod +x .git/hooks/*\ngit config core.fsmonitor 'touch {}; false'", ran.display()),
+        );
+        let _ = fs::remove_file(&ran);
+        add(&path, "one").unwrap();
+        assert!(!ran.exists(), "a hook ran");
+        script(&path, "git worktree add -q ../two");
+        assert!(ran.exists(), "the control: git itself runs the hooks");
+    }
+
+    #[test]
+    fn branch_is_not_guessed() {
+        let (_folder, path) = repository();
+        script(&path, "echo 2 > sub/file\ngit commit -qam 2\ngit tag refs/heads/one HEAD~1");
+        let id = git(&path, "rev-parse --short=7 HEAD~1");
+        for name in ["one", &format!("v-g{}", id.trim())] {
+            let added = add(&path, name).unwrap();
+            assert_eq!(fs::read(added.join("sub/file")).unwrap(), b"2\n", "{name}");
+            assert_eq!(git(&added, "status --porcelain"), "", "{name}");
+        }
+    }
+
+    #[test]
+    fn links_on_the_way_are_not_followed() {
+        let (folder, path) = repository();
+        let elsewhere = folder.path().canonicalize().unwrap().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, path.with_file_name("app.worktrees")).unwrap();
+        let error = add(&path, "one").unwrap_err().to_string();
+        assert!(error.contains("is not a folder of this user"), "{error}");
+        let target = elsewhere.join("file");
+        fs::write(&target, "kept").unwrap();
+        std::os::unix::fs::symlink(&target, elsewhere.join("link")).unwrap();
+        assert!(put(&elsewhere.join("link"), b"x").is_err());
+        assert_eq!(fs::read(&target).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn other_kinds_of_folders_are_refused() {
+        let (folder, path) = repository();
+        assert!(MainWorkTree::around(folder.path()).unwrap().is_none());
+        let added = add(&path, "one").unwrap();
+        let linked = MainWorkTree::around(&added).unwrap_err().to_string();
+        assert!(linked.ends_with("is not the main work tree of its repository"), "{linked}");
+        let elsewhere = folder.path().canonicalize().unwrap().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        std::os::unix::fs::symlink(path.join(".git"), elsewhere.join(".git")).unwrap();
+        assert!(MainWorkTree::around(&elsewhere).is_err());
+        let empty = folder.path().canonicalize().unwrap().join("empty");
+        fs::create_dir(&empty).unwrap();
+        script(&empty, "git init -q .");
+        let tree = MainWorkTree::around(&empty).unwrap().unwrap();
+        let error =
+            tree.add(&folder.path().join("x"), "x", &folder.path().join("s"), |_| Ok::<(), Error>(()));
+        assert!(error.unwrap_err().to_string().ends_with("has no commit yet"));
+    }
+}

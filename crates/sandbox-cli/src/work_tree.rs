@@ -1,0 +1,170 @@
+//! `--worktree`: a linked git work tree for a run.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use rand::RngExt as _;
+use sandbox::workspace::{ImportError, MainWorkTree, OutsideRepository};
+use sandbox_files::create_folder;
+use sandbox_files::tree::Tree;
+
+use crate::args::{GlobalArgs, TaskArgs};
+use crate::config::Environment;
+use crate::failure::Failure;
+use crate::printer::{Printer, sanitize_name};
+use crate::settings::{Needs, Project};
+use crate::trust::Trust;
+
+/// Bytes of a settings file.
+const SETTINGS: u64 = 1 << 20;
+
+/// Makes the work tree that `task` asks for the current folder, and creates it if it does not exist.
+/// Files that are trusted in the project are trusted in it. The process that owns a run is started
+/// there.
+pub(crate) fn enter(
+    task: Option<&TaskArgs>,
+    global: &GlobalArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<(), Failure> {
+    let Some((task, name)) = task.and_then(|task| Some((task, task.worktree.as_deref()?))) else {
+        return Ok(());
+    };
+    if global.owner {
+        return Ok(());
+    }
+    let needs = Needs { image: Some(&task.image), allowlist: task.policy.allowlist.as_deref() };
+    let trust = global.trust.clone().unwrap_or_default();
+    if matches!(trust, Trust::Digest(_)) {
+        return Err(Failure::usage("--trust=DIGEST is for files at one place, which a new work tree is not")
+            .with_hint(
+                "run `sandbox trust` in the project: the same files are then trusted in its work trees",
+            ));
+    }
+    let here = Project::load(global, environment, printer)?.trusted(Some(needs), &trust, printer)?;
+    let failed = || Failure::doing("create a work tree");
+    let Some(main) = MainWorkTree::around(&here.current).map_err(failed())? else {
+        return Err(Failure::usage("--worktree needs a git repository, and this folder is not in one")
+            .with_hint("`git init` creates one; commit something first"));
+    };
+    let name =
+        if name.is_empty() { format!("task-{:08x}", rand::rng().random::<u32>()) } else { name.to_owned() };
+    let folder = all_of(main.path()).join(&name);
+    let shown = sanitize_name(&folder.display().to_string());
+    if folder.symlink_metadata().is_err() {
+        let scratch = here.places.state.join(format!("work-tree-{:016x}", rand::rng().random::<u64>()));
+        create_folder(&here.places.state, 0o700).map_err(Failure::doing("create the state folder"))?;
+        let result = main.add(&folder, &name, &scratch, |new| demand_same(&here, main.path(), new));
+        result.map_err(|error| match error {
+            Refused::Git(error) => failed()(error),
+            Refused::Settings(failure) => failure,
+        })?;
+        printer.message(format_args!("work tree {shown}, on the branch {name}"));
+    } else if is_of(&main, &folder, &here) {
+        printer.message(format_args!("work tree {shown}, which exists"));
+    } else {
+        return Err(Failure::new(format!("`{shown}` exists, and is not a work tree of this repository"))
+            .with_hint("choose another name, or remove it if an earlier start was interrupted"));
+    }
+    move_to(&folder, here.current.strip_prefix(main.path()).unwrap_or(Path::new("")))?;
+    let there = Project::load(global, environment, printer)?;
+    if !there.is_counterpart_of(&here, main.path(), &folder) {
+        let settings = sanitize_name(&there.root.display().to_string());
+        return Err(Failure::new(format!("the work tree has other settings, in `{settings}`"))
+            .with_hint("start in the folder of the project's settings, or remove those"));
+    }
+    if trust == Trust::Recorded {
+        there.trust_as_in(&here, needs)?;
+    }
+    Ok(())
+}
+
+/// The folder of all work trees of the one at `top`, next to it.
+fn all_of(top: &Path) -> PathBuf {
+    let mut name = top.file_name().unwrap_or_default().to_owned();
+    name.push(".worktrees");
+    top.with_file_name(name)
+}
+
+/// Whether `folder` and the repository name each other, as a run there checks again.
+fn is_of(main: &MainWorkTree, folder: &Path, here: &Project) -> bool {
+    let repository = OutsideRepository::of(folder, "/workspace", &here.resolver);
+    let source = |repository: &OutsideRepository| repository.mount().host_path().to_owned();
+    matches!(repository, Ok(Some(repository)) if source(&repository) == main.path().join(".git"))
+}
+
+/// Why there is no work tree.
+enum Refused {
+    Git(ImportError),
+    Settings(Failure),
+}
+
+impl From<ImportError> for Refused {
+    fn from(error: ImportError) -> Self {
+        Self::Git(error)
+    }
+}
+
+/// The new work tree must have the project's settings as they are: uncommitted limits would be
+/// missing in it.
+fn demand_same(here: &Project, top: &Path, new: &Path) -> Result<(), Refused> {
+    let committed = Tree::open(new).map_err(|error| Refused::Settings(Failure::doing("open it")(error)))?;
+    for path in here.settings_files() {
+        let read = here.resolver.read(&path, SETTINGS).map_err(|error| Refused::Settings(error.into()))?;
+        let Ok(inner) = path.strip_prefix(top) else { continue };
+        let is_same = match read {
+            None => matches!(committed.facts(inner), Ok(None)),
+            Some((_, bytes)) => {
+                let mut same = Vec::new();
+                let file =
+                    committed.file(inner).and_then(|file| file.take(SETTINGS + 1).read_to_end(&mut same));
+                file.is_ok() && same == bytes
+            }
+        };
+        if !is_same {
+            let inner = sanitize_name(&inner.display().to_string());
+            let message = format!("`{inner}` differs from its committed version, which a new work tree has");
+            let hint = format!("commit it: `git add :/{inner} && git commit`");
+            return Err(Refused::Settings(Failure::new(message).with_hint(hint)));
+        }
+    }
+    Ok(())
+}
+
+/// Makes the folder `inner` of `folder` the current one, unless a link leads elsewhere: an earlier
+/// task may have put one there.
+fn move_to(folder: &Path, inner: &Path) -> Result<(), Failure> {
+    let shown = || sanitize_name(&folder.join(inner).display().to_string());
+    let entering = || Failure::doing(format!("enter `{}`", shown()));
+    let real = if inner.as_os_str().is_empty() { folder.to_owned() } else { folder.join(inner) };
+    if real.canonicalize().map_err(entering())? != real {
+        return Err(Failure::new(format!("`{}` is reached through a link", shown()))
+            .with_hint("remove the link, or start in the topmost folder of the repository"));
+    }
+    std::env::set_current_dir(&real).map_err(entering())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn work_trees_of_a_repository_are_in_one_folder() {
+        assert_eq!(all_of(Path::new("/srv/app")), Path::new("/srv/app.worktrees"));
+    }
+
+    #[test]
+    fn folder_behind_a_link_is_not_entered() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("elsewhere/sub")).unwrap();
+        fs::create_dir(folder.path().join("tree")).unwrap();
+        std::os::unix::fs::symlink("../elsewhere", folder.path().join("tree/link")).unwrap();
+        let before = std::env::current_dir().unwrap();
+        for inner in ["link", "link/sub", "missing"] {
+            assert!(move_to(&folder.path().join("tree"), Path::new(inner)).is_err(), "{inner}");
+        }
+        assert_eq!(std::env::current_dir().unwrap(), before);
+    }
+}
