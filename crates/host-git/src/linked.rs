@@ -79,35 +79,23 @@ impl MainWorkTree {
         check: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<(), E> {
         let limits = Limits::default();
-        let git = self.host.git(&limits).without_hooks()?;
+        let git = self.host.git(&limits);
         let name = RefName::branch(branch.as_bytes())
             .ok_or_else(|| self.unsupported("does not accept this name of a branch"))?;
-        let worktrees = self.host.reached().join("worktrees");
-        if worktrees.join(branch).symlink_metadata().is_ok() {
-            let problem =
-                "has a work tree of this name; if its files are gone, `git worktree prune` removes it";
-            return Err(self.unsupported(problem).into());
-        }
-        if self.is_checked_out(&name) {
-            return Err(self.unsupported("has this branch in another work tree").into());
-        }
+        self.refuse(&git, branch, &name)?;
         let existing = self.branch(&git, &name)?;
         let head = || self.commit(&git, "HEAD")?.ok_or_else(|| self.unsupported("has no commit yet"));
         let commit = existing.clone().map_or_else(head, Ok)?;
         create(folder)?;
         let written = self.check_out(&commit, folder, scratch, &limits).map_err(E::from);
         let written = written.and_then(|()| check(folder)).and_then(|()| {
-            let none = "0".repeat(commit.as_str().len());
-            if existing.is_none() {
-                let new = ["update-ref", "-m", "sandbox: work tree", name.as_str(), commit.as_str(), &none];
-                git.read("create the branch", &new, Input::Nothing)?;
+            if self.branch(&git, &name)? != existing {
+                return Err(self.unsupported("has moved the branch meanwhile; try again").into());
             }
+            let created =
+                if existing.is_none() { Some(self.create_branch(&git, &name, &commit)?) } else { None };
             self.link(folder, branch, &name, scratch).map_err(|error| {
-                let _ = fs::remove_dir_all(worktrees.join(branch));
-                if existing.is_none() {
-                    let gone = ["update-ref", "-d", name.as_str(), commit.as_str()];
-                    let _ = git.read("remove the branch", &gone, Input::Nothing);
-                }
+                let _ = created.map(fs::remove_file);
                 error.into()
             })
         });
@@ -116,6 +104,31 @@ impl MainWorkTree {
             let _ = fs::remove_dir_all(folder);
         }
         written
+    }
+
+    /// Refuses what a work tree cannot be made of.
+    fn refuse(&self, git: &Git<'_>, branch: &str, name: &RefName) -> Result<(), Error> {
+        let common = self.host.reached();
+        let is_there = |inner: &Path| common.join(inner).symlink_metadata().is_ok();
+        if is_there(Path::new("objects/info/alternates")) {
+            // The one who made the repository may have chosen it, and the commit, which would bring
+            // files of another repository into the work tree.
+            return Err(self.unsupported("has objects of another repository (objects/info/alternates)"));
+        }
+        if is_there(&Path::new("worktrees").join(branch)) {
+            let problem =
+                "has a work tree of this name; if its files are gone, `git worktree prune` removes it";
+            return Err(self.unsupported(problem));
+        }
+        if self.is_checked_out(name) {
+            return Err(self.unsupported("has this branch in another work tree"));
+        }
+        let symbolic =
+            git.run("read a branch", &["symbolic-ref", "--quiet", name.as_str()], Input::Nothing, None)?;
+        if symbolic.is_success {
+            return Err(self.unsupported("has a symbolic ref in the place of the branch"));
+        }
+        Ok(())
     }
 
     fn unsupported(&self, problem: &'static str) -> Error {
@@ -137,6 +150,30 @@ impl MainWorkTree {
             Some(id) => self.commit(git, id.as_str()),
             None => Ok(None),
         }
+    }
+
+    /// Creates the branch as git does, and returns its file. Git itself would run the hooks of a
+    /// configuration that may be included from the work tree.
+    fn create_branch(&self, git: &Git<'_>, name: &RefName, commit: &ObjectId) -> Result<PathBuf, Error> {
+        let path = self.host.reached().join(name.as_str());
+        let mut lock = path.clone().into_os_string();
+        lock.push(".lock");
+        let lock = PathBuf::from(lock);
+        put(&lock, format!("{}\n", commit.as_str()).as_bytes())?;
+        let below = ["for-each-ref", "--count=1", "--format=%(refname)", &format!("{}/", name.as_str())];
+        let is_free = || {
+            let is_folder = !git.read("list branches", &below, Input::Nothing)?.is_empty();
+            Ok(!is_folder && self.branch(git, name)?.is_none() && path.symlink_metadata().is_err())
+        };
+        let created = match is_free() {
+            Ok(true) => fs::rename(&lock, &path).map_err(Error::files("create", &path)),
+            Ok(false) => Err(self.unsupported("has another ref in the place of the branch")),
+            Err(error) => Err(error),
+        };
+        if created.is_err() {
+            let _ = fs::remove_file(&lock);
+        }
+        created.map(|()| path)
     }
 
     /// Also in this work tree itself.
@@ -172,6 +209,21 @@ impl MainWorkTree {
             return Err(self.unsupported("has a link in the place of `worktrees`"));
         }
         fs::create_dir(&own).map_err(Error::files("create", &own))?;
+        let linked = self.write_links(folder, name, branch, scratch, &own);
+        if linked.is_err() {
+            let _ = fs::remove_dir_all(&own);
+        }
+        linked
+    }
+
+    fn write_links(
+        &self,
+        folder: &Path,
+        name: &str,
+        branch: &RefName,
+        scratch: &Path,
+        own: &Path,
+    ) -> Result<(), Error> {
         let index = scratch.join("index");
         let index = fs::read(&index).map_err(Error::files("read", &index))?;
         let line = |path: &Path| [path.as_os_str().as_encoded_bytes(), b"\n"].concat();
@@ -329,6 +381,25 @@ mod tests {
             assert_eq!(fs::read(added.join("sub/file")).unwrap(), b"2\n", "{name}");
             assert_eq!(git(&added, "status --porcelain"), "", "{name}");
         }
+    }
+
+    #[test]
+    fn refs_and_objects_of_others_are_refused() {
+        let (_folder, path) = repository();
+        script(
+            &path,
+            "git branch taken/inner\ngit symbolic-ref refs/heads/symbolic refs/heads/main\ngit pack-refs --all",
+        );
+        for name in ["taken", "symbolic"] {
+            assert!(add(&path, name).is_err(), "{name}");
+            assert!(!path.with_file_name("app.worktrees").join(name).exists(), "{name}");
+        }
+        assert_eq!(
+            git(&path, "for-each-ref --format=%(refname)"),
+            "refs/heads/main\nrefs/heads/symbolic\nrefs/heads/taken/inner\n"
+        );
+        fs::write(path.join(".git/objects/info/alternates"), "/elsewhere\n").unwrap();
+        assert!(add(&path, "one").unwrap_err().to_string().contains("objects of another repository"));
     }
 
     #[test]

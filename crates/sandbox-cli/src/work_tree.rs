@@ -35,11 +35,11 @@ pub(crate) fn enter(
     }
     let needs = Needs { image: Some(&task.image), allowlist: task.policy.allowlist.as_deref() };
     let trust = global.trust.clone().unwrap_or_default();
-    if matches!(trust, Trust::Digest(_)) {
-        return Err(Failure::usage("--trust=DIGEST is for files at one place, which a new work tree is not")
-            .with_hint(
-                "run `sandbox trust` in the project: the same files are then trusted in its work trees",
-            ));
+    if trust != Trust::Recorded {
+        return Err(Failure::usage(
+            "--trust is for the files of one folder, and cannot be combined with --worktree",
+        )
+        .with_hint("run `sandbox trust` in the project: the same files are then trusted in its work trees"));
     }
     let here = Project::load(global, environment, printer)?.trusted(Some(needs), &trust, printer)?;
     let failed = || Failure::doing("create a work tree");
@@ -47,6 +47,12 @@ pub(crate) fn enter(
         return Err(Failure::usage("--worktree needs a git repository, and this folder is not in one")
             .with_hint("`git init` creates one; commit something first"));
     };
+    if !here.root.starts_with(main.path()) {
+        return Err(Failure::new(
+            "the project's settings are outside of the repository, so a work tree lacks them",
+        )
+        .with_hint("run `sandbox init` in the repository"));
+    }
     let name =
         if name.is_empty() { format!("task-{:08x}", rand::rng().random::<u32>()) } else { name.to_owned() };
     let folder = all_of(main.path()).join(&name);
@@ -66,6 +72,8 @@ pub(crate) fn enter(
         return Err(Failure::new(format!("`{shown}` exists, and is not a work tree of this repository"))
             .with_hint("choose another name, or remove it if an earlier start was interrupted"));
     }
+    // Before relative paths of flags get another meaning.
+    let known = here.review(Some(needs));
     move_to(&folder, here.current.strip_prefix(main.path()).unwrap_or(Path::new("")))?;
     let there = Project::load(global, environment, printer)?;
     if !there.is_counterpart_of(&here, main.path(), &folder) {
@@ -73,10 +81,7 @@ pub(crate) fn enter(
         return Err(Failure::new(format!("the work tree has other settings, in `{settings}`"))
             .with_hint("start in the folder of the project's settings, or remove those"));
     }
-    if trust == Trust::Recorded {
-        there.trust_as_in(&here, needs)?;
-    }
-    Ok(())
+    there.trust_as_in(&known, &here.root, needs)
 }
 
 /// The folder of all work trees of the one at `top`, next to it.
@@ -124,7 +129,9 @@ fn demand_same(here: &Project, top: &Path, new: &Path) -> Result<(), Refused> {
         if !is_same {
             let inner = sanitize_name(&inner.display().to_string());
             let message = format!("`{inner}` differs from its committed version, which a new work tree has");
-            let hint = format!("commit it: `git add :/{inner} && git commit`");
+            let hint = format!(
+                "commit it, on the branch of the work tree if that exists: `git add :/{inner} && git commit`"
+            );
             return Err(Refused::Settings(Failure::new(message).with_hint(hint)));
         }
     }

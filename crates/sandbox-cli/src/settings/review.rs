@@ -236,12 +236,11 @@ impl Project {
         }
     }
 
-    /// Trusts the files that are trusted in `other`: the same bytes at the same place of the
-    /// project, with no additional rights.
-    pub(crate) fn trust_as_in(&self, other: &Self, needs: Needs<'_>) -> Result<(), Failure> {
-        let known = other.review(Some(needs));
+    /// Trusts the files that are trusted in the project in `root`, which `known` reviews: the same
+    /// bytes at the same place of the project, with no additional rights.
+    pub(crate) fn trust_as_in(&self, known: &Review, root: &Path, needs: Needs<'_>) -> Result<(), Failure> {
         let place = |root: &Path, input: &Input| input.path.strip_prefix(root).ok().map(Path::to_owned);
-        let [here, there] = [&self.root, &other.root].map(|root| format!("`{}/", root.display()));
+        let [here, there] = [&self.root, root].map(|root| format!("`{}/", root.display()));
         // Such a path leads out of the project, to another place than in the other one.
         let moved = |line: &String| {
             if line.contains("/../") || line.contains("/..`") {
@@ -257,14 +256,17 @@ impl Project {
         let is_known = |(input, rights): &(Input, Rights)| {
             known.files.iter().any(|(theirs, their_rights)| {
                 (theirs.role, &theirs.content) == (input.role, &input.content)
-                    && place(&self.root, input).is_some_and(|here| place(&other.root, theirs) == Some(here))
+                    && place(&self.root, input).is_some_and(|here| place(root, theirs) == Some(here))
                     && known.record.trusts(theirs, their_rights)
                     && rights.are_among(&agreed(their_rights))
             })
         };
         let mut review = self.review(Some(needs));
-        // One that was trusted here and replaced since is not trusted again without a question.
-        review.files.retain(|file| is_known(file) && review.record.formerly(&file.0).is_none());
+        // What was trusted here itself may be stricter.
+        let is_free = |(input, _): &(Input, Rights)| {
+            review.record.at(&input.place()).is_none() && review.record.formerly(input).is_none()
+        };
+        review.files.retain(|file| is_known(file) && is_free(file));
         review.gone.clear();
         review.trust(&self.trust_store())
     }

@@ -65,7 +65,7 @@ async fn runs_in_work_trees_of_their_own_commit_to_their_branches() {
     fs::create_dir(project.path().join("app.worktrees/three")).expect("a folder");
     in_sub(&["run", "--worktree=three", "--", "true"]).fails(125, "is not a work tree of this repository");
     in_sub(&[&format!("--trust=sha256:{}", "0".repeat(64)), "run", "--worktree=four", "--", "true"])
-        .fails(2, "--trust=DIGEST");
+        .fails(2, "cannot be combined with --worktree");
     // A branch stays when its work tree is removed, and is used again.
     git(&app, "git worktree remove ../app.worktrees/two");
     let again = in_sub(&["run", "--worktree=two", "--", "cat", "file"]);
@@ -81,5 +81,11 @@ async fn runs_in_work_trees_of_their_own_commit_to_their_branches() {
 #[tokio::test(flavor = "multi_thread")]
 async fn work_tree_without_a_repository_is_refused() {
     let project = Project::new();
-    project.output(&["run", "--worktree", "--", "true"]).fails(2, "this folder is not in one");
+    let ended: Ended =
+        project.wary(&["run", "--worktree", "--", "true"]).output().expect("the command").into();
+    ended.fails(125, "are not trusted");
+    assert_eq!(project.wary(&["trust"]).status().expect("the command").code(), Some(0));
+    let ended: Ended =
+        project.wary(&["run", "--worktree", "--", "true"]).output().expect("the command").into();
+    ended.fails(2, "this folder is not in one");
 }
