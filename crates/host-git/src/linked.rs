@@ -1,18 +1,18 @@
 //! Linked work trees, created without running any program that the repository names.
 
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
+use sandbox_files::tree::{Kind, Tree};
 
 use crate::git::{Git, Input};
 use crate::object_id::ObjectId;
 use crate::ref_name::RefName;
-use crate::refs::RefValue;
 use crate::repository::HostRepository;
-use crate::view::Found;
 use crate::{Error, Limits};
 
 /// The main work tree of a repository of this user.
@@ -65,45 +65,48 @@ impl MainWorkTree {
     /// repository is as before. `scratch` is a folder of ours that must not exist and is removed.
     ///
     /// It is a work tree only at the end: if this process is killed before, `folder` has files, and
-    /// no `.git`.
+    /// no `.git`. Returns the commit of the branch if it existed.
     ///
     /// # Errors
     ///
-    /// If nothing is committed, another work tree has the branch, or git fails; and the error of
-    /// `check`.
+    /// If nothing is committed, another work tree has the branch, the repository has objects of
+    /// another one, someone replaces `folder` meanwhile, or git fails; and the error of `check`.
     pub fn add<E: From<Error>>(
         &self,
         folder: &Path,
         branch: &str,
         scratch: &Path,
         check: impl FnOnce(&Path) -> Result<(), E>,
-    ) -> Result<(), E> {
+    ) -> Result<Option<String>, E> {
+        let named = |error| E::from(self.host.named(error));
         let limits = Limits::default();
         let git = self.host.git(&limits);
         let name = RefName::branch(branch.as_bytes())
             .ok_or_else(|| self.unsupported("does not accept this name of a branch"))?;
-        self.refuse(&git, branch, &name)?;
-        let existing = self.branch(&git, &name)?;
+        self.refuse(&git, branch, &name).map_err(named)?;
+        let existing = self.branch(&git, &name).map_err(named)?;
         let head = || self.commit(&git, "HEAD")?.ok_or_else(|| self.unsupported("has no commit yet"));
-        let commit = existing.clone().map_or_else(head, Ok)?;
-        create(folder)?;
-        let written = self.check_out(&commit, folder, scratch, &limits).map_err(E::from);
-        let written = written.and_then(|()| check(folder)).and_then(|()| {
-            if self.branch(&git, &name)? != existing {
-                return Err(self.unsupported("has moved the branch meanwhile; try again").into());
-            }
-            let created =
-                if existing.is_none() { Some(self.create_branch(&git, &name, &commit)?) } else { None };
-            self.link(folder, branch, &name, scratch).map_err(|error| {
-                let _ = created.map(fs::remove_file);
-                error.into()
-            })
+        let commit = existing.clone().map_or_else(head, Ok).map_err(named)?;
+        let new = NewFolder::create(folder)?;
+        let written = self.check_out(&commit, folder, scratch, &limits).and_then(|()| new.demand_in_place());
+        let written = written.map_err(named).and_then(|()| check(folder)).and_then(|()| {
+            let linked = new.demand_in_place().and_then(|()| {
+                if self.branch(&git, &name)? != existing {
+                    return Err(self.unsupported("has moved the branch meanwhile; try again"));
+                }
+                let created =
+                    if existing.is_none() { Some(self.create_branch(&git, &name, &commit)?) } else { None };
+                self.link(&new, branch, &name, scratch).inspect_err(|_| {
+                    let _ = created.map(fs::remove_file);
+                })
+            });
+            linked.map_err(named)
         });
         let _ = fs::remove_dir_all(scratch);
         if written.is_err() {
-            let _ = fs::remove_dir_all(folder);
+            let _ = fs::remove_dir_all(new.reached());
         }
-        written
+        written.map(|()| existing.map(|id| id.as_str().to_owned()))
     }
 
     /// Refuses what a work tree cannot be made of.
@@ -114,6 +117,9 @@ impl MainWorkTree {
             // The one who made the repository may have chosen it, and the commit, which would bring
             // files of another repository into the work tree.
             return Err(self.unsupported("has objects of another repository (objects/info/alternates)"));
+        }
+        if self.has_linked_objects()? {
+            return Err(self.unsupported("has a link, or a device, in the place of an object"));
         }
         if is_there(&Path::new("worktrees").join(branch)) {
             let problem =
@@ -129,6 +135,22 @@ impl MainWorkTree {
             return Err(self.unsupported("has a symbolic ref in the place of the branch"));
         }
         Ok(())
+    }
+
+    /// Whether a loose object is not a file: it may lead to one of another repository.
+    fn has_linked_objects(&self) -> Result<bool, Error> {
+        let tree = self.host.view().tree();
+        let list = |path: &Path| tree.list(path).map_err(Error::files("list", path));
+        let objects = Path::new("objects");
+        for (name, kind) in list(objects)? {
+            if kind == Kind::Folder && name.len() == 2 {
+                let loose = list(&objects.join(name))?;
+                if loose.iter().any(|(_, kind)| *kind != Kind::File) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     fn unsupported(&self, problem: &'static str) -> Error {
@@ -160,10 +182,11 @@ impl MainWorkTree {
         lock.push(".lock");
         let lock = PathBuf::from(lock);
         put(&lock, format!("{}\n", commit.as_str()).as_bytes())?;
-        let below = ["for-each-ref", "--count=1", "--format=%(refname)", &format!("{}/", name.as_str())];
+        // Also one whose commit is missing, and those below it.
+        let same = ["for-each-ref", "--count=1", "--format=%(refname)", name.as_str()];
         let is_free = || {
-            let is_folder = !git.read("list branches", &below, Input::Nothing)?.is_empty();
-            Ok(!is_folder && self.branch(git, name)?.is_none() && path.symlink_metadata().is_err())
+            let is_known = !git.read("list branches", &same, Input::Nothing)?.is_empty();
+            Ok(!is_known && path.symlink_metadata().is_err())
         };
         let created = match is_free() {
             Ok(true) => fs::rename(&lock, &path).map_err(Error::files("create", &path)),
@@ -178,11 +201,8 @@ impl MainWorkTree {
 
     /// Also in this work tree itself.
     fn is_checked_out(&self, branch: &RefName) -> bool {
-        let head = match self.host.view().read(Path::new("HEAD"), 4096) {
-            Found::Here(text) => RefValue::parse(text.trim_ascii(), self.host.format()),
-            _ => None,
-        };
-        head == Some(RefValue::Symbolic(branch.clone())) || self.host.branches_elsewhere().contains(branch)
+        let here = self.host.branches_at(Path::new(""));
+        here.contains(branch) || self.host.branches_elsewhere().contains(branch)
     }
 
     /// Writes the files of `commit`, with the configuration of the repository in `scratch` and the
@@ -196,12 +216,13 @@ impl MainWorkTree {
     ) -> Result<(), Error> {
         let ours = HostRepository::create(scratch, self.host.view(), false)?;
         let git = ours.git(limits).with_work_tree(scratch, folder, &self.path.join(".git/objects"));
-        let arguments = ["read-tree", "--reset", "-u", commit.as_str()];
+        // It overwrites no file, should someone replace the folder meanwhile.
+        let arguments = ["read-tree", "-m", "-u", commit.as_str()];
         git.read("write the files of a work tree", &arguments, Input::Nothing).map(drop)
     }
 
     /// Makes `folder` a work tree. Git takes it for one when its `.git` is there, which is last.
-    fn link(&self, folder: &Path, name: &str, branch: &RefName, scratch: &Path) -> Result<(), Error> {
+    fn link(&self, folder: &NewFolder, name: &str, branch: &RefName, scratch: &Path) -> Result<(), Error> {
         let worktrees = self.host.reached().join("worktrees");
         let own = worktrees.join(name);
         or_present(fs::create_dir(&worktrees)).map_err(Error::files("create", &worktrees))?;
@@ -218,7 +239,7 @@ impl MainWorkTree {
 
     fn write_links(
         &self,
-        folder: &Path,
+        folder: &NewFolder,
         name: &str,
         branch: &RefName,
         scratch: &Path,
@@ -227,13 +248,16 @@ impl MainWorkTree {
         let index = scratch.join("index");
         let index = fs::read(&index).map_err(Error::files("read", &index))?;
         let line = |path: &Path| [path.as_os_str().as_encoded_bytes(), b"\n"].concat();
-        let git_file = folder.join(".git");
+        // `git worktree prune` keeps what is locked.
+        let locked = own.join("locked");
+        put(&locked, b"initializing\n")?;
         put(&own.join("commondir"), b"../..\n")?;
         put(&own.join("HEAD"), format!("ref: {}\n", branch.as_str()).as_bytes())?;
         put(&own.join("index"), &index)?;
-        put(&own.join("gitdir"), &line(&git_file))?;
+        put(&own.join("gitdir"), &line(&folder.path.join(".git")))?;
         let named = self.path.join(".git/worktrees").join(name);
-        put(&git_file, &[b"gitdir: ", line(&named).as_slice()].concat())
+        put(&folder.held.reached().join(".git"), &[b"gitdir: ", line(&named).as_slice()].concat())?;
+        fs::remove_file(&locked).map_err(Error::files("remove", &locked))
     }
 }
 
@@ -243,15 +267,50 @@ fn put(path: &Path, content: &[u8]) -> Result<(), Error> {
     written.map_err(Error::files("write", path))
 }
 
-/// Creates a folder in a folder of this user, which is created if it does not exist.
-fn create(folder: &Path) -> Result<(), Error> {
-    let parent = folder.parent().unwrap_or(folder);
-    or_present(fs::create_dir(parent)).map_err(Error::files("create", parent))?;
-    let is_ours = |facts: Metadata| facts.is_dir() && facts.uid() == geteuid().as_raw();
-    if !parent.symlink_metadata().is_ok_and(is_ours) {
-        return Err(Error::Unsupported { path: parent.to_owned(), problem: "is not a folder of this user" });
+/// A new folder, in a folder of this user. Both are held open, wherever someone moves them.
+struct NewFolder {
+    path: PathBuf,
+    parent: Tree,
+    name: OsString,
+    held: Tree,
+}
+
+impl NewFolder {
+    /// Creates it, and the folder that it is in if that does not exist.
+    fn create(path: &Path) -> Result<Self, Error> {
+        let parent = path.parent().unwrap_or(path);
+        let name = path.file_name().unwrap_or_default().to_owned();
+        let not_ours =
+            || Error::Unsupported { path: parent.to_owned(), problem: "is not a folder of this user" };
+        or_present(fs::create_dir(parent)).map_err(Error::files("create", parent))?;
+        let is_ours = |facts: Metadata| facts.is_dir() && facts.uid() == geteuid().as_raw();
+        if !parent.symlink_metadata().is_ok_and(is_ours) {
+            return Err(not_ours());
+        }
+        let held = Tree::open(parent).map_err(Error::files("open", parent))?;
+        if !parent.canonicalize().is_ok_and(|real| real == parent) {
+            return Err(not_ours());
+        }
+        fs::create_dir(held.reached().join(&name)).map_err(Error::files("create", path))?;
+        let new = held.inner(Path::new(&name)).map_err(Error::files("open", path))?;
+        Ok(Self { path: path.to_owned(), parent: held, name, held: new })
     }
-    fs::create_dir(folder).map_err(Error::files("create", folder))
+
+    /// The path by which this process reaches it in the folder where it was created.
+    fn reached(&self) -> PathBuf {
+        self.parent.reached().join(&self.name)
+    }
+
+    /// Fails if someone has replaced it, or a folder that it is in.
+    fn demand_in_place(&self) -> Result<(), Error> {
+        let identity = |tree: Tree| tree.identity();
+        let now = self.path.canonicalize().and_then(|real| Tree::open(&real)).and_then(identity);
+        let is_same = now.is_ok_and(|now| self.held.identity().is_ok_and(|held| held == now));
+        if is_same && self.path.canonicalize().is_ok_and(|real| real == self.path) {
+            return Ok(());
+        }
+        Err(Error::Unsupported { path: self.path.clone(), problem: "was replaced while it was written" })
+    }
 }
 
 fn or_present(created: io::Result<()>) -> io::Result<()> {
@@ -280,7 +339,7 @@ mod tests {
         let tree = MainWorkTree::around(&path.join("sub")).unwrap().unwrap();
         let added = tree.add(&folder, branch, &scratch, |_| Ok::<(), Error>(()));
         assert!(!scratch.exists());
-        added.map(|()| folder)
+        added.map(|_| folder)
     }
 
     #[test]
@@ -364,6 +423,11 @@ mod tests {
             &path,
             &format!("chmod +x .git/hooks/*\ngit config core.fsmonitor 'touch {}; false'", ran.display()),
         );
+        // Since git 2.54.
+        for event in ["post-checkout", "reference-transaction", "post-index-change"] {
+            let command = format!("git config hook.{event}.command 'touch {}'", ran.display());
+            script(&path, &format!("git config hook.{event}.event {event}\n{command}"));
+        }
         let _ = fs::remove_file(&ran);
         add(&path, "one").unwrap();
         assert!(!ran.exists(), "a hook ran");
@@ -400,6 +464,48 @@ mod tests {
         );
         fs::write(path.join(".git/objects/info/alternates"), "/elsewhere\n").unwrap();
         assert!(add(&path, "one").unwrap_err().to_string().contains("objects of another repository"));
+        fs::remove_file(path.join(".git/objects/info/alternates")).unwrap();
+        let id = git(&path, "rev-parse HEAD:sub/file");
+        let (start, rest) = id.trim().split_at(2);
+        let object = path.join(".git/objects").join(start).join(rest);
+        let elsewhere = path.with_file_name("blob");
+        fs::rename(&object, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &object).unwrap();
+        assert!(add(&path, "one").unwrap_err().to_string().contains("in the place of an object"));
+    }
+
+    #[test]
+    fn branch_that_git_would_refuse_is_refused() {
+        let (_folder, path) = repository();
+        let packed = format!("{} refs/heads/lost\n", "1".repeat(40));
+        fs::write(path.join(".git/packed-refs"), &packed).unwrap();
+        assert!(add(&path, "lost").is_err(), "its commit is missing");
+        assert!(!path.join(".git/refs/heads/lost").exists());
+        assert_eq!(fs::read_to_string(path.join(".git/packed-refs")).unwrap(), packed);
+        script(&path, "git branch rebased\nmkdir .git/rebase-merge");
+        fs::write(path.join(".git/rebase-merge/head-name"), "refs/heads/rebased\n").unwrap();
+        let error = add(&path, "rebased").unwrap_err().to_string();
+        assert!(error.contains("has this branch in another work tree"), "{error}");
+    }
+
+    #[test]
+    fn replaced_folder_is_neither_linked_nor_removed() {
+        let (_folder, path) = repository();
+        let elsewhere = path.with_file_name("elsewhere");
+        fs::create_dir_all(elsewhere.join("one/sub")).unwrap();
+        fs::write(elsewhere.join("one/sub/file"), "kept").unwrap();
+        let (all, moved) = (path.with_file_name("app.worktrees"), path.with_file_name("moved"));
+        let tree = MainWorkTree::around(&path).unwrap().unwrap();
+        let swap = |_: &Path| {
+            fs::rename(&all, &moved).unwrap();
+            std::os::unix::fs::symlink(&elsewhere, &all).unwrap();
+            Ok::<(), Error>(())
+        };
+        let error = tree.add(&all.join("one"), "one", &path.with_file_name("scratch"), swap).unwrap_err();
+        assert!(error.to_string().contains("was replaced while it was written"), "{error}");
+        assert_eq!(fs::read(elsewhere.join("one/sub/file")).unwrap(), b"kept");
+        assert!(!elsewhere.join("one/.git").exists() && !moved.join("one").exists());
+        assert_eq!(git(&path, "for-each-ref --format=%(refname)"), "refs/heads/main\n");
     }
 
     #[test]

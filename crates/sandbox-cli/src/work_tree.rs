@@ -1,12 +1,14 @@
 //! `--worktree`: a linked git work tree for a run.
 
+use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use rand::RngExt as _;
 use sandbox::workspace::{ImportError, MainWorkTree, OutsideRepository};
-use sandbox_files::create_folder;
+use sandbox_files::host_path::remember;
 use sandbox_files::tree::Tree;
+use sandbox_files::{FileLock, create_folder};
 
 use crate::args::{GlobalArgs, TaskArgs};
 use crate::config::Environment;
@@ -42,36 +44,14 @@ pub(crate) fn enter(
         .with_hint("run `sandbox trust` in the project: the same files are then trusted in its work trees"));
     }
     let here = Project::load(global, environment, printer)?.trusted(Some(needs), &trust, printer)?;
-    let failed = || Failure::doing("create a work tree");
-    let Some(main) = MainWorkTree::around(&here.current).map_err(failed())? else {
-        return Err(Failure::usage("--worktree needs a git repository, and this folder is not in one")
-            .with_hint("`git init` creates one; commit something first"));
-    };
-    if !here.root.starts_with(main.path()) {
-        return Err(Failure::new(
-            "the project's settings are outside of the repository, so a work tree lacks them",
-        )
-        .with_hint("run `sandbox init` in the repository"));
-    }
+    let trees = WorkTrees::of(&here)?;
     let name =
         if name.is_empty() { format!("task-{:08x}", rand::rng().random::<u32>()) } else { name.to_owned() };
-    let folder = all_of(main.path()).join(&name);
-    let shown = sanitize_name(&folder.display().to_string());
-    if folder.symlink_metadata().is_err() {
-        let scratch = here.places.state.join(format!("work-tree-{:016x}", rand::rng().random::<u64>()));
-        create_folder(&here.places.state, 0o700).map_err(Failure::doing("create the state folder"))?;
-        let result = main.add(&folder, &name, &scratch, |new| demand_same(&here, main.path(), new));
-        result.map_err(|error| match error {
-            Refused::Git(error) => failed()(error),
-            Refused::Settings(failure) => failure,
-        })?;
-        printer.message(format_args!("work tree {shown}, on the branch {name}"));
-    } else if is_of(&main, &folder, &here) {
-        printer.message(format_args!("work tree {shown}, which exists"));
-    } else {
-        return Err(Failure::new(format!("`{shown}` exists, and is not a work tree of this repository"))
-            .with_hint("choose another name, or remove it if an earlier start was interrupted"));
-    }
+    let folder = trees.folder(&name);
+    trees.demand(&folder, &name, printer)?;
+    let main = &trees.main;
+    // A task in the new work tree can have its changes merged into the main one.
+    remember(&here.places.state, main.path()).map_err(Failure::doing("record the folders of tasks"))?;
     // Before relative paths of flags get another meaning.
     let known = here.review(Some(needs));
     move_to(&folder, here.current.strip_prefix(main.path()).unwrap_or(Path::new("")))?;
@@ -82,6 +62,83 @@ pub(crate) fn enter(
             .with_hint("start in the folder of the project's settings, or remove those"));
     }
     there.trust_as_in(&known, &here.root, needs)
+}
+
+/// The work trees of a project's repository.
+#[derive(Debug)]
+pub(crate) struct WorkTrees<'a> {
+    here: &'a Project,
+    main: MainWorkTree,
+}
+
+impl<'a> WorkTrees<'a> {
+    pub(crate) fn of(here: &'a Project) -> Result<Self, Failure> {
+        let Some(main) = MainWorkTree::around(&here.current).map_err(failed)? else {
+            return Err(Failure::usage("a work tree needs a git repository, and this folder is not in one")
+                .with_hint("`git init` creates one; commit something first"));
+        };
+        if !here.root.starts_with(main.path()) {
+            return Err(Failure::new(
+                "the project's settings are outside of the repository, so a work tree lacks them",
+            )
+            .with_hint("run `sandbox init` in the repository"));
+        }
+        Ok(Self { here, main })
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        all_of(self.main.path()).join(name)
+    }
+
+    /// Creates `folder` if it does not exist; otherwise it must be a work tree of the repository.
+    fn demand(&self, folder: &Path, name: &str, printer: Printer) -> Result<(), Failure> {
+        let Self { here, main } = self;
+        let state = &here.places.state;
+        create_folder(state, 0o700).map_err(Failure::doing("create the state folder"))?;
+        // Another process may be creating the same one.
+        let lock = FileLock::exclusive_blocking(&state.join("work-tree.lock"));
+        let _lock = lock.map_err(Failure::doing("wait for another work tree"))?;
+        let shown = sanitize_name(&folder.display().to_string());
+        if folder.symlink_metadata().is_ok() {
+            if is_of(main, folder, here) {
+                printer.message(format_args!("work tree {shown}, which exists"));
+                return Ok(());
+            }
+            return Err(Failure::new(format!("`{shown}` exists, and is not a work tree of this repository"))
+                .with_hint("choose another name, or remove it if an earlier start was interrupted"));
+        }
+        let parent = main.path().parent().unwrap_or(main.path());
+        if here.resolver.find(parent)?.is_untrusted() {
+            let parent = sanitize_name(&parent.display().to_string());
+            return Err(Failure::new(format!("tasks can write `{parent}`, where the work tree would be"))
+                .with_hint("move the repository to a folder that no task was given"));
+        }
+        let inner = here.current.strip_prefix(main.path()).unwrap_or(Path::new(""));
+        let check = |new: &Path| {
+            demand_same(here, main.path(), new)?;
+            if new.join(inner).is_dir() {
+                return Ok(());
+            }
+            let inner = sanitize_name(&inner.display().to_string());
+            let failure = Failure::new(format!("the current folder, `{inner}`, is not in the commit"));
+            Err(Refused::Settings(failure.with_hint("commit something in it, or start in another folder")))
+        };
+        let scratch = state.join("work-tree");
+        // Of a process that was killed.
+        let _ = fs::remove_dir_all(&scratch);
+        let existing = main.add(folder, name, &scratch, check).map_err(|error| match error {
+            Refused::Git(error) => failed(error),
+            Refused::Settings(failure) => failure,
+        })?;
+        let existing = existing.map(|id| format!(", which exists, at {}", id.get(..12).unwrap_or(&id)));
+        let existing = existing.unwrap_or_default();
+        printer.message(format_args!("work tree {shown}, on the branch {name}{existing}"));
+        Ok(())
+    }
+}
+
+fn failed(error: ImportError) -> Failure {
+    Failure::doing("create a work tree")(error)
 }
 
 /// The folder of all work trees of the one at `top`, next to it.

@@ -179,9 +179,21 @@ mod tests {
         for name in ["", "a", "fix-1.2_x"] {
             assert_eq!(work_tree(name).as_deref(), Ok(name));
         }
-        for name in
-            [".", "..", "-b", "_x", ".git", "a/b", "a..b", "a.", "a.lock", "a b", "HEAD~1", "é", &"a".repeat(101)]
-        {
+        for name in [
+            ".",
+            "..",
+            "-b",
+            "_x",
+            ".git",
+            "a/b",
+            "a..b",
+            "a.",
+            "a.lock",
+            "a b",
+            "HEAD~1",
+            "é",
+            &"a".repeat(101),
+        ] {
             assert!(work_tree(name).is_err(), "{name}");
         }
     }
