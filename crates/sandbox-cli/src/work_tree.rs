@@ -11,7 +11,7 @@ use sandbox_files::tree::Tree;
 use sandbox_files::{FileLock, create_folder};
 
 use crate::args::{GlobalArgs, TaskArgs};
-use crate::config::Environment;
+use crate::config::{Environment, project_key};
 use crate::failure::Failure;
 use crate::printer::{Printer, sanitize_name};
 use crate::settings::{Needs, Project};
@@ -90,6 +90,12 @@ impl<'a> WorkTrees<'a> {
         all_of(self.main.path()).join(name)
     }
 
+    /// The logs of the runs in the work tree `name`.
+    pub(crate) fn logs(&self, name: &str) -> PathBuf {
+        let inner = self.here.root.strip_prefix(self.main.path()).unwrap_or(Path::new(""));
+        self.here.places.logs(&project_key(&joined(&self.folder(name), inner)))
+    }
+
     /// Creates `folder` if it does not exist; otherwise it must be a work tree of the repository.
     fn demand(&self, folder: &Path, name: &str, printer: Printer) -> Result<(), Failure> {
         let Self { here, main } = self;
@@ -139,6 +145,11 @@ impl<'a> WorkTrees<'a> {
 
 fn failed(error: ImportError) -> Failure {
     Failure::doing("create a work tree")(error)
+}
+
+/// `inner` of `folder`, without a slash at the end.
+fn joined(folder: &Path, inner: &Path) -> PathBuf {
+    if inner.as_os_str().is_empty() { folder.to_owned() } else { folder.join(inner) }
 }
 
 /// The folder of all work trees of the one at `top`, next to it.
@@ -200,7 +211,7 @@ fn demand_same(here: &Project, top: &Path, new: &Path) -> Result<(), Refused> {
 fn move_to(folder: &Path, inner: &Path) -> Result<(), Failure> {
     let shown = || sanitize_name(&folder.join(inner).display().to_string());
     let entering = || Failure::doing(format!("enter `{}`", shown()));
-    let real = if inner.as_os_str().is_empty() { folder.to_owned() } else { folder.join(inner) };
+    let real = joined(folder, inner);
     if real.canonicalize().map_err(entering())? != real {
         return Err(Failure::new(format!("`{}` is reached through a link", shown()))
             .with_hint("remove the link, or start in the topmost folder of the repository"));

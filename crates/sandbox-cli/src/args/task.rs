@@ -150,7 +150,7 @@ pub(super) fn preset(text: &str) -> Result<Preset, UnknownPreset> {
 }
 
 /// A name that is one of a folder and of a branch; none is made up later.
-fn work_tree(text: &str) -> Result<String, String> {
+pub(super) fn work_tree(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let is_name = text.chars().all(is_plain)
         && !text.starts_with(['.', '-', '_'])

@@ -170,7 +170,10 @@ fn resume_and_prompt(resume: Option<String>, prompt: Option<String>) -> (Resume,
 pub(super) fn is_typed(args: &AgentArgs) -> bool {
     let resumed = args.resume.as_deref().unwrap_or_default();
     let has_prompt = args.prompt.is_some() || !(resumed.is_empty() || is_session_id(resumed));
-    let is_plain = args.input == AgentInput::Text && args.output == AgentOutput::Text && !args.detach;
+    let is_plain = args.input == AgentInput::Text
+        && args.output == AgentOutput::Text
+        && !args.detach
+        && args.each.is_none();
     let has_terminal = || io::stdin().is_terminal() && io::stdout().is_terminal();
     is_plain && !has_prompt && (Owner::of_this_process().is_some() || has_terminal())
 }
@@ -319,7 +322,8 @@ async fn attempt(
     let (task, prompt) = prepared(context, agent, settings.env.clone()).await?;
     let name = agent.agent.name();
     let record = RunRecord::begin(&settings.root, &["agent".to_owned(), name.to_owned()]);
-    record.with_session(name, agent.session.dir(), &agent.session.context).write(context.folder())?;
+    let record = record.with_session(name, agent.session.dir(), &agent.session.context);
+    record.with_prompt(agent.prompt.as_deref()).write(context.folder())?;
     if let Some(owner) = Owner::of_this_process() {
         let taken = owner.take_input(false, false).await;
         taken.map_err(Failure::doing("create the streams of the run"))?;

@@ -289,6 +289,7 @@ mod tests {
             config: None,
             trust: None,
             owner: false,
+            task: None,
             quiet: false,
             verbose: 0,
         };

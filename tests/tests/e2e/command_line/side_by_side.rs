@@ -1,10 +1,15 @@
 //! Runs of one repository next to each other, each in a linked work tree of its own.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::project::{Ended, Project, assert_nothing_left};
+use super::stand_in::RESULT;
 
 fn git(folder: &Path, script: &str) -> String {
     let who = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@x GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@x";
@@ -88,4 +93,65 @@ async fn work_tree_without_a_repository_is_refused() {
     let ended: Ended =
         project.wary(&["run", "--worktree", "--", "true"]).output().expect("the command").into();
     ended.fails(2, "this folder is not in one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_a_file_continue_where_they_were_interrupted() {
+    let prefix = "e2e-cli-each";
+    let project = Project::with_prefix(prefix);
+    let app = project.path().join("app");
+    fs::create_dir(&app).expect("a folder");
+    fs::rename(project.path().join(".sandbox"), app.join(".sandbox")).expect("settings");
+    git(&app, "git init -q -b main .; git add .; git commit -qm 1");
+    fs::write(app.join("tasks"), "The first!\n\n{\"prompt\": \"wait\", \"name\": \"slow\"}\nthe last\n")
+        .expect("a file");
+    let agent = project.path().join("claude");
+    let script = format!(
+        "#!/bin/bash\nread -r prompt; case $prompt in *wait*) touch begun; until [ -e go ]; do sleep 0.1; done;; esac\n\
+         curl -s http://evil.example/ > /dev/null; echo 1 > made; git add made\n\
+         git -c user.name=T -c user.email=t@x commit -qm made; echo '{RESULT}'\n"
+    );
+    fs::write(&agent, script).expect("a script");
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("our own file");
+    let program = agent.display().to_string();
+    let sandbox = |flags: &[&str]| {
+        let each = ["agent", "--each", "tasks", "--workspace", "direct", "--agent-bin", &program];
+        let mut command = project.wary(&[&each[..], flags].concat());
+        command.current_dir(&app);
+        command
+    };
+    let trusted = project.wary(&["trust"]).current_dir(&app).output().expect("the command");
+    assert!(trusted.status.success(), "{trusted:?}");
+
+    let first = sandbox(&["-j1"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command");
+    let slow = project.path().join("app.worktrees/slow");
+    while !slow.join("begun").exists() {
+        // tidy: sleep: a file of a container has no event.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    kill_process(Pid::from_child(&first), Signal::INT).expect("our own child");
+    let first: Ended = first.wait_with_output().expect("our own child").into();
+    assert_eq!(first.code, Some(130), "{first:?}");
+    assert!(first.stderr.contains("the same command continues"), "{first:?}");
+    let rows: Vec<&str> = first.stdout.lines().collect();
+    let [_, done, stopped, rest] = rows[..] else { panic!("{first:?}") };
+    assert!(done.contains("exit 0, success") && done.contains("evil.example"), "{first:?}");
+    assert!(done.starts_with("the-first-") && done.ends_with("The first!"), "{first:?}");
+    assert!(stopped.starts_with("slow ") && stopped.contains("exit 143"), "{first:?}");
+    assert!(rest.contains("not started"), "{first:?}");
+
+    fs::write(slow.join("go"), "").expect("a file");
+    let second: Ended = sandbox(&["--output", "json"]).output().expect("the command").into();
+    assert_eq!(second.code, Some(0), "{second:?}");
+    let report = second.json();
+    let agents = report["agents"].as_array().expect("agents");
+    assert_eq!(agents.len(), 3, "{report}");
+    for agent in agents {
+        assert_eq!(agent["run"]["outcome"], "success", "{report}");
+        let branch = agent["branch"].as_str().expect("a name");
+        assert_eq!(git(&app, &format!("git log --format=%s -1 {branch}")), "made\n");
+    }
+    let id = agents[0]["run"]["id"].as_str().expect("an id");
+    assert!(done.contains(id), "an agent that succeeded is not run again: {report} {done}");
+    assert_nothing_left(prefix).await;
 }

@@ -1,0 +1,339 @@
+//! `agent --each`: an agent for each line of a file, each in a work tree of its own.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use super::runs::RunReport;
+use crate::args::{AgentArgs, AgentOutput, EachTask, GlobalArgs};
+use crate::config::Environment;
+use crate::control::{Request, Runs};
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::network_log::blocked_hosts;
+use crate::printer::{Printer, sanitize_name};
+use crate::run_folder;
+use crate::run_record::{RunRecord, digest};
+use crate::settings::{Needs, Project};
+use crate::table::aligned;
+use crate::work_tree::WorkTrees;
+
+/// Bytes of a line: it becomes an argument of a process.
+const LINE: usize = 100_000;
+/// Characters of a prompt that are shown, and that name a work tree.
+const SHOWN: usize = 40;
+
+/// The document of `--output json`; `version` rises when a field changes its meaning or is removed.
+#[derive(Debug, Serialize)]
+struct EachReport<'a> {
+    version: u32,
+    agents: Vec<AgentReport<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct AgentReport<'a> {
+    branch: &'a str,
+    prompt: &'a str,
+    /// `None` if it was not started.
+    run: Option<RunReport>,
+    /// The first hosts that no rule allows.
+    blocked_hosts: Vec<String>,
+}
+
+/// Runs them, prints a table, and returns the status of the first that failed.
+pub(crate) async fn each(
+    args: &AgentArgs,
+    global: &GlobalArgs,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<ExitStatus, Failure> {
+    if args.output == AgentOutput::StreamJson {
+        return Err(Failure::usage("--each prints no events")
+            .with_hint("use `--output json`, or `sandbox attach RUN`"));
+    }
+    let needs = Needs { image: Some(&args.task.image), allowlist: args.task.policy.allowlist.as_deref() };
+    let trust = global.trust.clone().unwrap_or_default();
+    let project = Project::load(global, environment, printer)?.trusted(Some(needs), &trust, printer)?;
+    let trees = WorkTrees::of(&project)?;
+    let tasks = read(args.each.as_deref().unwrap_or(Path::new("-")))?;
+    let logs = project.places.all_logs();
+    let mut agents = Agents::of(&tasks, &trees);
+    let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
+    let interrupt = loop {
+        while agents.running.len() < args.jobs.get() && agents.start_next(&logs, printer).await? {}
+        tokio::select! {
+            interrupt = interrupts.next() => break Some(interrupt),
+            ended = agents.running.join_next() => match ended {
+                Some(ended) => agents.report(ended.map_err(Failure::doing("wait for the end of a run"))?, printer),
+                None => break None,
+            },
+        }
+    };
+    if let Some(interrupt) = interrupt {
+        agents.stop(&project.places.state, &mut interrupts, printer).await?;
+        print(&agents, args.output, printer);
+        printer.hint("the same command continues with the rest");
+        return Ok(ExitStatus::Interrupted(interrupt));
+    }
+    Ok(print(&agents, args.output, printer))
+}
+
+/// The tasks of the file, with names.
+fn read(file: &Path) -> Result<Vec<EachTask>, Failure> {
+    let shown = sanitize_name(&file.display().to_string());
+    let text =
+        if file == Path::new("-") { io::read_to_string(io::stdin()) } else { fs::read_to_string(file) };
+    let text = text.map_err(Failure::doing(format!("read `{shown}`")))?;
+    parse(&text).map_err(|(line, problem)| Failure::usage(format!("{shown}:{line}: {problem}")))
+}
+
+fn parse(text: &str) -> Result<Vec<EachTask>, (usize, String)> {
+    let mut tasks: Vec<EachTask> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let problem = |problem: String| (number, problem);
+        if line.len() > LINE {
+            return Err(problem(format!("a line must have at most {LINE} bytes")));
+        }
+        let mut task: EachTask = line.trim().parse().map_err(problem)?;
+        if task.prompt.trim().is_empty() {
+            return Err(problem("the prompt must not be empty".to_owned()));
+        }
+        if task.name.is_empty() {
+            task.name = name(&task.prompt);
+        }
+        if tasks.iter().any(|other| other.name == task.name) {
+            let name = &task.name;
+            return Err(problem(format!(
+                "`{name}` is the name of an earlier line; set another `name` with JSON"
+            )));
+        }
+        tasks.push(task);
+    }
+    Ok(tasks)
+}
+
+/// A name for a work tree and a branch, from the first words of a prompt; the same one for the same
+/// prompt.
+fn name(prompt: &str) -> String {
+    let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
+    let text: String = prompt.chars().take(SHOWN).map(word).collect();
+    let digest = digest(prompt);
+    let short = digest.get(..6).unwrap_or_default();
+    text.split_whitespace().chain([short]).collect::<Vec<_>>().join("-")
+}
+
+/// The agents of all tasks, in the order of the file.
+struct Agents<'a> {
+    tasks: &'a [EachTask],
+    trees: &'a WorkTrees<'a>,
+    /// The folder of the run of each task, once there is one.
+    runs: Vec<Option<PathBuf>>,
+    running: JoinSet<usize>,
+    next: usize,
+    ended: usize,
+}
+
+impl<'a> Agents<'a> {
+    fn of(tasks: &'a [EachTask], trees: &'a WorkTrees<'a>) -> Self {
+        Self { tasks, trees, runs: vec![None; tasks.len()], running: JoinSet::new(), next: 0, ended: 0 }
+    }
+
+    /// Starts the agent of the next task, unless it ran before. Returns whether there can be
+    /// another: none is started after one that failed to start, as its cause is often the same.
+    async fn start_next(&mut self, logs: &Path, printer: Printer) -> Result<bool, Failure> {
+        let number = self.next;
+        let Some((task, run)) = self.tasks.get(number).zip(self.runs.get_mut(number)) else {
+            return Ok(false);
+        };
+        self.next += 1;
+        let folder = if let Some(folder) = last_run(&self.trees.logs(&task.name), &task.prompt) {
+            folder
+        } else if let Some(id) = start(task).await? {
+            run_folder::find_in_all(logs, &id)?
+        } else {
+            self.next = self.tasks.len();
+            return Ok(false);
+        };
+        *run = Some(folder.clone());
+        if run_folder::is_running(&folder) {
+            self.running.spawn_blocking(move || {
+                run_folder::wait_for_end(&folder);
+                number
+            });
+        } else {
+            self.report(number, printer);
+        }
+        Ok(true)
+    }
+
+    fn report(&mut self, number: usize, printer: Printer) {
+        self.ended += 1;
+        let (Some(task), Some(Some(folder))) = (self.tasks.get(number), self.runs.get(number)) else {
+            return;
+        };
+        let (ended, all) = (self.ended, self.tasks.len());
+        let state = RunReport::of_folder(folder).state_text();
+        printer.progress(&format!("{}: {state} ({ended} of {all})", task.name));
+    }
+
+    /// Stops those that run, and waits for their ends, or for another signal.
+    async fn stop(
+        &mut self,
+        state: &Path,
+        interrupts: &mut Interrupts,
+        printer: Printer,
+    ) -> Result<(), Failure> {
+        let runs = Runs::find(state, printer).await?;
+        let ours: Vec<String> =
+            self.runs.iter().flatten().map(|folder| RunReport::of_folder(folder).id).collect();
+        let request = Request::Stop {};
+        let asked =
+            runs.all().iter().filter(|run| ours.contains(&run.run)).map(|run| runs.ask(run, &request));
+        let stopped = async {
+            for failure in futures_util::future::join_all(asked).await.into_iter().filter_map(Result::err) {
+                printer.failure(&failure);
+            }
+            while self.running.join_next().await.is_some() {}
+        };
+        tokio::select! {
+            () = stopped => {}
+            _ = interrupts.next() => {}
+        }
+        Ok(())
+    }
+}
+
+/// The newest run in the work tree with these logs that is running, or whose agent succeeded with this prompt.
+fn last_run(logs: &Path, prompt: &str) -> Option<PathBuf> {
+    let succeeded = |folder: &Path| {
+        RunRecord::read(folder).is_some_and(|record| {
+            record.has_prompt(prompt) && record.end.is_some_and(|end| end.exit_code == 0)
+        })
+    };
+    run_folder::folders(logs)
+        .into_iter()
+        .rev()
+        .find(|folder| run_folder::is_running(folder) || succeeded(folder))
+}
+
+/// Starts the agent of a task in the background, and returns the id of its run; `None` if it failed
+/// to start, which was reported on stderr.
+#[expect(clippy::disallowed_methods, reason = "what is started is this program itself")]
+async fn start(task: &EachTask) -> Result<Option<String>, Failure> {
+    let task = serde_json::to_string(task).map_err(Failure::doing("write a task"))?;
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command.arg(format!("--task={task}")).args(std::env::args_os().skip(1));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let child = command.spawn().map_err(Failure::doing("start the process of an agent"))?;
+    let ended = tokio::task::spawn_blocking(|| child.wait_with_output()).await;
+    let output = ended.map_err(io::Error::other).flatten();
+    let output = output.map_err(Failure::doing("wait for the start of an agent"))?;
+    let id = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Ok((output.status.success() && !id.is_empty()).then_some(id))
+}
+
+/// Prints them, and returns the status of the first that failed.
+fn print(agents: &Agents<'_>, output: AgentOutput, printer: Printer) -> ExitStatus {
+    let reports: Vec<AgentReport<'_>> = agents
+        .tasks
+        .iter()
+        .zip(&agents.runs)
+        .map(|(task, folder)| AgentReport {
+            branch: &task.name,
+            prompt: &task.prompt,
+            run: folder.as_deref().map(RunReport::of_folder),
+            blocked_hosts: folder.as_deref().map(blocked_hosts).unwrap_or_default(),
+        })
+        .collect();
+    let code = |report: &AgentReport<'_>| report.run.as_ref().and_then(|run| run.exit_code);
+    let failed = reports.iter().map(code).find(|code| *code != Some(0));
+    let status = failed
+        .map_or(ExitStatus::Success, |code| code.map_or(ExitStatus::Infrastructure, ExitStatus::Command));
+    if output == AgentOutput::Json {
+        // Serializing texts and numbers cannot fail.
+        printer.line(serde_json::to_string(&EachReport { version: 1, agents: reports }).unwrap_or_default());
+        return status;
+    }
+    let head = ["BRANCH", "RUN", "STATE", "COST", "BLOCKED", "PROMPT"].map(str::to_owned).to_vec();
+    let row = |report: &AgentReport<'_>| {
+        let run = report.run.as_ref();
+        let prompt: String = report.prompt.chars().take(SHOWN).collect();
+        [
+            report.branch.to_owned(),
+            run.map(|run| sanitize_name(&run.id)).unwrap_or_default(),
+            run.map_or_else(|| "not started".to_owned(), RunReport::state_text),
+            run.and_then(RunReport::cost_text).unwrap_or_default(),
+            report.blocked_hosts.join(" "),
+            sanitize_name(&prompt),
+        ]
+        .to_vec()
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(reports.iter().map(row)).collect();
+    for line in aligned(&rows) {
+        printer.line(line);
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_tasks_with_names_of_their_own() {
+        let tasks = parse(
+            "Fix the login test!\n\n{\"prompt\": \"b\\nc\", \"name\": \"docs\", \"model\": \"opus\"}\n",
+        )
+        .unwrap();
+        assert_eq!(tasks[0].prompt, "Fix the login test!");
+        assert!(tasks[0].name.starts_with("fix-the-login-test-"), "{}", tasks[0].name);
+        assert_eq!(tasks[0].name, name("Fix the login test!"));
+        assert_ne!(name("a!"), name("a?"));
+        assert_eq!((tasks[1].prompt.as_str(), tasks[1].name.as_str()), ("b\nc", "docs"));
+        assert_eq!(tasks[1].model.as_deref(), Some("opus"));
+        for prompt in ["-- --", "é", "a".repeat(500).as_str()] {
+            assert!(
+                format!("{{\"prompt\": \"x\", \"name\": \"{}\"}}", name(prompt)).parse::<EachTask>().is_ok()
+            );
+        }
+        for (text, at, problem) in [
+            ("a\n{", 2, "EOF"),
+            ("{\"prompt\": \"a\", \"names\": \"b\"}", 1, "unknown field"),
+            ("{\"prompt\": \"a\", \"name\": \"../b\"}", 1, "`name`: use letters"),
+            ("{\"prompt\": \" \"}", 1, "must not be empty"),
+            ("a\nb\na", 3, "an earlier line"),
+        ] {
+            let (line, said) = parse(text).unwrap_err();
+            assert!(line == at && said.contains(problem), "{text}: {line}: {said}");
+        }
+    }
+
+    #[test]
+    fn run_counts_if_it_succeeded_with_the_same_prompt() {
+        let logs = tempfile::tempdir().unwrap();
+        let folder = logs.path().join("19700101T000001.500000-aa01");
+        fs::create_dir(&folder).unwrap();
+        let last = || last_run(logs.path(), "a");
+        assert_eq!(last(), None);
+        let record = |prompt, code| {
+            let record = RunRecord::begin(Path::new("/srv"), &["agent".to_owned()]);
+            let record = record.with_session("claude", "/s".into(), "c").with_prompt(Some(prompt));
+            record.finished(code).write(&folder).unwrap();
+        };
+        record("a", 1);
+        assert_eq!(last(), None);
+        record("b", 0);
+        assert_eq!(last(), None);
+        record("a", 0);
+        assert_eq!(last(), Some(folder.clone()));
+        record("b", 1);
+        let lock = fs::File::create(folder.join("running")).unwrap();
+        lock.lock().unwrap();
+        assert_eq!(last(), Some(folder.clone()));
+    }
+}
