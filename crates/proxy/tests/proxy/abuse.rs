@@ -1,5 +1,5 @@
-//! Clients that take all they can get and give nothing back: the program stays far below the memory
-//! of its container.
+//! Clients that use all that the limits admit and leave their requests or responses unfinished: the
+//! memory of the program stays far below the limit of its container.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use tokio::time::timeout;
 
 use crate::harness::{Body, Proxy, Setup, TIMEOUT, get, peak_memory, streaming_body};
 
-/// Connections that the limits let in.
+/// Connections that the limits admit.
 const CONNECTIONS: usize = 256;
-/// Requests that they let in.
+/// Requests that the limits admit.
 const REQUESTS: usize = 512;
-/// More than any window or buffer.
+/// Larger than any window or buffer.
 const LARGE: usize = 64 * 1024 * 1024;
-/// What the program may ever have had resident, in kilobytes: its container has 128 MiB.
+/// The peak resident memory that the program may reach, in kilobytes; its container has 128 MiB.
 const MOST: u64 = 96_000;
-/// How long a request that is not to be answered is given to get as far as it can.
+/// How long requests that get no response are left to progress as far as they can.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// An HTTP/2 connection whose streams take no byte of a body.
+/// Opens an HTTP/2 connection whose streams accept no byte of a response body.
 async fn deaf(proxy: &Proxy, server_name: &str) -> http2::SendRequest<Body> {
     let stream = proxy.tls(server_name, &["h2"]).await.unwrap();
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
@@ -39,7 +39,8 @@ async fn deaf(proxy: &Proxy, server_name: &str) -> http2::SendRequest<Body> {
     sender
 }
 
-/// As many connections as are let in, each for the name that `name` makes of its number.
+/// Opens as many connections as the limits admit, each for the server name that `name` returns for
+/// its number.
 async fn crowd(proxy: &Proxy, name: impl Fn(usize) -> String) -> Vec<http2::SendRequest<Body>> {
     let made = stream::iter(0..CONNECTIONS).map(|number| {
         let name = name(number);
@@ -48,7 +49,7 @@ async fn crowd(proxy: &Proxy, name: impl Fn(usize) -> String) -> Vec<http2::Send
     made.buffered(32).collect().await
 }
 
-/// A request with so many header lines, which is not let through.
+/// Sends a request with `lines` header lines that the proxy refuses.
 async fn deny(
     client: &http2::SendRequest<Body>,
     url: &str,
@@ -62,8 +63,7 @@ async fn deny(
     client.clone().send_request(Request::from_parts(parts, body)).await
 }
 
-/// The answers that come until none comes any more: whoever reads none of their bodies does not get
-/// all.
+/// Collects responses until no more arrive. Some never do, because none of the bodies is read.
 async fn answered<F>(mut asked: FuturesUnordered<F>) -> Vec<Response<Incoming>>
 where
     F: Future<Output = hyper::Result<Response<Incoming>>>,
@@ -78,7 +78,7 @@ where
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unread_answers() {
+async fn unread_responses_stay_below_the_memory_bound() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
     let clients = crowd(&proxy, |_| "evil.example".to_owned()).await;
@@ -97,12 +97,12 @@ async fn unread_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_of_very_many_lines() {
+async fn heads_of_very_many_lines_stay_below_the_memory_bound() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
     let clients = crowd(&proxy, |_| "evil.example".to_owned()).await;
     let requests = (0..2).flat_map(|_| clients.iter());
-    // Each of them is one byte on the wire.
+    // Each header line is one byte on the wire.
     let asked = requests.map(|client| deny(client, "https://evil.example/", 1500)).collect();
     let held = answered(asked).await;
     assert!(held.iter().any(|response| response.status() == 431));
@@ -114,12 +114,12 @@ async fn heads_of_very_many_lines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_without_a_reader() {
+async fn uploads_without_a_reader_stay_below_the_memory_bound() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
     let clients = crowd(&proxy, |_| "a.example".to_owned()).await;
-    // The upstream reads nothing of these; of the others, which the gate refuses, the proxy itself
-    // reads some.
+    // The upstream does not read the bodies of the first path; the gate refuses the second, whose
+    // bodies the proxy itself reads in part.
     let paths = ["https://a.example/wait", "https://b.example/"];
     let uploads = clients.iter().flat_map(|client| {
         paths.into_iter().cycle().take(16).map(|path| {
@@ -138,7 +138,7 @@ async fn uploads_without_a_reader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unread_downloads_from_many_hosts() {
+async fn unread_downloads_from_many_hosts_stay_below_the_memory_bound() {
     for alpn in ["h2", "http/1.1"] {
         let (mut setup, _upstream) = Setup::fresh(&["*.a.example"], &[alpn]).await;
         setup.policy = "domains: [\"*.a.example\"]";
@@ -153,7 +153,7 @@ async fn unread_downloads_from_many_hosts() {
             }
         });
         let held = join_all(downloads).await;
-        // A busy machine may give up on some.
+        // Some may fail on a busy machine.
         let begun = held.iter().filter(|response| response.status() == 200).count();
         assert!(begun > REQUESTS / 2, "{alpn}: {begun}");
         let _ = timeout(SETTLE, std::future::pending::<()>()).await;
@@ -166,7 +166,7 @@ async fn unread_downloads_from_many_hosts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_that_never_end() {
+async fn heads_that_never_end_stay_below_the_memory_bound() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
     let head = format!("GET / HTTP/1.1\r\nHost: a.example\r\nX: {}", "x".repeat(60 * 1024));

@@ -1,5 +1,5 @@
-//! Masked secrets over real connections: what the upstream gets, and what the record says. Each
-//! attack beside its control.
+//! Masked secrets over real connections: the headers that the upstream gets, and the records. Each
+//! attack has a control next to it.
 
 use http::{HeaderMap, HeaderValue, Request, Version};
 use http_body::Frame;
@@ -18,7 +18,7 @@ const API_KEY: &str = "sk-ant-api03-TheRealKeyOfThisTest";
 const PLAIN: &str = "glpat-TheRealTokenForPlainHttp";
 
 /// A token for `a.example` in `authorization` and `cookie`, a key in `x-api-key`, and a token in
-/// `x-plain` that may go in plain text.
+/// `x-plain` that may be sent in plain text.
 struct World {
     proxy: Proxy,
     upstream: Upstream,
@@ -61,7 +61,8 @@ impl World {
         format!("Bearer {}", self.surrogate("TOKEN"))
     }
 
-    /// Sends a request with these headers over the protocol; what the upstream got, and the record.
+    /// Sends a request with these headers over HTTP `version`; returns the header lines that the
+    /// upstream got, and the record.
     async fn ask(
         &self,
         version: Version,
@@ -84,7 +85,7 @@ impl World {
         (self.got(), self.proxy.request().await)
     }
 
-    /// The header lines of the one request that the upstream got, without its host.
+    /// The header lines of the only request that the upstream got, without `host`.
     fn got(&self) -> Vec<String> {
         let seen = self.upstream.seen();
         assert_eq!(seen.len(), 1, "{seen:?}");
@@ -96,7 +97,7 @@ impl World {
 const BOTH: [Version; 2] = [Version::HTTP_11, Version::HTTP_2];
 
 #[tokio::test]
-async fn a_surrogate_becomes_the_real_value_over_every_pair_of_protocols() {
+async fn surrogate_becomes_the_real_value_over_every_pair_of_protocols() {
     for alpn in ["h2", "http/1.1"] {
         let world = World::start(&[alpn]).await;
         for version in BOTH {
@@ -112,7 +113,7 @@ async fn a_surrogate_becomes_the_real_value_over_every_pair_of_protocols() {
 }
 
 #[tokio::test]
-async fn foreign_credentials_do_not_travel() {
+async fn foreign_credentials_are_removed() {
     let world = World::start(&["h2", "http/1.1"]).await;
     let bearer = world.bearer();
     let attack = format!("Bearer attacker.{}", world.surrogate("TOKEN"));
@@ -124,7 +125,7 @@ async fn foreign_credentials_do_not_travel() {
             (vec![("authorization", pair.as_str())], vec![], (0, 1)),
             (vec![("cookie", "session=attacker")], vec![], (0, 1)),
             (vec![("x-api-key", "attacker"), ("x-b", "1")], vec!["x-b: 1".to_owned()], (0, 1)),
-            // One entry's surrogate is another's foreign credential.
+            // The surrogate of one entry is a foreign credential for another.
             (vec![("x-api-key", world.surrogate("TOKEN"))], vec![], (0, 1)),
             (
                 vec![("authorization", "Bearer attacker"), ("authorization", &bearer), ("x-b", "1")],
@@ -147,7 +148,7 @@ async fn foreign_credentials_do_not_travel() {
 }
 
 #[tokio::test]
-async fn foreign_credentials_travel_where_the_entry_lets_them() {
+async fn foreign_credentials_pass_where_the_entry_allows_them() {
     let world = World::start_with(&["h2"], |injection| injection.allow_foreign_credentials = true).await;
     let (got, record) = world.ask(Version::HTTP_2, "a.example", &[("authorization", "Bearer own")]).await;
     assert_eq!((got, record.dropped), (vec!["authorization: Bearer own".to_owned()], 0));
@@ -155,7 +156,7 @@ async fn foreign_credentials_travel_where_the_entry_lets_them() {
 }
 
 #[tokio::test]
-async fn out_of_scope_the_surrogate_goes_out_as_it_is() {
+async fn surrogate_out_of_scope_is_sent_unchanged() {
     let world = World::start(&["h2"]).await;
     let bearer = world.bearer();
     for version in BOTH {
@@ -183,7 +184,7 @@ async fn cookies_on_several_lines_are_one_header() {
 }
 
 #[tokio::test]
-async fn only_headers_carry_a_credential() {
+async fn surrogate_outside_of_its_headers_is_sent_unchanged() {
     let world = World::start(&["h2"]).await;
     let surrogate = world.surrogate("TOKEN").to_owned();
     let uri = format!("https://a.example/{surrogate}?key={surrogate}");
@@ -198,7 +199,7 @@ async fn only_headers_carry_a_credential() {
 }
 
 #[tokio::test]
-async fn over_plain_http_nothing_is_replaced_unless_the_entry_says_so() {
+async fn surrogate_over_plain_http_is_replaced_only_where_the_entry_allows_it() {
     let world = World::start(&["h2"]).await;
     let head = |header: &str, value: &str| {
         format!("GET /x HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{header}: {value}\r\n\r\n")
@@ -220,7 +221,7 @@ async fn over_plain_http_nothing_is_replaced_unless_the_entry_says_so() {
 }
 
 #[tokio::test]
-async fn a_web_socket_is_opened_with_the_real_value() {
+async fn web_socket_is_opened_with_the_real_value() {
     let world = World::start(&["h2", "http/1.1"]).await;
     for (value, expected) in [
         (world.bearer(), Some(format!("authorization: Bearer {REAL}"))),
@@ -233,7 +234,7 @@ async fn a_web_socket_is_opened_with_the_real_value() {
         let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut start = [0; 12];
-        timeout(TIMEOUT, stream.read_exact(&mut start)).await.expect("an answer comes").unwrap();
+        timeout(TIMEOUT, stream.read_exact(&mut start)).await.expect("a response arrives").unwrap();
         assert_eq!(&start, b"HTTP/1.1 101");
         let got = world.got().into_iter();
         let sent: Vec<String> = got.filter(|line| line.starts_with("authorization")).collect();
@@ -255,7 +256,7 @@ fn with_trailers(trailers: &[(&'static str, &str)]) -> Body {
 }
 
 #[tokio::test]
-async fn credential_in_a_trailer_does_not_travel() {
+async fn credential_in_a_trailer_is_removed() {
     let world = World::start(&["h2"]).await;
     let surrogate = world.surrogate("PLAIN").to_owned();
     let trailers = [
@@ -266,8 +267,8 @@ async fn credential_in_a_trailer_does_not_travel() {
     ];
     for (host, expected) in [
         ("a.example", "trailers\nx-sum: 1\n".to_owned()),
-        // There the entry's header is a header as any other; what is known everywhere to be a
-        // credential is not.
+        // Out of scope the entry's header is an ordinary header, but well-known credential headers
+        // are still removed.
         ("b.example", format!("trailers\nx-plain: {surrogate}\nx-sum: 1\n")),
     ] {
         let request = Request::post(format!("https://{host}/length")).body(with_trailers(&trailers)).unwrap();
@@ -299,7 +300,7 @@ async fn policy_change_leaves_credentials_in_force() {
 }
 
 #[tokio::test]
-async fn a_renewed_value_goes_out_at_once_and_the_one_before_never_comes_back() {
+async fn renewed_value_is_sent_at_once_and_neither_value_comes_back() {
     const NEXT: &str = "ghp_TheRealTokenAfterItWasRenewed987";
     let mut world = World::start(&["http/1.1"]).await;
     let bearer = world.bearer();
@@ -307,7 +308,7 @@ async fn a_renewed_value_goes_out_at_once_and_the_one_before_never_comes_back() 
     let (got, _) = world.ask(Version::HTTP_11, "a.example", &usual).await;
     assert_eq!(got, [format!("authorization: Bearer {REAL}")]);
     world.secrets.renew("TOKEN", SecretValue::new(NEXT)).unwrap();
-    assert_eq!(world.bearer(), bearer, "the task has what it had");
+    assert_eq!(world.bearer(), bearer, "the surrogate of the task is the same");
     let replacements = ReplacementMap(world.secrets.replacements().clone());
     world.proxy.command(&Command::SetReplacements { replacements }).await;
     let changed = |event| match event {
@@ -317,13 +318,13 @@ async fn a_renewed_value_goes_out_at_once_and_the_one_before_never_comes_back() 
     assert_eq!(world.proxy.record(changed).await, (PolicyChange::Credentials, PolicyState::Up));
     let (got, record) = world.ask(Version::HTTP_11, "a.example", &usual).await;
     assert_eq!((got, record.masked), (vec![format!("authorization: Bearer {NEXT}")], 1));
-    // Where an upstream kept the value of before, the container sees neither.
+    // Even where an upstream kept the earlier value, the container sees neither.
     for real in [REAL, NEXT] {
         let request = Request::post("/echo").header("host", "a.example");
         let answer = world.proxy.ask1(request.body(body(real)).unwrap()).await;
         assert_held!(!answer.body.contains(real), "{answer:?}");
         assert!(answer.body.contains(world.surrogate("TOKEN")), "{answer:?}");
-        // The control: a host that the secret is not for brings it back.
+        // The control: a host out of the secret's scope brings it back.
         let request = Request::post("/echo").header("host", "b.example");
         let answer = world.proxy.ask1(request.body(body(real)).unwrap()).await;
         assert!(answer.body.contains(real), "{answer:?}");
@@ -332,7 +333,7 @@ async fn a_renewed_value_goes_out_at_once_and_the_one_before_never_comes_back() 
 }
 
 #[tokio::test]
-async fn a_refused_request_never_sends_its_credential() {
+async fn refused_request_sends_no_credential() {
     let world = World::start(&["http/1.1"]).await;
     let head = format!(
         "GET /x HTTP/1.1\r\nHost: c.example\r\nConnection: close\r\nAuthorization: {}\r\n\r\n",

@@ -1,4 +1,4 @@
-//! Requests that wait for an answer.
+//! Requests that wait for the operator's answer to a question.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::harness::{Answer, HTTP, Proxy, Setup, Upstream, body, empty, get, raw, streaming_body};
 
-/// Longer than a test takes.
+/// Longer than any test takes.
 const LONG: u64 = 60_000;
 
 async fn start(change: impl FnOnce(&mut Setup)) -> (Proxy, Upstream) {
@@ -22,13 +22,13 @@ async fn start(change: impl FnOnce(&mut Setup)) -> (Proxy, Upstream) {
     (setup.start().await, upstream)
 }
 
-/// Asks, in the background: over HTTP/2 where the URL names the host.
+/// Sends a request in the background, over HTTP/2 to the host of its URL.
 async fn asks(proxy: &Proxy, request: Request<crate::harness::Body>) -> JoinHandle<Answer> {
     let mut client = proxy.http2(request.uri().host().unwrap()).await;
     tokio::spawn(async move { Answer::read(client.send_request(request).await.unwrap()).await })
 }
 
-/// The next question; no other event may be refused before.
+/// Waits for the next question, and skips other events.
 async fn question(proxy: &Proxy) -> (u64, OpenRequest) {
     proxy
         .record(|event| match event {
@@ -38,7 +38,7 @@ async fn question(proxy: &Proxy) -> (u64, OpenRequest) {
         .await
 }
 
-/// How the next question that is over ended.
+/// Waits until a question is closed; returns its verdict and who or what gave it.
 async fn over(proxy: &Proxy) -> (u64, Option<Verdict>, String) {
     proxy
         .record(|event| match event {
@@ -57,14 +57,14 @@ fn policy(yaml: &str) -> Allowlist {
 }
 
 #[tokio::test]
-async fn once_lets_one_pass_and_the_next_asks_again() {
+async fn allow_once_passes_one_request_and_the_next_asks_again() {
     let (proxy, upstream) = start(|_| {}).await;
     for round in 1..=2 {
         let waiting = asks(&proxy, get("https://b.example/hello?q=1")).await;
         let (id, asked) = question(&proxy).await;
         assert_eq!(id, round);
         assert_eq!((asked.host.as_str(), asked.target.as_str()), ("b.example", "/hello?q=1"));
-        assert!(!proxy.resolved("\u{1}b") && upstream.seen().is_empty() || round > 1, "nothing left before");
+        assert!(!proxy.resolved("\u{1}b") && upstream.seen().is_empty() || round > 1, "nothing sent yet");
         answer(&proxy, id, Verdict::Once).await;
         assert_eq!(over(&proxy).await, (id, Some(Verdict::Once), "test".to_owned()));
         assert_eq!(waiting.await.unwrap().status, 200);
@@ -77,7 +77,7 @@ async fn once_lets_one_pass_and_the_next_asks_again() {
 }
 
 #[tokio::test]
-async fn a_no_is_remembered_for_the_host_and_the_path() {
+async fn denial_is_remembered_for_the_host_and_the_path() {
     let (proxy, upstream) = start(|_| {}).await;
     let waiting = asks(&proxy, get("https://b.example/x")).await;
     let (id, _) = question(&proxy).await;
@@ -103,7 +103,7 @@ async fn a_no_is_remembered_for_the_host_and_the_path() {
 }
 
 #[tokio::test]
-async fn always_goes_by_the_rule_that_was_set_and_by_nothing_else() {
+async fn allow_always_permits_only_by_its_rule() {
     let (proxy, _upstream) = start(|_| {}).await;
     let waiting = asks(&proxy, get("https://b.example/x")).await;
     let (id, _) = question(&proxy).await;
@@ -114,7 +114,7 @@ async fn always_goes_by_the_rule_that_was_set_and_by_nothing_else() {
     assert_eq!(waiting.await.unwrap().status, 200);
     assert!(proxy.request().await.rule.is_some());
     assert_eq!(proxy.ask2(get("https://b.example/x")).await.status, 200);
-    // Without a rule it is none.
+    // Without a rule, the answer does not permit the request.
     let waiting = asks(&proxy, get("https://b.example/z")).await;
     let (id, _) = question(&proxy).await;
     answer(&proxy, id, Verdict::Always).await;
@@ -123,7 +123,7 @@ async fn always_goes_by_the_rule_that_was_set_and_by_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_new_policy_or_a_shield_that_goes_down_needs_no_answer() {
+async fn new_policy_or_lowered_shield_permits_waiting_requests() {
     let (proxy, _upstream) = start(|_| {}).await;
     for change in
         [Command::SetPolicy { policy: policy("domains: [b.example]") }, Command::Down { for_ms: LONG }]
@@ -139,7 +139,7 @@ async fn a_new_policy_or_a_shield_that_goes_down_needs_no_answer() {
 }
 
 #[tokio::test]
-async fn a_host_that_was_refused_often_is_not_asked_about_any_more() {
+async fn host_refused_five_times_is_not_asked_about_again() {
     let (proxy, upstream) = start(|setup| setup.limits.question_timeout_ms = Some(50)).await;
     for path in 1..=5 {
         assert_eq!(proxy.ask2(get(format!("https://b.example/{path}"))).await.reason(), "host");
@@ -154,12 +154,12 @@ async fn a_host_that_was_refused_often_is_not_asked_about_any_more() {
 }
 
 #[tokio::test]
-async fn without_an_answer_in_time_it_is_refused() {
+async fn request_without_an_answer_in_time_is_refused() {
     let (proxy, upstream) = start(|setup| setup.limits.question_timeout_ms = Some(50)).await;
     let refused = proxy.ask2(get("https://b.example/x")).await;
     assert_eq!(refused.reason(), "host");
     assert_eq!(over(&proxy).await, (1, Some(Verdict::No), "time".to_owned()));
-    // An answer that comes too late is for nothing.
+    // A late answer has no effect.
     answer(&proxy, 1, Verdict::Once).await;
     assert_eq!(proxy.ask2(get("https://b.example/x")).await.reason(), "host");
     assert!(upstream.seen().is_empty() && !proxy.resolved("\u{1}b"));
@@ -167,7 +167,7 @@ async fn without_an_answer_in_time_it_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_withdraws_its_question() {
+async fn client_that_disconnects_withdraws_its_question() {
     let (proxy, upstream) = start(|_| {}).await;
     // HTTP/2: the stream is reset. HTTP/1: the connection is closed.
     let waiting = asks(&proxy, get("https://b.example/x")).await;
@@ -186,13 +186,13 @@ async fn a_client_that_goes_away_withdraws_its_question() {
 }
 
 #[tokio::test]
-async fn equal_requests_share_a_question_and_once_is_for_one_of_them() {
+async fn equal_requests_share_a_question_and_allow_once_passes_one() {
     let (proxy, upstream) = start(|_| {}).await;
     let first = asks(&proxy, get("https://b.example/x?1")).await;
     assert_eq!(question(&proxy).await.0, 1);
     let others =
         [asks(&proxy, get("https://b.example/x?2")).await, asks(&proxy, get("https://b.example/x?3")).await];
-    // Answered when both are there: what comes on the same connection is answered after them.
+    // Give the answer only after both have arrived: this request is sent after them.
     while proxy.ask2(get("https://a.example/")).await.status != 200 {}
     answer(&proxy, 1, Verdict::Once).await;
     assert_eq!(first.await.unwrap().status, 200);
@@ -207,7 +207,7 @@ async fn equal_requests_share_a_question_and_once_is_for_one_of_them() {
 }
 
 #[tokio::test]
-async fn a_flood_asks_a_few_questions_and_is_refused() {
+async fn flood_asks_questions_up_to_the_limit_and_is_refused() {
     let (proxy, _upstream) = start(|setup| setup.limits.questions_per_minute = 7).await;
     let mut clients = Vec::new();
     let client = proxy.http2("b.example").await;
@@ -253,7 +253,7 @@ async fn a_flood_asks_a_few_questions_and_is_refused() {
 }
 
 #[tokio::test]
-async fn no_more_wait_at_once_than_the_limit() {
+async fn waiting_requests_above_the_limit_are_refused() {
     let (proxy, _upstream) = start(|setup| setup.limits.questions = 2).await;
     let waiting =
         [asks(&proxy, get("https://b.example/1")).await, asks(&proxy, get("https://b.example/2")).await];
@@ -272,7 +272,7 @@ async fn no_more_wait_at_once_than_the_limit() {
     proxy.stop().await;
 }
 
-/// What is refused for another reason than the lack of a rule.
+/// Requests that are refused for a reason other than the lack of a rule.
 #[tokio::test]
 async fn request_that_no_answer_could_permit_is_not_asked_about() {
     let (proxy, upstream) = start(|setup| {
@@ -320,14 +320,14 @@ async fn request_that_no_answer_could_permit_is_not_asked_about() {
         let answer = raw(&proxy, request.as_bytes()).await.0;
         assert!(answer.contains(&format!("x-sandbox-blocked: {reason}\r\n")), "{request}: {answer}");
     }
-    // The first question of all is the control's.
+    // The control: this request asks the first question.
     let waiting = asks(&proxy, get("https://b.example/x")).await;
     assert_eq!(question(&proxy).await.0, 1);
-    // In a quarantine nothing waits.
+    // Quarantine closes open questions.
     proxy.command(&Command::Quarantine {}).await;
     assert_eq!(over(&proxy).await.1, None);
     answer(&proxy, 1, Verdict::Once).await;
-    // Unless its connection was cut before.
+    // The connection may have been closed before the response.
     if let Ok(answer) = waiting.await {
         assert_eq!(answer.reason(), "quarantine");
     }
@@ -336,7 +336,7 @@ async fn request_that_no_answer_could_permit_is_not_asked_about() {
 }
 
 #[tokio::test]
-async fn an_answer_opens_no_private_address() {
+async fn permitted_request_to_a_private_address_is_refused() {
     let (proxy, upstream) = start(|setup| setup.allow_addresses.clear()).await;
     let waiting = asks(&proxy, get("https://b.example/x")).await;
     let (id, _) = question(&proxy).await;
@@ -347,7 +347,7 @@ async fn an_answer_opens_no_private_address() {
 }
 
 #[tokio::test]
-async fn the_body_waits_with_its_request() {
+async fn body_waits_with_its_request() {
     const LENGTH: usize = 3_000_000;
     let (proxy, upstream) = start(|_| {}).await;
     let request = Request::post("https://b.example/length").body(streaming_body(LENGTH)).unwrap();
@@ -359,9 +359,9 @@ async fn the_body_waits_with_its_request() {
     proxy.stop().await;
 }
 
-/// A header cannot make another request of the one that was permitted.
+/// A header must not turn the permitted request into another one.
 #[tokio::test]
-async fn overriding_headers_are_removed_from_what_was_permitted_once() {
+async fn overriding_headers_are_removed_from_a_request_permitted_once() {
     let (proxy, _upstream) = start(|_| {}).await;
     let request = Request::get("https://b.example/headers")
         .header("x-http-method-override", "DELETE")
@@ -377,7 +377,7 @@ async fn overriding_headers_are_removed_from_what_was_permitted_once() {
 }
 
 #[tokio::test]
-async fn request_without_a_rule_is_refused_at_once_where_questions_are_off() {
+async fn request_without_a_rule_is_refused_at_once_when_questions_are_off() {
     let (proxy, _upstream) = start(|setup| setup.limits.question_timeout_ms = None).await;
     let refused = tokio::time::timeout(Duration::from_secs(20), proxy.ask2(get("https://b.example/x")));
     assert_eq!(refused.await.unwrap().reason(), "host");

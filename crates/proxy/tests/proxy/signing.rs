@@ -1,5 +1,5 @@
-//! AWS signatures over real connections: what the upstream gets instead of the container's, and
-//! what becomes of other keys.
+//! AWS signatures over real connections: the upstream gets a signature by the real key instead of
+//! the container's, and signatures by other keys are removed.
 
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ const SESSION: &str = "TheRealSessionTokenOfThisTest/0123456789==";
 const API_KEY: &str = "sk-ant-api03-TheRealKeyOfThisTest";
 const TOO_MUCH: usize = 16 * 1024 * 1024 + 1;
 
-/// A temporary key for `a.example`, and a masked secret in `x-api-key` beside it.
+/// A temporary AWS key for `a.example`, and a masked secret in `x-api-key`.
 struct World {
     proxy: Proxy,
     upstream: Upstream,
@@ -63,7 +63,7 @@ impl World {
         &self.secrets.env_vars()[variable]
     }
 
-    /// A request that is signed, more or less, by `key_id` at `at`.
+    /// A request with a dummy signature by `key_id` at `at`.
     fn signed(&self, method: &str, uri: &str, key_id: &str, at: OffsetDateTime) -> http::request::Builder {
         let (date, clock) = (day(at), at.time());
         let time = format!("{date}T{:02}{:02}{:02}Z", clock.hour(), clock.minute(), clock.second());
@@ -84,7 +84,7 @@ impl World {
         self.signed(method, uri, self.surrogate("ID"), OffsetDateTime::now_utc())
     }
 
-    /// The one head that the upstream got.
+    /// The only head that the upstream got.
     fn got(&self) -> String {
         let seen = self.upstream.seen();
         assert_eq!(seen.len(), 1, "{seen:?}");
@@ -97,7 +97,7 @@ impl World {
                 || got.contains(&format!("X-Amz-Credential={KEY_ID}%2F")),
             "{got}"
         );
-        assert!(!got.contains(&"0".repeat(64)), "the signature is another: {got}");
+        assert!(!got.contains(&"0".repeat(64)), "the signature was not replaced: {got}");
         for variable in ["ID", "KEY", "SESSION"] {
             assert!(!got.contains(self.surrogate(variable)), "{variable}: {got}");
         }
@@ -116,7 +116,7 @@ fn full(bytes: Vec<u8>) -> Body {
 const HASH: &str = "x-amz-content-sha256";
 
 #[tokio::test]
-async fn a_request_is_signed_with_the_real_key() {
+async fn request_is_signed_with_the_real_key() {
     for alpn in ["h2", "http/1.1"] {
         let world = World::start(&[alpn]).await;
         let request = world.signed_now("GET", "https://a.example/x?q=1").header(HASH, "UNSIGNED-PAYLOAD");
@@ -132,7 +132,7 @@ async fn a_request_is_signed_with_the_real_key() {
 }
 
 #[tokio::test]
-async fn the_host_that_is_signed_is_the_one_that_is_sent() {
+async fn signed_request_is_sent_with_one_normalized_host() {
     let world = World::start(&["http/1.1"]).await;
     let request =
         world.signed_now("GET", "/x").header(HASH, "UNSIGNED-PAYLOAD").header("host", "A.example:443");
@@ -146,7 +146,7 @@ async fn the_host_that_is_signed_is_the_one_that_is_sent() {
 }
 
 #[tokio::test]
-async fn signing_and_masking_meet_in_one_request() {
+async fn signing_and_masking_apply_to_the_same_request() {
     let world = World::start(&["h2"]).await;
     for (key, line, counts) in [
         (world.surrogate("API_KEY"), format!("x-api-key: {API_KEY}\n"), (2, 0)),
@@ -166,7 +166,7 @@ async fn signing_and_masking_meet_in_one_request() {
 }
 
 #[tokio::test]
-async fn another_key_signs_nothing_in_scope() {
+async fn signature_by_another_key_in_scope_is_removed() {
     let world = World::start(&["h2"]).await;
     let now = OffsetDateTime::now_utc();
     for (host, kept) in [("a.example", false), ("b.example", true)] {
@@ -182,7 +182,7 @@ async fn another_key_signs_nothing_in_scope() {
         let record = world.proxy.request().await;
         assert_eq!((record.masked, record.dropped, record.region), (0, u32::from(!kept), None));
     }
-    // The surrogate itself, out of scope: it goes out, and is worthless.
+    // The surrogate itself, out of scope: it is sent, but worthless.
     let request = world.signed_now("GET", "https://b.example/x").body(empty()).unwrap();
     assert_eq!(world.proxy.ask2(request).await.status, 200);
     assert!(world.got().contains(world.surrogate("ID")));
@@ -190,7 +190,7 @@ async fn another_key_signs_nothing_in_scope() {
 }
 
 #[tokio::test]
-async fn over_plain_http_nothing_is_signed() {
+async fn signature_over_plain_http_is_removed() {
     let world = World::start(&["h2"]).await;
     let request = world.signed_now("GET", "/x").header("host", "a.example").body(()).unwrap();
     let mut head = "GET /x HTTP/1.1\r\nConnection: close\r\n".to_owned();
@@ -205,7 +205,7 @@ async fn over_plain_http_nothing_is_signed() {
 }
 
 #[tokio::test]
-async fn a_presigned_url_changes_its_query_and_nothing_else() {
+async fn presigned_url_changes_only_its_query() {
     let world = World::start(&["h2"]).await;
     let now = OffsetDateTime::now_utc();
     let presigned = |key_id: &str| {
@@ -237,7 +237,7 @@ async fn a_presigned_url_changes_its_query_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_body_without_a_hash_is_hashed_here() {
+async fn body_without_a_hash_is_hashed() {
     let world = World::start(&["h2", "http/1.1"]).await;
     for bytes in [Vec::new(), b"hello".to_vec(), vec![b'x'; 300_000]] {
         let request = world.signed_now("POST", "https://a.example/echo").body(full(bytes.clone())).unwrap();
@@ -247,7 +247,7 @@ async fn a_body_without_a_hash_is_hashed_here() {
         let record = world.proxy.request().await;
         assert_eq!((record.bytes_up, record.masked), (bytes.len() as u64, 1));
     }
-    // Of unknown length.
+    // A body of unknown length.
     let request =
         world.signed_now("POST", "https://a.example/length").body(streaming_body(1_000_000)).unwrap();
     assert_eq!(world.proxy.ask2(request).await.body, "1000000");
@@ -255,7 +255,7 @@ async fn a_body_without_a_hash_is_hashed_here() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_to_be_hashed_is_refused() {
+async fn body_too_large_to_be_hashed_is_refused() {
     let world = World::start(&["h2"]).await;
     let request =
         world.signed_now("POST", "https://a.example/length").body(streaming_body(TOO_MUCH)).unwrap();
@@ -268,7 +268,7 @@ async fn a_body_that_is_too_large_to_be_hashed_is_refused() {
     let record = world.proxy.request().await;
     assert_eq!((record.decision, record.status), (RequestOutcome::Error, Some(413)));
     assert!(record.error.unwrap().starts_with("Sign: "));
-    // With its hash it needs no buffer.
+    // A request with the hash of its body needs no buffer.
     let request = world.signed_now("POST", "https://a.example/length").header(HASH, "UNSIGNED-PAYLOAD");
     let answer = world.proxy.ask2(request.body(streaming_body(TOO_MUCH)).unwrap()).await;
     assert_eq!(answer.body, TOO_MUCH.to_string());
@@ -276,7 +276,7 @@ async fn a_body_that_is_too_large_to_be_hashed_is_refused() {
     world.proxy.stop().await;
 }
 
-/// The first answer to a head that waits for a go-ahead.
+/// The start of the first response to a head with `Expect: 100-continue`.
 async fn answer_before_body(world: &World, request: http::request::Builder, length: usize) -> String {
     let request = request.body(()).unwrap();
     let mut head = "POST /length HTTP/1.1\r\nHost: a.example\r\nExpect: 100-continue\r\n".to_owned();
@@ -287,12 +287,12 @@ async fn answer_before_body(world: &World, request: http::request::Builder, leng
     let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut start = [0; 12];
-    timeout(TIMEOUT, stream.read_exact(&mut start)).await.expect("an answer comes").unwrap();
+    timeout(TIMEOUT, stream.read_exact(&mut start)).await.expect("a response arrives").unwrap();
     String::from_utf8_lossy(&start).into_owned()
 }
 
 #[tokio::test]
-async fn a_client_that_waits_gets_the_refusal_and_not_the_go_ahead() {
+async fn refused_upload_with_expect_gets_no_100_continue() {
     let world = World::start(&["h2"]).await;
     let good = || world.signed_now("POST", "/length");
     assert_eq!(answer_before_body(&world, good(), 5).await, "HTTP/1.1 100");
@@ -304,7 +304,7 @@ async fn a_client_that_waits_gets_the_refusal_and_not_the_go_ahead() {
 }
 
 #[tokio::test]
-async fn unsignable_request_is_not_sent() {
+async fn request_that_cannot_be_signed_is_not_sent() {
     let world = World::start(&["h2"]).await;
     let request = world.signed_now("GET", "https://a.example/x").header(HASH, "UNSIGNED-PAYLOAD");
     let request = request
@@ -321,7 +321,7 @@ async fn unsignable_request_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_off_is_reported() {
+async fn wrong_clock_is_reported() {
     let world = World::start(&["h2"]).await;
     let at = OffsetDateTime::now_utc() - Duration::minutes(20);
     let request = world
@@ -334,7 +334,7 @@ async fn a_clock_that_is_off_is_reported() {
     world.proxy.stop().await;
 }
 
-/// A body of chunks with signatures of zeros.
+/// A body in chunks, signed with zeros.
 fn chunks(data: &[&[u8]]) -> Vec<u8> {
     let mut body = Vec::new();
     for chunk in data.iter().chain([&&b""[..]]) {
@@ -354,7 +354,7 @@ fn chunked(world: &World, decoded: usize) -> http::request::Builder {
 }
 
 #[tokio::test]
-async fn chunks_are_signed_as_they_pass() {
+async fn chunks_are_signed_while_they_are_forwarded() {
     for alpn in ["h2", "http/1.1"] {
         let world = World::start(&[alpn]).await;
         let data: [&[u8]; 3] = [&vec![b'a'; 70_000], b"b", &vec![b'c'; 200_000]];
@@ -366,7 +366,7 @@ async fn chunks_are_signed_as_they_pass() {
             }
             let answer = world.proxy.ask2(request.body(full(sent.clone())).unwrap()).await;
             assert_eq!((answer.status.as_u16(), answer.body.len()), (200, sent.len()));
-            assert!(!answer.body.contains(&"0".repeat(64)), "every chunk has another signature");
+            assert!(!answer.body.contains(&"0".repeat(64)), "a signature of a chunk was not replaced");
             let stripped: Vec<&str> =
                 answer.body.split("\r\n").filter(|line| !line.contains(";chunk-signature=")).collect();
             assert_eq!(stripped.concat().as_bytes(), data.concat());
@@ -378,7 +378,7 @@ async fn chunks_are_signed_as_they_pass() {
 }
 
 #[tokio::test]
-async fn chunks_that_cannot_be_signed_end_the_request() {
+async fn request_with_unsignable_chunks_is_refused() {
     let world = World::start(&["h2"]).await;
     let good = chunks(&[&[b'a'; 1000]]);
     let large = chunks(&[&vec![b'a'; 1024 * 1024 + 1]]);
@@ -388,7 +388,7 @@ async fn chunks_that_cannot_be_signed_end_the_request() {
         (good[..good.len() - 3].to_vec(), 400, "x-sandbox-blocked"),
     ];
     for (sent, status, header) in cases {
-        // Of unknown length, as over a connection that breaks in a good place.
+        // Of unknown length, so that a truncated body is not an HTTP error by itself.
         let frames = sent.chunks(1000).map(|piece| Ok(http_body::Frame::data(Bytes::copy_from_slice(piece))));
         let frames: Vec<_> = frames.collect();
         let body = http_body_util::StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync();
@@ -403,7 +403,7 @@ async fn chunks_that_cannot_be_signed_end_the_request() {
 }
 
 #[tokio::test]
-async fn a_web_socket_can_be_presigned() {
+async fn presigned_web_socket_is_signed_with_the_real_key() {
     let world = World::start(&["http/1.1"]).await;
     let date = day(OffsetDateTime::now_utc());
     let head = format!(
@@ -416,7 +416,7 @@ async fn a_web_socket_can_be_presigned() {
     let mut stream = world.proxy.tls("a.example", &["http/1.1"]).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut start = [0; 12];
-    timeout(TIMEOUT, stream.read_exact(&mut start)).await.expect("an answer comes").unwrap();
+    timeout(TIMEOUT, stream.read_exact(&mut start)).await.expect("a response arrives").unwrap();
     assert_eq!(&start, b"HTTP/1.1 101");
     world.has_only_real_values(&world.got());
     world.proxy.stop().await;

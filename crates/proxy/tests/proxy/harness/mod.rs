@@ -1,4 +1,4 @@
-//! A proxy with everything around it.
+//! A proxy with its owner, clients, upstreams, name server and certificates.
 
 mod body;
 mod client;
