@@ -17,7 +17,7 @@ async fn start(alpn: &[&str]) -> (Proxy, Upstream) {
 }
 
 async fn next_text(response: &mut http::Response<hyper::body::Incoming>) -> Bytes {
-    let frame = timeout(TIMEOUT, response.body_mut().frame()).await.expect("a frame arrives").unwrap().unwrap();
+    let frame = timeout(TIMEOUT, response.body_mut().frame()).await.expect("a frame").unwrap().unwrap();
     frame.into_data().unwrap()
 }
 
