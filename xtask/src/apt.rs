@@ -37,13 +37,13 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     say(format!("installing with apt-get: {list}"));
     step("apt-get install", || {
         let mut update = command("apt-get", ["update", "-q"]);
-        process::run_quietly(&mut update).context("cannot refresh apt's package lists")?;
+        process::run_quietly(&mut update).context("failed to refresh apt's package lists")?;
         let mut install = command(
             "apt-get",
             ["install", "-q", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"],
         );
         // Servers are for the tests to start: at this run level none starts by itself.
         install.args(packages).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
-        process::run_quietly(&mut install).with_context(|| format!("cannot install {list}"))
+        process::run_quietly(&mut install).with_context(|| format!("failed to install {list}"))
     })
 }

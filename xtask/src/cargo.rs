@@ -48,7 +48,7 @@ pub(crate) fn executables<'a>(args: impl IntoIterator<Item = &'a str>) -> Result
 /// The same, for any `cargo build`.
 pub(crate) fn executables_of(cargo: &mut Command) -> Result<BTreeMap<String, PathBuf>> {
     cargo.arg("--message-format=json-render-diagnostics").stdin(Stdio::null()).stderr(Stdio::inherit());
-    let output = cargo.output().with_context(|| format!("cannot start {}", process::describe(cargo)))?;
+    let output = cargo.output().with_context(|| format!("failed to start {}", process::describe(cargo)))?;
     // Errors are on stderr; stdout has only messages for programs.
     if !output.status.success() {
         bail!("{} ended with {}", process::describe(cargo), output.status);
@@ -108,7 +108,7 @@ pub(crate) fn build_static(
     let built = executables_of(cargo)?
         .remove(name)
         .with_context(|| format!("cargo built no program {name} of {package}"))?;
-    let bytes = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
+    let bytes = fs::read(&built).with_context(|| format!("failed to read {}", built.display()))?;
     if asks_for_a_loader(&bytes) {
         bail!("{} is not static: it asks for a dynamic loader", built.display());
     }
@@ -170,13 +170,14 @@ pub(crate) fn install(bytes: &[u8], destination: &Path) -> Result<()> {
         return Ok(());
     }
     let parent = destination.parent().context("the destination has no folder")?;
-    fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    fs::create_dir_all(parent).with_context(|| format!("failed to create {}", parent.display()))?;
     // Another task may be installing the same file.
     let unfinished = destination.with_extension(format!("unfinished-{}", std::process::id()));
-    fs::write(&unfinished, bytes).with_context(|| format!("cannot write {}", unfinished.display()))?;
+    fs::write(&unfinished, bytes).with_context(|| format!("failed to write {}", unfinished.display()))?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&unfinished, mode)?;
-    fs::rename(&unfinished, destination).with_context(|| format!("cannot install {}", destination.display()))
+    fs::rename(&unfinished, destination)
+        .with_context(|| format!("failed to install {}", destination.display()))
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub(crate) fn visible_program(given: Option<&Path>) -> Result<PathBuf> {
     let size = |path: &Path| fs::metadata(path).map(|data| data.len()).ok();
     if size(&copy).is_none() || size(&copy) != size(&program) {
         fs::create_dir_all(copy.parent().context("the copy has no folder")?)?;
-        fs::copy(&program, &copy).with_context(|| format!("cannot copy {}", program.display()))?;
+        fs::copy(&program, &copy).with_context(|| format!("failed to copy {}", program.display()))?;
     }
     Ok(copy)
 }

@@ -33,11 +33,11 @@ impl Debian {
         }
         if folder.exists() {
             fs::remove_dir_all(&folder)
-                .with_context(|| format!("cannot remove the unfinished {}", folder.display()))?;
+                .with_context(|| format!("failed to remove the unfinished {}", folder.display()))?;
         }
         step(&format!("making a Debian {} system for {name}", self.suite), || {
             self.make(&folder)?;
-            fs::write(&complete, "").with_context(|| format!("cannot write {}", complete.display()))
+            fs::write(&complete, "").with_context(|| format!("failed to write {}", complete.display()))
         })?;
         Ok(folder)
     }
@@ -51,7 +51,8 @@ impl Debian {
         step(&format!("making the file system of {name}:{}", self.suite), || {
             let unfinished = file.with_extension("unfinished.tar");
             self.make(&unfinished)?;
-            fs::rename(&unfinished, &file).with_context(|| format!("cannot rename {}", unfinished.display()))
+            fs::rename(&unfinished, &file)
+                .with_context(|| format!("failed to rename {}", unfinished.display()))
         })?;
         Ok(file)
     }
@@ -70,7 +71,7 @@ impl Debian {
     fn make(&self, destination: &Path) -> Result<()> {
         apt::ensure(&[Needed { program: "mmdebstrap", package: "mmdebstrap" }])?;
         let parent = destination.parent().unwrap_or(destination);
-        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        fs::create_dir_all(parent).with_context(|| format!("failed to create {}", parent.display()))?;
         process::run_quietly(&mut self.mmdebstrap(destination))
     }
 

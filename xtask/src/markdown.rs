@@ -106,7 +106,7 @@ pub(crate) fn documents_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut documents, mut left) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(part) = left.pop() {
         let path = folder.join(&part);
-        let entries = fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let entries = fs::read_dir(&path).with_context(|| format!("failed to read {}", path.display()))?;
         for entry in entries {
             let entry = entry?;
             let name = part.join(entry.file_name());
@@ -139,7 +139,7 @@ pub(crate) fn check_links(folder: &Path) -> Result<()> {
 }
 
 pub(crate) fn read(file: &Path) -> Result<String> {
-    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+    fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))
 }
 
 fn fault(folder: &Path, document: &Path, link: &str) -> Option<&'static str> {

@@ -23,10 +23,10 @@ impl StandIn {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .context("cannot start the stand-in for the Messages API")?;
+            .context("failed to start the stand-in for the Messages API")?;
         let stdout = child.stdout.take().context("the stand-in has no stdout")?;
         let mut url = String::new();
-        BufReader::new(stdout).read_line(&mut url).context("cannot read the stand-in's address")?;
+        BufReader::new(stdout).read_line(&mut url).context("failed to read the stand-in's address")?;
         if url.trim().is_empty() {
             bail!("the stand-in for the Messages API ended without an address");
         }

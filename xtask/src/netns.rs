@@ -52,7 +52,7 @@ impl Pair {
             return Ok(());
         }
         self.remove();
-        self.make().context("cannot make the engine's network namespaces")
+        self.make().context("failed to create the engine's network namespaces")
     }
 
     /// Removes both namespaces; what is not there is no fault.

@@ -22,14 +22,15 @@ pub(crate) fn unpacked(specifier: &str, name: &str) -> Result<PathBuf> {
     step(&format!("fetching {specifier} with npm pack"), || {
         drop(fs::remove_dir_all(&unfinished));
         drop(fs::remove_dir_all(&folder));
-        fs::create_dir_all(&unfinished).with_context(|| format!("cannot make {}", unfinished.display()))?;
+        fs::create_dir_all(&unfinished)
+            .with_context(|| format!("failed to create {}", unfinished.display()))?;
         let mut pack = command("npm", ["pack", "--silent", specifier]);
         process::run_quietly(pack.current_dir(&unfinished))?;
         let tarball = only_tarball(&unfinished)?;
         let mut unpack = command("tar", ["--extract", "--no-same-owner", "--file"]);
         process::run_quietly(unpack.arg(&tarball).current_dir(&unfinished))?;
         fs::remove_file(&tarball)?;
-        fs::rename(&unfinished, &folder).with_context(|| format!("cannot place {}", folder.display()))
+        fs::rename(&unfinished, &folder).with_context(|| format!("failed to place {}", folder.display()))
     })?;
     if !package.join("package.json").is_file() {
         bail!("{specifier} unpacked to something without package.json in {}", folder.display());
@@ -49,13 +50,14 @@ pub(crate) fn installed(specifiers: &[&str], name: &str) -> Result<PathBuf> {
     step(&format!("installing {} with npm", specifiers.join(" and ")), || {
         drop(fs::remove_dir_all(&unfinished));
         drop(fs::remove_dir_all(&folder));
-        fs::create_dir_all(&unfinished).with_context(|| format!("cannot make {}", unfinished.display()))?;
+        fs::create_dir_all(&unfinished)
+            .with_context(|| format!("failed to create {}", unfinished.display()))?;
         let mut install = command(
             "npm",
             ["install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"],
         );
         process::run_quietly(install.arg(&unfinished).args(specifiers))?;
-        fs::rename(&unfinished, &folder).with_context(|| format!("cannot place {}", folder.display()))
+        fs::rename(&unfinished, &folder).with_context(|| format!("failed to place {}", folder.display()))
     })?;
     if !modules.is_dir() {
         bail!("npm installed nothing in {}", modules.display());

@@ -23,7 +23,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         .stdin(Stdio::null())
         .stdout(Stdio::from(io::stderr()))
         .status()
-        .with_context(|| format!("cannot start {}", describe(command)))?;
+        .with_context(|| format!("failed to start {}", describe(command)))?;
     if !status.success() {
         bail!("{} ended with {status}", describe(command));
     }
@@ -40,7 +40,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
         .output()
-        .with_context(|| format!("cannot start {}", describe(command)))?;
+        .with_context(|| format!("failed to start {}", describe(command)))?;
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -59,7 +59,7 @@ fn without_reason(package: &Value) -> Result<Option<String>> {
     if !path.contains("/crates/") {
         return Ok(None);
     }
-    let manifest = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let manifest = fs::read_to_string(path).with_context(|| format!("failed to read {path}"))?;
     let lines: Vec<_> = manifest.lines().collect();
     let reason = lines
         .windows(2)

@@ -112,7 +112,7 @@ impl Copy {
             },
             folder,
         };
-        let failed = || format!("cannot copy the checkout to {}", copy.folder.display());
+        let failed = || format!("failed to copy the checkout to {}", copy.folder.display());
         fs::create_dir(&copy.folder).with_context(failed)?;
         for folder in [&copy.folders.checkout, &copy.folders.home] {
             fs::create_dir(folder).with_context(failed)?;
@@ -143,7 +143,7 @@ fn copy_files(destination: &Path) -> Result<()> {
         let (from, to) = (workspace::root().join(file), destination.join(file));
         if from.is_file() {
             fs::create_dir_all(to.parent().unwrap_or(destination))?;
-            fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+            fs::copy(&from, &to).with_context(|| format!("failed to copy {}", from.display()))?;
         }
     }
     Ok(())

@@ -28,7 +28,7 @@ pub(crate) fn packages() -> Result<Vec<Package>> {
 /// The document about `programs`, which are linked with `packages`.
 pub(crate) fn document(programs: &[PathBuf], packages: &[Package]) -> Result<Value> {
     let path = workspace::root().join("Cargo.lock");
-    let lock = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let lock = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
     let files = programs.iter().map(|program| file(program)).collect::<Result<Vec<_>>>()?;
     Ok(bill(packages, &checksums(&lock), &files))
 }

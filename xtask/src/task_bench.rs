@@ -74,7 +74,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     println!("{text}");
     if let Some(file) = &args.output {
         fs::write(file, format!("{measured:#}\n"))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+            .with_context(|| format!("failed to write {}", file.display()))?;
     }
     goals::demand(reached)
 }
@@ -88,7 +88,7 @@ fn build() -> Result<Programs> {
     let mut take = |name: &str| built.remove(name).with_context(|| format!("cargo built no program {name}"));
     // Side by side, as they are shipped: a release looks for the proxy nowhere else.
     let folder = workspace::target().join("bench");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     Ok(Programs {
         sandbox: copy(&take("sandbox")?, &folder.join("sandbox"))?,
         bench_tasks: take("bench-tasks")?,
@@ -98,7 +98,7 @@ fn build() -> Result<Programs> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<PathBuf> {
-    fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    fs::copy(from, to).with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))?;
     Ok(to.to_path_buf())
 }
 

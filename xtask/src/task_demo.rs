@@ -184,10 +184,10 @@ fn timed<T>(action: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Two demos of one checkout would write over each other's project.
 fn lock() -> Result<File> {
     let folder = folder();
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     let path = folder.join("lock");
-    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    let file = File::create(&path).with_context(|| format!("failed to write {}", path.display()))?;
+    file.lock().with_context(|| format!("failed to lock {}", path.display()))?;
     Ok(file)
 }
 

@@ -109,20 +109,20 @@ pub(crate) fn run(args: &FixturesArgs) -> Result<()> {
         target: workspace::root().join("crates/claude-output/fixtures"),
     };
     fs::create_dir_all(&recorder.target)
-        .with_context(|| format!("cannot create {}", recorder.target.display()))?;
+        .with_context(|| format!("failed to create {}", recorder.target.display()))?;
     let records = recorder.target.join("runs.json");
     let mut document = read_records(&records, args.only.is_some())?;
     for run in
         runs().iter().filter(|run| args.only.as_ref().is_none_or(|only| run.name.contains(only.as_str())))
     {
-        let record = recorder.record(run).with_context(|| format!("cannot record {}", run.name))?;
+        let record = recorder.record(run).with_context(|| format!("failed to record {}", run.name))?;
         document.insert(run.name.clone(), record);
     }
     let document = json!({"claude_code_version": version.trim(), "runs": document});
     fs::write(&records, format!("{document:#}\n"))
-        .with_context(|| format!("cannot write {}", records.display()))?;
+        .with_context(|| format!("failed to write {}", records.display()))?;
     fs::remove_dir_all(&recorder.scratch)
-        .with_context(|| format!("cannot remove {}", recorder.scratch.display()))
+        .with_context(|| format!("failed to remove {}", recorder.scratch.display()))
 }
 
 /// Every run, each after the one it resumes.
@@ -177,9 +177,9 @@ fn read_records(path: &Path, keep: bool) -> Result<serde_json::Map<String, Value
     if !keep || !path.exists() {
         return Ok(serde_json::Map::new());
     }
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
     let document: Value =
-        serde_json::from_str(&text).with_context(|| format!("cannot parse {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("failed to parse {}", path.display()))?;
     Ok(document.get("runs").and_then(Value::as_object).cloned().unwrap_or_default())
 }
 
@@ -197,7 +197,7 @@ impl Recorder {
         let base = self.scratch.join(run.resumes.unwrap_or(&run.name));
         let (home, work) = (base.join("home"), base.join("work"));
         for folder in [&home, &work] {
-            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+            fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
         }
         let session_file = base.join("session");
         let url = match run.environment {
@@ -210,12 +210,14 @@ impl Recorder {
             command.args(["--resume", &id]);
         }
         let errors = base.join("stderr");
-        command.stderr(File::create(&errors).with_context(|| format!("cannot create {}", errors.display()))?);
+        command
+            .stderr(File::create(&errors).with_context(|| format!("failed to create {}", errors.display()))?);
         let (lines, exit_code) = watch(&mut command, run)?;
         if let Some(id) = session_id(&lines) {
-            fs::write(&session_file, id).context("cannot note the session")?;
+            fs::write(&session_file, id).context("failed to note the session")?;
         }
-        let stderr = fs::read_to_string(&errors).context("cannot read what Claude Code wrote on stderr")?;
+        let stderr =
+            fs::read_to_string(&errors).context("failed to read what Claude Code wrote on stderr")?;
         say(format!("{}: exit {exit_code:?}, {} lines", run.name, lines.len()));
         self.write(run, &base, &url, &lines, &stderr, exit_code)
     }
@@ -262,7 +264,7 @@ impl Recorder {
         scrubber.replace(url.trim_start_matches("http://"), "api.example");
         let output: String = lines.iter().map(|line| scrubber.scrub(line) + "\n").collect();
         let path = self.target.join(format!("{}.jsonl", run.name));
-        fs::write(&path, output).with_context(|| format!("cannot write {}", path.display()))?;
+        fs::write(&path, output).with_context(|| format!("failed to write {}", path.display()))?;
         let stderr = scrubber.scrub(stderr);
         Ok(json!({
             "prompt": run.prompt,
@@ -277,13 +279,16 @@ impl Recorder {
 /// Runs to the end, or to the kill; gives the lines of standard output and the exit code, `None`
 /// after a kill.
 fn watch(command: &mut Command, run: &Run) -> Result<(Vec<String>, Option<i32>)> {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start Claude Code")?;
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("failed to start Claude Code")?;
     let lines = collect(&mut child, run);
     if lines.is_err() || run.ending != Ending::ByItself {
-        child.kill().context("cannot kill Claude Code")?;
+        child.kill().context("failed to kill Claude Code")?;
     }
-    let status = child.wait().context("cannot wait for Claude Code")?;
+    let status = child.wait().context("failed to wait for Claude Code")?;
     Ok((lines?, status.code()))
 }
 
@@ -322,16 +327,16 @@ fn session_id(lines: &[String]) -> Option<String> {
 
 /// An address on which nothing listens: one that was free a moment ago.
 fn unused_address() -> Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("cannot find a free port")?;
-    let address = listener.local_addr().context("cannot read the free port")?;
+    let listener = TcpListener::bind("127.0.0.1:0").context("failed to find a free port")?;
+    let address = listener.local_addr().context("failed to read the free port")?;
     Ok(format!("http://{address}"))
 }
 
 fn fresh_folder(path: &Path) -> Result<PathBuf> {
     if path.exists() {
-        fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))?;
+        fs::remove_dir_all(path).with_context(|| format!("failed to remove {}", path.display()))?;
     }
-    fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
+    fs::create_dir_all(path).with_context(|| format!("failed to create {}", path.display()))?;
     Ok(path.to_path_buf())
 }
 

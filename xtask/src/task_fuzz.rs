@@ -143,7 +143,7 @@ fn folder() -> PathBuf {
 
 fn targets() -> Result<Vec<String>> {
     let folder = folder().join("fuzz_targets");
-    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let entries = fs::read_dir(&folder).with_context(|| format!("failed to read {}", folder.display()))?;
     let mut names = Vec::new();
     for entry in entries {
         let path = entry?.path();
@@ -177,7 +177,7 @@ fn fuzz(target: &str, program: &Path, seconds: u32) -> Result<()> {
 fn fuzzer(target: &str, program: &Path, seconds: u32, corpus: &Path) -> Result<Command> {
     let findings = findings(target);
     for folder in [corpus, &findings] {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
     }
     let mut fuzzer = command(program, BOUNDS);
     fuzzer
@@ -225,7 +225,7 @@ fn followed(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<bool> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .with_context(|| format!("cannot start {what}"))?;
+        .with_context(|| format!("failed to start {what}"))?;
     let output = child.stderr.take().context("the child has no stderr")?;
     let mut instrumented = false;
     let mut kept = Vec::new();
@@ -242,7 +242,7 @@ fn followed(target: &str, fuzzer: &mut Command, shown: Shown) -> Result<bool> {
             Shown::Findings => kept.push(line),
         }
     }
-    let status = child.wait().with_context(|| format!("cannot await {what}"))?;
+    let status = child.wait().with_context(|| format!("failed to await {what}"))?;
     if !status.success() {
         kept.iter().for_each(say);
         bail!("{what} ended with {status}");

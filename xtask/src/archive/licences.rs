@@ -26,7 +26,7 @@ pub(super) fn document(packages: &[Package]) -> Result<String> {
         // Writing to a string cannot fail.
         let _ = writeln!(document, "{name}: {expression}");
         for file in files(package)? {
-            let text = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            let text = fs::read(&file).with_context(|| format!("failed to read {}", file.display()))?;
             texts.entry(String::from_utf8_lossy(&text).trim().to_owned()).or_default().push(name.clone());
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn document(packages: &[Package]) -> Result<String> {
 
 fn files(package: &Package) -> Result<Vec<PathBuf>> {
     let folder = &package.folder;
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let entries = fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))?;
     let mut files = Vec::new();
     for entry in entries {
         let entry = entry?;

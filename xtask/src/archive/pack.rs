@@ -84,7 +84,7 @@ pub(crate) fn make(build: Build) -> Result<Made> {
         pack(&work, &name, &archive, level)?;
         Ok(Made { archive, deb, rpm })
     });
-    let removed = fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()));
+    let removed = fs::remove_dir_all(&work).with_context(|| format!("failed to remove {}", work.display()));
     made.and_then(|made| removed.map(|()| made))
 }
 
@@ -101,7 +101,7 @@ fn fill(folder: &Path, sandbox: &Path, build: Build) -> Result<()> {
     let (share, programs) = (folder.join("share"), folder.join("libexec/sandbox"));
     let (documents, manual) = (share.join("doc/sandbox"), share.join("man/man1"));
     for part in [&folder.join("bin"), &programs, &documents, &manual] {
-        fs::create_dir_all(part).with_context(|| format!("cannot make {}", part.display()))?;
+        fs::create_dir_all(part).with_context(|| format!("failed to create {}", part.display()))?;
     }
     let installed = folder.join("bin/sandbox");
     copy(sandbox, &installed)?;
@@ -136,7 +136,7 @@ fn fill(folder: &Path, sandbox: &Path, build: Build) -> Result<()> {
 fn write_installer(folder: &Path) -> Result<()> {
     let script = folder.join("install.sh");
     fs::write(&script, include_str!("install.sh"))
-        .with_context(|| format!("cannot write {}", script.display()))?;
+        .with_context(|| format!("failed to write {}", script.display()))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
     Ok(())
 }
@@ -144,7 +144,7 @@ fn write_installer(folder: &Path) -> Result<()> {
 /// Moves what is whole to where it is looked for.
 fn place(file: &Path, folder: &Path) -> Result<PathBuf> {
     let to = folder.join(file.file_name().unwrap_or_default());
-    fs::rename(file, &to).with_context(|| format!("cannot place {}", to.display()))?;
+    fs::rename(file, &to).with_context(|| format!("failed to place {}", to.display()))?;
     Ok(to)
 }
 
@@ -153,7 +153,7 @@ fn add_documents(folder: &Path) -> Result<()> {
     for document in documents()? {
         let (from, to) = (workspace::root().join(&document), folder.join(&document));
         let parent = to.parent().unwrap_or(folder);
-        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        fs::create_dir_all(parent).with_context(|| format!("failed to create {}", parent.display()))?;
         copy(&from, &to)?;
     }
     markdown::check_links(folder).context("the archive's documents are not whole")
@@ -162,7 +162,7 @@ fn add_documents(folder: &Path) -> Result<()> {
 /// By their paths in the checkout, which are those in the archive.
 fn documents() -> Result<Vec<PathBuf>> {
     let folder = workspace::root().join(DOCS);
-    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let entries = fs::read_dir(&folder).with_context(|| format!("failed to read {}", folder.display()))?;
     let mut documents: Vec<_> = DOCUMENTS.iter().map(PathBuf::from).collect();
     for entry in entries {
         documents.push(Path::new(DOCS).join(entry?.file_name()));
@@ -178,13 +178,13 @@ fn pack(work: &Path, name: &str, archive: &Path, level: &str) -> Result<()> {
     tar.args(["--mtime=@0", "--mode=u=rwX,go=rX", "--file"]).arg(&unfinished);
     tar.arg("--directory").arg(work).arg(name);
     step("packing", || process::run_quietly(tar.env("GZIP", format!("-n {level}"))))?;
-    fs::rename(&unfinished, archive).with_context(|| format!("cannot place {}", archive.display()))
+    fs::rename(&unfinished, archive).with_context(|| format!("failed to place {}", archive.display()))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to)
         .map(drop)
-        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+        .with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub(super) fn deb(usr: &Path, work: &Path) -> Result<PathBuf> {
     apt::ensure(&[Needed { program: "dpkg-deb", package: "dpkg" }])?;
     let root = work.join("deb");
     let control = root.join("DEBIAN");
-    fs::create_dir_all(&control).with_context(|| format!("cannot make {}", control.display()))?;
+    fs::create_dir_all(&control).with_context(|| format!("failed to create {}", control.display()))?;
     process::run_quietly(
         command("cp", ["--archive", "--reflink=auto", "--"]).arg(usr).arg(root.join("usr")),
     )?;
@@ -57,7 +57,7 @@ pub(super) fn deb(usr: &Path, work: &Path) -> Result<PathBuf> {
 pub(super) fn rpm(usr: &Path, work: &Path) -> Result<PathBuf> {
     apt::ensure(&[Needed { program: "rpmbuild", package: "rpm" }])?;
     let top = work.join("rpm");
-    fs::create_dir_all(&top).with_context(|| format!("cannot make {}", top.display()))?;
+    fs::create_dir_all(&top).with_context(|| format!("failed to create {}", top.display()))?;
     readable(usr)?;
     // Folders that nobody else has anything in are listed as a whole.
     let own = ["libexec/sandbox", "share/doc/sandbox"];

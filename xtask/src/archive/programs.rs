@@ -22,7 +22,7 @@ pub(super) fn write(folder: &Path) -> Result<()> {
     for (name, text) in PROGRAMS {
         let program = folder.join(name);
         fs::create_dir_all(program.parent().unwrap_or(folder))?;
-        fs::write(&program, text).with_context(|| format!("cannot write {}", program.display()))?;
+        fs::write(&program, text).with_context(|| format!("failed to write {}", program.display()))?;
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
     }
     Ok(())

@@ -96,7 +96,7 @@ impl Place {
         let user = User::new(&self.engine, System::Debian, made)?;
         let folder = user.home().join("claude-code");
         fs::create_dir_all(&folder)?;
-        fs::copy(claude, folder.join("claude")).context("cannot copy Claude Code")?;
+        fs::copy(claude, folder.join("claude")).context("failed to copy Claude Code")?;
         user.write_upstream(&self.internet)?;
         Ok(user)
     }
@@ -118,10 +118,10 @@ impl Place {
 /// No package can be had here: `apt-get` installs nothing.
 fn make_default_base(engine: &PrivateEngine) -> Result<()> {
     let folder = workspace::state().join("default-base");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     let text = format!("FROM {}\nCOPY --chmod=755 apt-get /usr/local/sbin/\n", BASE.reference());
     for (name, text) in [("Dockerfile", text.as_str()), ("apt-get", "#!/bin/sh\n")] {
-        fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
+        fs::write(folder.join(name), text).with_context(|| format!("failed to write {name}"))?;
     }
     process::run_quietly(command(engine.client(), ["build", "--quiet", "--tag", DEFAULT_BASE]).arg(&folder))
 }
@@ -130,7 +130,7 @@ fn make_default_base(engine: &PrivateEngine) -> Result<()> {
 fn lock() -> Result<File> {
     let path: PathBuf = workspace::state().join("archive.lock");
     fs::create_dir_all(workspace::state())?;
-    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    let file = File::create(&path).with_context(|| format!("failed to write {}", path.display()))?;
+    file.lock().with_context(|| format!("failed to lock {}", path.display()))?;
     Ok(file)
 }

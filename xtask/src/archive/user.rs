@@ -100,10 +100,10 @@ impl User {
     fn unpack(&self, made: &Made) -> Result<()> {
         if self.home.exists() {
             fs::remove_dir_all(&self.home)
-                .with_context(|| format!("cannot remove {}", self.home.display()))?;
+                .with_context(|| format!("failed to remove {}", self.home.display()))?;
         }
         let archive = self.archive();
-        fs::create_dir_all(&archive).with_context(|| format!("cannot make {}", archive.display()))?;
+        fs::create_dir_all(&archive).with_context(|| format!("failed to create {}", archive.display()))?;
         process::run_quietly(
             command("tar", ["--extract", "--strip-components=1", "--file"])
                 .arg(&made.archive)
@@ -170,7 +170,7 @@ impl User {
                 r#""$HOME/.local/libexec/sandbox/install.sh" --uninstall; test -z "$(find "$HOME/.local" -mindepth 1 -not -path "$HOME/.local/state")""#,
             )?,
         }
-        fs::remove_dir_all(&self.home).with_context(|| format!("cannot remove {}", self.home.display()))
+        fs::remove_dir_all(&self.home).with_context(|| format!("failed to remove {}", self.home.display()))
     }
 
     /// The start of a command of the user's, or of root's on the user's system.

@@ -50,11 +50,11 @@ impl Project {
         settings: &Settings<'_>,
     ) -> Result<Self> {
         if folder.exists() {
-            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+            fs::remove_dir_all(&folder).with_context(|| format!("failed to remove {}", folder.display()))?;
         }
         let configuration = folder.join(".sandbox");
         fs::create_dir_all(&configuration)
-            .with_context(|| format!("cannot make {}", configuration.display()))?;
+            .with_context(|| format!("failed to create {}", configuration.display()))?;
         let files = [
             ("sandbox.yaml", with_stand_in(settings)),
             ("with-key.yaml", basic(settings)),
@@ -63,7 +63,7 @@ impl Project {
         ];
         for (name, text) in files {
             let file = configuration.join(name);
-            fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
         }
         Ok(Self { folder, sandbox, api })
     }
@@ -101,7 +101,7 @@ impl Project {
     /// The log of what the runs so far did on the network.
     pub(crate) fn network_log(&self) -> Result<String> {
         let file = self.folder.join(LOG);
-        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
+        fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))
     }
 
     /// What the newest run did on the network, as the command reports it.
@@ -129,7 +129,7 @@ impl Project {
     fn output(&self, sandbox: &mut Command) -> Result<String> {
         command_line(&self.folder, sandbox);
         let output =
-            sandbox.output().with_context(|| format!("cannot start {}", process::describe(sandbox)))?;
+            sandbox.output().with_context(|| format!("failed to start {}", process::describe(sandbox)))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {
             bail!("{} ended with {}\n{text}", process::describe(sandbox), output.status);

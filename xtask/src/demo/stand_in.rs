@@ -32,7 +32,7 @@ impl StandIn {
     pub(crate) fn start(socket: &Socket, purpose: &str, program: &Path) -> Result<Self> {
         let image = ensure_program_image(socket, IMAGE, program)?;
         let name = format!("sandbox-{purpose}-{}", workspace::tag());
-        remove(socket, &name).context("cannot remove what an earlier stand-in left")?;
+        remove(socket, &name).context("failed to remove what an earlier stand-in left")?;
         let (subnet, address) = create_network(socket, &name)?;
         // From here on, every way out removes both.
         let mut stand_in = Self { socket: socket.clone(), name, subnet, address, authority: String::new() };
@@ -88,12 +88,12 @@ impl StandIn {
         self.socket
             .send_json("POST", &format!("{containers}/create"), &specification)?
             .ok()
-            .context("cannot create the container of the stand-in")?;
+            .context("failed to create the container of the stand-in")?;
         self.socket
             .request("POST", &format!("{containers}/{}/start", self.name))?
             .ok()
             .map(drop)
-            .context("cannot start the container of the stand-in")
+            .context("failed to start the container of the stand-in")
     }
 
     /// The certificate is the first thing the stand-in prints, and it listens by then.
@@ -115,7 +115,7 @@ impl StandIn {
 impl Drop for StandIn {
     fn drop(&mut self) {
         if let Err(error) = remove(&self.socket, &self.name) {
-            say(format!("cannot remove the stand-in; the next one will try again: {error:#}"));
+            say(format!("failed to remove the stand-in; the next one will try again: {error:#}"));
         }
     }
 }
@@ -144,7 +144,7 @@ fn create_network(socket: &Socket, name: &str) -> Result<(String, Ipv4Addr)> {
     let answer = socket
         .send_json("POST", "/v4.0.0/libpod/networks/create", &plan)?
         .ok()
-        .context("cannot create the network of the stand-in")?;
+        .context("failed to create the network of the stand-in")?;
     let network: Value = serde_json::from_str(&answer).context("the engine's answer is no JSON")?;
     let subnet = network
         .pointer("/subnets/0/subnet")

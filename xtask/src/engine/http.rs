@@ -56,7 +56,7 @@ impl Socket {
 
     /// A request whose body is a file.
     pub(crate) fn send_file(&self, method: &str, target: &str, file: &Path) -> Result<Answer> {
-        let open = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let open = File::open(file).with_context(|| format!("failed to read {}", file.display()))?;
         let payload =
             Payload { kind: "application/x-tar", length: open.metadata()?.len(), bytes: Box::new(open) };
         self.exchange(method, target, payload)

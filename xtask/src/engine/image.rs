@@ -40,7 +40,7 @@ pub(crate) fn ensure_image(socket: &Socket, image: &Image) -> Result<()> {
             .send_file("POST", &target, &tar)?
             .ok()
             .map(drop)
-            .with_context(|| format!("cannot import {reference}"))
+            .with_context(|| format!("failed to import {reference}"))
     })
 }
 

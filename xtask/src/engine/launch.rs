@@ -175,10 +175,10 @@ const HOOK: &str = "crates/sandbox-cli/src/commands/doctor/gvisor-hook.json";
 /// prints it.
 pub(super) fn write_hook(state: &Path) -> Result<()> {
     let (source, folder) = (workspace::root().join(HOOK), state.join("hooks"));
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     fs::copy(&source, folder.join("sandbox.json"))
         .map(drop)
-        .with_context(|| format!("cannot copy {}", source.display()))
+        .with_context(|| format!("failed to copy {}", source.display()))
 }
 
 impl Storage {
@@ -210,9 +210,9 @@ impl Storage {
         let unfinished = state.join("disk.unfinished");
         File::create(&unfinished)
             .and_then(|file| file.set_len(Self::DISK))
-            .with_context(|| format!("cannot make {}", unfinished.display()))?;
+            .with_context(|| format!("failed to create {}", unfinished.display()))?;
         process::run_quietly(command("mkfs.btrfs", ["--quiet", "--force"]).arg(&unfinished))?;
-        fs::rename(&unfinished, &disk).with_context(|| format!("cannot rename {}", unfinished.display()))
+        fs::rename(&unfinished, &disk).with_context(|| format!("failed to rename {}", unfinished.display()))
     }
 }
 
@@ -225,10 +225,10 @@ fn folder_driver(state: &Path) -> &'static str {
 /// Writes the engine's containers.conf and gives its path.
 pub(super) fn write_configuration(state: &Path) -> Result<PathBuf> {
     let networks = state.join("networks");
-    fs::create_dir_all(&networks).with_context(|| format!("cannot make {}", networks.display()))?;
+    fs::create_dir_all(&networks).with_context(|| format!("failed to create {}", networks.display()))?;
     let text = configuration(&networks, capped_limits());
     let file = state.join("containers.conf");
-    fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
     Ok(file)
 }
 

@@ -19,13 +19,13 @@ pub(super) fn add(root: &Path) -> Result<()> {
         ("etc/group", format!("ordinary:x:{ID}:\n")),
     ] {
         let file = root.join(file);
-        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let text = fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
         if !text.contains(&line) {
-            fs::write(&file, text + &line).with_context(|| format!("cannot write {}", file.display()))?;
+            fs::write(&file, text + &line).with_context(|| format!("failed to write {}", file.display()))?;
         }
     }
     for file in ["etc/subuid", "etc/subgid"] {
-        fs::write(root.join(file), RANGE).with_context(|| format!("cannot write {file}"))?;
+        fs::write(root.join(file), RANGE).with_context(|| format!("failed to write {file}"))?;
     }
     Ok(())
 }
@@ -35,7 +35,7 @@ pub(crate) fn own<P: AsRef<Path>>(folders: &[P]) -> Result<()> {
     for folder in folders {
         let folder = folder.as_ref();
         chown(folder, Some(ID), Some(ID))
-            .with_context(|| format!("cannot give {} to the ordinary user", folder.display()))?;
+            .with_context(|| format!("failed to give {} to the ordinary user", folder.display()))?;
     }
     Ok(())
 }

@@ -225,7 +225,7 @@ impl PrivateEngine {
         let mut launch = self.launch_command()?;
         self.write_client()?;
         let log = self.state.join("service.log");
-        let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let output = File::create(&log).with_context(|| format!("failed to write {}", log.display()))?;
         launch.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
         // A group of its own: Ctrl-C in the terminal that started it does not end it.
         let mut child = launch.process_group(0).spawn()?;
@@ -310,7 +310,7 @@ impl PrivateEngine {
         ] {
             let file = root.join(file);
             fs::create_dir_all(file.parent().unwrap_or(&file))?;
-            fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
         }
         ordinary_user::add(&root)?;
         Ok(root)
@@ -371,7 +371,7 @@ impl PrivateEngine {
         let network = self.network().map(|pair| Pair::path(&pair.host));
         let text =
             self.separation().client_script(&self.state, network.as_deref(), self.runtime(), self.storage());
-        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
         Ok(())
     }
@@ -387,7 +387,7 @@ impl PrivateEngine {
         serve.arg(busybox).args(["nc", "-ll", "-p"]);
         serve.args([port.to_string().as_str(), "-e", "/bin/true"]);
         let child = serve.stdin(Stdio::null()).spawn();
-        child.map(HostService).context("cannot put up a service of the host")
+        child.map(HostService).context("failed to put up a service of the host")
     }
 
     /// The `podman` for people.
@@ -401,10 +401,11 @@ impl PrivateEngine {
 
     /// Two callers at once must not both start it.
     fn lock(&self) -> Result<File> {
-        fs::create_dir_all(&self.state).with_context(|| format!("cannot make {}", self.state.display()))?;
+        fs::create_dir_all(&self.state)
+            .with_context(|| format!("failed to create {}", self.state.display()))?;
         let path = self.state.join("lock");
-        let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+        let file = File::create(&path).with_context(|| format!("failed to write {}", path.display()))?;
+        file.lock().with_context(|| format!("failed to lock {}", path.display()))?;
         Ok(file)
     }
 }

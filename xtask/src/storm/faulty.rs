@@ -52,7 +52,7 @@ impl Faulty {
     pub(super) fn listen(path: PathBuf, engine: &Path, fault: Fault, at: u32) -> Result<Self> {
         drop(std::fs::remove_file(&path));
         let listener =
-            UnixListener::bind(&path).with_context(|| format!("cannot listen at {}", path.display()))?;
+            UnixListener::bind(&path).with_context(|| format!("failed to listen at {}", path.display()))?;
         let (ended, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let faulty = Self { path, ended: Arc::clone(&ended), seen: Arc::clone(&seen) };
         let engine = engine.to_owned();
