@@ -1,8 +1,5 @@
 //! Encoders, for tests and fuzzers.
-#![expect(
-    clippy::unwrap_used,
-    reason = "encoding into memory cannot fail, and no shipped program does it"
-)]
+#![expect(clippy::unwrap_used, reason = "encoding into memory cannot fail, and no shipped program does it")]
 
 use std::io::Write;
 
