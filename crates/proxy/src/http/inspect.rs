@@ -1,5 +1,5 @@
-//! Requests whose body decides: they are read until the policy has decided, and only then is there
-//! a permit.
+//! Requests that are decided by their body: it is read until the policy has decided, and only then
+//! is there a permit.
 
 use allowlist::VendorTool;
 use http::header::CONTENT_ENCODING;
@@ -11,7 +11,8 @@ use super::client::Client;
 use crate::policy::{Blocked, Pending, Permit};
 use crate::upload::{BufferFault, Decided, DrainedBody, RequestBody, Undecided, inspect};
 
-/// The permit for a request, its body, of which some was read, and what was removed from that.
+/// Reads the body until the policy has decided. Returns the permit for the request, its body, of
+/// which some was read, and the tools that were removed from the body.
 pub(super) async fn decide_by_body(
     client: &Client,
     mut pending: Pending,
