@@ -38,8 +38,7 @@ impl Unseen for Arc<Counts> {
 ///
 /// # Panics
 ///
-/// When the output does not consist of whole frames, or when more requests are refused unseen than
-/// streams are reset.
+/// When more requests are refused unseen than the output resets streams.
 pub fn http2_frames(data: &[u8]) {
     let mut input = Input::new(data);
     let sizes = input.sizes();
