@@ -46,7 +46,7 @@ pub(super) struct Prepared {
 /// Why a request is not sent.
 #[derive(Debug)]
 pub(super) enum Unprepared {
-    /// It is refused, as by the gate.
+    /// It is refused, as if by the gate.
     Refused(Blocked),
     /// Its credentials could not be inserted.
     Failed(Unsent),

@@ -206,8 +206,8 @@ async fn pass(
         let bodiless = body.content.is_empty();
         asks_for_websocket(&parts.headers) && parts.method == http::Method::GET && bodiless
     });
-    let headers = headers_to_forward(client, &permit, &parts, &body.content, websocket.is_some());
-    let charged = headers.and_then(|headers| {
+    let forwarded = headers_to_forward(client, &permit, &parts, &body.content, websocket.is_some());
+    let charged = forwarded.and_then(|headers| {
         exchange.allowed(&permit);
         charge(client, &permit, &mut exchange, websocket.is_some())?;
         Ok(headers)
