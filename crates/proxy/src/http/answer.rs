@@ -61,7 +61,7 @@ impl Answered<'_> {
                     // not come in time, the answer is forwarded, and is cut off where the push is.
                     let _ = timeout(HELD, proven).await;
                     if self.fault.get().is_some() {
-                        let error = UpstreamError::of_text(Failure::Reset, "the push was broken off");
+                        let error = UpstreamError::of_text(Failure::Reset, "the push was aborted");
                         return self.fail(&error, exchange);
                     }
                 }

@@ -18,8 +18,8 @@ const FAILED: HeaderName = HeaderName::from_static("x-sandbox-error");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// The type of the answer to a push, which git's client reads whatever its content.
 const PUSH_RESULT: &str = "application/x-git-receive-pack-result";
-/// The opening of the message of a refusal that only the operator can change: an agent that takes
-/// it for a network error tries again.
+/// Opens the message of a refusal that only the operator can change: an agent that takes it for a
+/// network error tries again.
 const POLICY_NOTICE: &str = "blocked by sandbox policy; do not retry, ask the operator to allow it: ";
 
 /// The recipient of a response: all of it comes from the client itself.

@@ -67,7 +67,7 @@ pub(super) struct Exchange {
     html: bool,
     uploaded: Arc<AtomicU64>,
     scrubbed: Arc<AtomicU32>,
-    /// What its bytes and tokens count against; `None` where nothing bounds them.
+    /// The spending that its bytes and tokens count towards; `None` where nothing bounds them.
     spending: Option<Arc<Spending>>,
     /// Reads the tokens that a model vendor reports.
     usage: Option<UsageReader>,
@@ -131,7 +131,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// What its bytes count against.
+    /// The spending that its bytes count towards.
     pub(super) fn spending(&self) -> Option<Arc<Spending>> {
         self.spending.clone()
     }

@@ -25,7 +25,7 @@ use super::head::{self, Body, HeadFault, RefusedHead};
 const READ: usize = 8 * 1024;
 /// Bytes that a client may send before its upgrade is answered.
 const HELD: usize = 16 * 1024;
-/// Maximum bytes after a refused head to discard, so that the refusal is not lost in a reset.
+/// Maximum bytes to discard after a refused head, so that the refusal is not lost in a reset.
 const DISCARDED: usize = 1024 * 1024;
 
 /// Bounds on a request head.
@@ -58,7 +58,7 @@ pub(super) struct Framing {
     body_fault: AtomicBool,
     /// No head arrived in time.
     silent: AtomicBool,
-    /// What follows a request for an upgrade: one of the constants below.
+    /// The meaning of the bytes after a request for an upgrade: one of the constants below.
     upgrade: AtomicU8,
     /// Wakes the reader when `upgrade` is decided.
     waker: Mutex<Option<Waker>>,
@@ -96,7 +96,7 @@ impl Framing {
         self.decide(TUNNEL);
     }
 
-    /// The request is answered; what follows it is another request.
+    /// The request is answered; the bytes after it are another request.
     pub(super) fn answered(&self) {
         if self.upgrade.load(Ordering::Acquire) != TUNNEL {
             self.decide(PLAIN);

@@ -67,7 +67,7 @@ pub(super) struct RefusedHead {
 }
 
 impl RefusedHead {
-    /// Describes what has arrived of a head that is refused for `fault`.
+    /// Describes the part that has arrived of a head that is refused for `fault`.
     pub(super) fn new(fault: HeadFault, bytes: &[u8]) -> Self {
         let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
         let first = lines.next().unwrap_or_default();
@@ -364,8 +364,8 @@ mod tests {
         for byte in 0..=255 {
             for target in [&[b'/', byte, b'a'][..], &[b'/', b'?', byte, b'a']] {
                 let accepted = allowlist::Target::from_wire(target).is_ok();
-                let travels = request_line(&[b"GET ", target, b" HTTP/1.1"].concat()).is_ok();
-                assert!(travels || !accepted, "{target:?}");
+                let carried = request_line(&[b"GET ", target, b" HTTP/1.1"].concat()).is_ok();
+                assert!(carried || !accepted, "{target:?}");
                 let sent = stand_in(target);
                 let forwarded = http::uri::PathAndQuery::try_from(sent.as_ref()).ok();
                 assert!(

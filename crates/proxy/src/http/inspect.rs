@@ -1,5 +1,5 @@
-//! Requests that are decided by their body: it is read until the policy has decided, and only then
-//! is there a permit.
+//! Requests whose body decides: the body is read until the policy has decided, and only then is
+//! there a permit.
 
 use allowlist::VendorTool;
 use http::header::CONTENT_ENCODING;
@@ -64,6 +64,6 @@ fn unread(client: &Client, fault: BufferFault) -> Blocked {
         BufferFault::Broken if client.framing.body_is_malformed() => {
             Blocked::new(BlockReason::Framing, "the chunks of the request body are malformed")
         }
-        BufferFault::Broken => Blocked::new(BlockReason::Framing, "the body of the request broke off"),
+        BufferFault::Broken => Blocked::new(BlockReason::Framing, "the body of the request ended early"),
     }
 }

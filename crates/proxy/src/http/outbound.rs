@@ -1,8 +1,8 @@
 //! Turns a permitted request into the one that is sent: inserts credentials, and prepares the body
 //! for its signature.
 //!
-//! None of the body is read before the plan for the head is complete: a client that waits for `100
-//! Continue` gets the refusal instead.
+//! None of the body is read before the plan for the head is complete: a client that is waiting for
+//! `100 Continue` gets the refusal instead.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -264,7 +264,7 @@ fn unbuffered(client: &Client, fault: BufferFault) -> Unprepared {
         )),
         BufferFault::Broken if client.framing.body_is_malformed() => malformed(),
         BufferFault::Broken => {
-            Unprepared::Refused(Blocked::new(BlockReason::Framing, "the body of the request broke off"))
+            Unprepared::Refused(Blocked::new(BlockReason::Framing, "the body of the request ended early"))
         }
     }
 }

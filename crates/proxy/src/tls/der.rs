@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_end_at_one_that_cannot_be_read() {
+    fn elements_end_at_the_first_unreadable_one() {
         let cases: &[(&[u8], usize)] = &[
             (&[], 0),
             (&[0x30], 0),

@@ -1,5 +1,5 @@
-//! Bodies that decide their requests: as much of them is read as the decision needs, and nothing is
-//! sent before it.
+//! Bodies that determine whether their requests are permitted: as much of them is read as the
+//! decision needs, and nothing is sent before it.
 
 use std::sync::Arc;
 
