@@ -230,7 +230,7 @@ async fn begin(
             services.spawn(refusals.serve(recorder.clone(), until_set(stopped.clone())));
         }
         Some(Err(error)) => {
-            tracing::warn!(%error, "connections to ports that nothing serves are not recorded");
+            tracing::warn!(%error, "traffic to ports that nothing serves is not recorded");
         }
         None => {}
     }

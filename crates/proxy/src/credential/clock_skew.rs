@@ -1,4 +1,4 @@
-//! Warns the operator when a container's clock is off: signed requests then fail for no visible
+//! Warns the operator if a container's clock is wrong: signed requests then fail for no visible
 //! reason.
 
 use std::num::NonZeroUsize;
@@ -8,14 +8,14 @@ use std::time::{Duration, SystemTime};
 use allowlist::HostName;
 use lru::LruCache;
 
-/// What upstreams put up with, so that a warning comes before a refusal.
+/// The skew that upstreams tolerate, so that a warning comes before a refusal.
 const TOLERATED: Duration = Duration::from_mins(5);
-/// Hosts for which it was said already.
+/// The number of hosts that are remembered as already warned about.
 const SAID: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// Warns once for each host.
 pub(super) struct ClockSkew {
-    /// Only remembered, never waited for: held for one lookup.
+    /// Held only for one lookup, so that nothing waits for it.
     said: Mutex<LruCache<String, ()>>,
 }
 
@@ -24,7 +24,7 @@ impl ClockSkew {
         Self { said: Mutex::new(LruCache::new(SAID)) }
     }
 
-    /// What to say about a request for `host` that was signed at `signed`, by a clock that should
+    /// The warning about a request for `host` that was signed at `signed`, by a clock that should
     /// show `now`. A signature that may be used later (`lasting`) is not wrong because it is old.
     pub(super) fn look(
         &self,
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_off_is_said_once_for_each_host() {
+    fn wrong_clock_is_reported_once_for_each_host() {
         let host = |name: &str| HostName::from_wire(name.as_bytes()).unwrap();
         let now = SystemTime::UNIX_EPOCH + minutes(1_000_000);
         let watch = ClockSkew::new();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_made_for_later_may_be_old_but_not_of_the_future() {
+    fn lasting_signature_may_be_old_but_not_from_the_future() {
         let host = HostName::from_wire(b"a.example").unwrap();
         let now = SystemTime::UNIX_EPOCH + minutes(1_000_000);
         let watch = ClockSkew::new();

@@ -9,18 +9,18 @@ use super::responder::reply;
 use super::response::{Family, Query, Response};
 
 const PROXY: Ipv4Addr = Ipv4Addr::new(10, 199, 1, 100);
-/// As the resolver has it.
+/// The resolver's limit.
 const HOPS: usize = 8;
-/// Addresses of one answer at most.
+/// The maximum number of addresses in one answer.
 const ADDRESSES: usize = 16;
 
-/// The first byte chooses who reads the others: the responder, or the resolver as the whole answer
-/// to its question, or as what follows the question in the answer.
+/// The first byte selects the reader of the others: the responder, or the resolver, either as the
+/// whole answer to its query or as the part of the answer after the question.
 ///
 /// # Panics
 ///
-/// When a reply is longer than it may be, or is itself answered; when an answer gives what was not
-/// asked for.
+/// If a reply is longer than it may be, or would itself be answered; if an answer yields something
+/// that was not asked for.
 pub fn dns_packet(data: &[u8]) {
     let mut input = Input::new(data);
     let choice = input.byte();

@@ -1,34 +1,34 @@
-//! What stands before an object in a pack.
+//! The header of an object in a pack.
 
 use super::commit::{Format, Id};
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Commit,
     /// A tree, a blob or a tag.
     Other,
-    /// Changes of what is at this place of the pack.
+    /// A delta of the object at this place of the pack.
     DeltaOfPlace(u64),
-    /// Changes of an object that may be anywhere.
+    /// A delta of an object that may be anywhere.
     DeltaOf(Id),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ObjectHead {
     pub(super) kind: Kind,
-    /// The bytes of the object, or of its changes.
+    /// The length of the object, or of the delta, in bytes.
     pub(super) size: u64,
-    /// The bytes of the head.
+    /// The length of the header in bytes.
     pub(super) length: usize,
 }
 
-/// What is no head of an object.
+/// The bytes are not the header of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoHead;
 
-/// The head at the beginning of `bytes`, which are at `place` in the pack; none if its end has not
-/// come yet.
+/// The header at the beginning of `bytes`, which are at `place` in the pack; `None` if its end has
+/// not arrived yet.
 pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<ObjectHead>, NoHead> {
     let mut rest = bytes.iter().copied();
     let Some(first) = rest.next() else { return Ok(None) };
@@ -49,7 +49,7 @@ pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<Ob
         6 => {
             let mut back = 0_u64;
             loop {
-                // A distance without an end overflows before it is long.
+                // An endless distance overflows before it is long.
                 let Some(byte) = rest.next() else { return Ok(None) };
                 length += 1;
                 back = back.checked_mul(128).ok_or(NoHead)? | u64::from(byte & 0x7f);
