@@ -1,4 +1,4 @@
-//! The upstream's answer, as sent to the client.
+//! The upstream's response, as sent to the client.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use crate::scrub::{BodyScrub, Needles, UnknownEncoding, plan_body};
 use crate::upload::{Fault, Upload, UploadFault};
 use crate::upstream::{Failure, Lease, UpstreamError};
 
-/// How long the beginning of an answer waits for the end of a push. The wait must be bounded: the
-/// server may be waiting for its answer to be read.
+/// How long the beginning of a response waits for the end of a push. The wait must be bounded: the
+/// server may be waiting for its response to be read.
 const HELD: Duration = Duration::from_mins(1);
 
-/// The recipient of an answer, and the state needed to deliver it.
+/// The recipient of a response, and the state needed to deliver it.
 pub(super) struct Answered<'a> {
     pub(super) client: &'a Arc<Client>,
     pub(super) permit: &'a Permit,
     pub(super) method: Method,
-    /// Values that the answer must not contain.
+    /// Values that the response must not contain.
     pub(super) needles: Option<Arc<Needles>>,
     /// Why the request's body was aborted, if it was.
     pub(super) fault: UploadFault,
@@ -55,10 +55,11 @@ impl Answered<'_> {
         let response_timeout = self.client.response_timeout();
         match forward(&self.client.shared.pool, &outgoing, upload, response_timeout).await {
             Ok((answer, lease)) if is_plain(answer.status()) => {
-                // A server may begin its answer before the push has ended.
+                // A server may begin its response before the push has ended.
                 if let Some(proven) = self.proven.take().filter(|_| answer.status().is_success()) {
                     // No value is ever sent: the closing of the channel is the signal. If it does
-                    // not come in time, the answer is forwarded, and is cut off where the push is.
+                    // not come in time, the response is forwarded, and is cut off where the push
+                    // is.
                     let _ = timeout(HELD, proven).await;
                     if self.fault.get().is_some() {
                         let error = UpstreamError::of_text(Failure::Reset, "the push was aborted");
@@ -101,7 +102,7 @@ impl Answered<'_> {
             Ok(answered) => answered,
             Err(error) => return self.fail(&error, exchange),
         };
-        // The upstream declined; its answer gives the reason.
+        // The upstream declined; its response gives the reason.
         if is_plain(answer.status()) {
             return self.respond(answer, lease, exchange);
         }
@@ -128,7 +129,7 @@ impl Answered<'_> {
         self.switch(&answer, exchange)
     }
 
-    /// The answer as sent to the client, without the values in `needles`. The caller must have
+    /// The response as sent to the client, without the values in `needles`. The caller must have
     /// ruled out an informational or switching status.
     fn respond(
         &self,
@@ -157,12 +158,12 @@ impl Answered<'_> {
         Response::from_parts(parts, body)
     }
 
-    /// Arranges for the reported tokens to be read from the answer if it may report any. `headers`
-    /// are those of the forwarded body.
+    /// Arranges for the reported tokens to be read from the response if it may report any.
+    /// `headers` are those of the forwarded body.
     ///
     /// # Errors
     ///
-    /// When the budget bounds tokens and the answer cannot be read.
+    /// If the budget bounds tokens and the response cannot be read.
     fn read_usage(&self, recoded: bool, headers: &HeaderMap, exchange: &mut Exchange) -> Result<(), Unsent> {
         let Some(spending) = exchange.spending().filter(|_| self.permit.tokens() == TokenReport::Response)
         else {
@@ -192,7 +193,7 @@ impl Answered<'_> {
         response
     }
 
-    /// The response to a request that got no answer.
+    /// The response to a request for which the upstream sent none.
     fn fail(&self, error: &UpstreamError, mut exchange: Exchange) -> Response<Download> {
         match error.kind() {
             Failure::Address => return refuse(&Blocked::address(self.permit.host()), exchange),

@@ -1,4 +1,4 @@
-//! Streams the body of an answer frame by frame: memory never holds more of it than the windows of
+//! Streams the body of a response frame by frame: memory never holds more of it than the windows of
 //! its connections.
 
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use crate::scrub::{BodyScrub, Needles, Scrubbed};
 use crate::upload::{BodyError, PolledFrame, fit};
 use crate::upstream::Lease;
 
-/// An answer's body on its way to the client. It carries the exchange, so that the record is
+/// A response's body on its way to the client. It carries the exchange, so that the record is
 /// written when the body ends.
 pub(crate) struct Download(Source);
 

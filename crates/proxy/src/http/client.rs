@@ -66,7 +66,7 @@ impl Client {
         self.shared.context.services.at(host, self.port)
     }
 
-    /// How long an upstream may take to begin its answer.
+    /// How long an upstream may take to begin its response.
     pub(super) fn response_timeout(&self) -> Option<Duration> {
         self.limits().response_timeout_ms.map(Duration::from_millis)
     }

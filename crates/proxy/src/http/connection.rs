@@ -24,7 +24,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 /// client is near, so a small window costs nothing; but a window smaller than what clients write at
 /// once makes them wait for delayed acknowledgements.
 const WINDOW: u32 = 256 * 1024;
-/// Bytes of answers that may wait for the client on one HTTP/2 stream.
+/// Bytes of responses that may wait for the client on one HTTP/2 stream.
 const SEND_BUFFER: usize = 32 * 1024;
 /// Maximum concurrent requests on one HTTP/2 connection: on one opened while few others were open,
 /// and on any other. A stream costs memory before anything is known about it, so all connections
@@ -105,8 +105,8 @@ where
     let framed = Framed::new(stream, heads, Arc::clone(&client.framing));
     let service = service_fn({
         let client = Arc::clone(client);
-        // Boxed: while the answer of a stream waits for its client, the stream must not keep the
-        // memory that producing the answer took.
+        // Boxed: while the response of a stream waits for its client, the stream must not keep the
+        // memory that producing the response took.
         move |request| {
             let note = client.next_head();
             Box::pin(service::answer(Arc::clone(&client), request, note))
@@ -145,8 +145,8 @@ where
     let streams = if wide.is_some() { WIDE_STREAMS } else { NARROW_STREAMS };
     let service = service_fn({
         let client = Arc::clone(client);
-        // Boxed: while the answer of a stream waits for its client, the stream must not keep the
-        // memory that producing the answer took.
+        // Boxed: while the response of a stream waits for its client, the stream must not keep the
+        // memory that producing the response took.
         move |request| {
             client.next_head();
             Box::pin(service::answer(Arc::clone(&client), request, None))
@@ -158,8 +158,8 @@ where
         .initial_connection_window_size(WINDOW)
         .max_concurrent_streams(streams)
         .max_send_buf_size(SEND_BUFFER)
-        // Beyond this the answer is 431 without a record; up to it the service counts bytes itself,
-        // and records the refusal.
+        // Beyond this the response is 431 without a record; up to it the service counts bytes
+        // itself, and records the refusal.
         .max_header_list_size(
             u32::try_from(limits.head_bytes.saturating_add(COUNTED_BEYOND)).unwrap_or(u32::MAX),
         )

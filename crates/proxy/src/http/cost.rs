@@ -12,7 +12,7 @@ use crate::policy::{Blocked, Permit, TokenReport};
 ///
 /// # Errors
 ///
-/// When the budget is used up or cannot be enforced, or the log is full.
+/// If the budget is used up or cannot be enforced, or the log is full.
 pub(super) fn charge(
     client: &Client,
     permit: &Permit,
@@ -39,7 +39,7 @@ pub(super) fn charge(
     Ok(())
 }
 
-/// Whether the reported tokens are read from the answer, which then must not be compressed.
+/// Whether the reported tokens are read from the response, which then must not be compressed.
 pub(super) fn counts_tokens(client: &Client, permit: &Permit) -> bool {
     permit.tokens() == TokenReport::Response && bounds_tokens(client, permit)
 }

@@ -1,4 +1,4 @@
-//! Responses in place of an upstream's answer, in words that an agent can act on.
+//! Responses in place of the upstream's, in words that an agent can act on.
 //!
 //! They contain nothing about the host machine, other tasks or rules that did not match: a denial's
 //! message is written for the client.
@@ -16,7 +16,7 @@ use crate::upstream::UpstreamError;
 const BLOCKED: HeaderName = HeaderName::from_static("x-sandbox-blocked");
 const FAILED: HeaderName = HeaderName::from_static("x-sandbox-error");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
-/// The type of the answer to a push, which git's client reads whatever its content.
+/// The type of the response to a push, which git's client reads whatever its content.
 const PUSH_RESULT: &str = "application/x-git-receive-pack-result";
 /// Opens the message of a refusal that only the operator can change: an agent that takes it for a
 /// network error tries again.
@@ -71,8 +71,8 @@ pub(super) fn failed(audience: Audience<'_>, error: &UpstreamError) -> Response<
     answer(audience, StatusCode::BAD_GATEWAY, &body)
 }
 
-/// Why a permitted request is not sent, or its answer is not forwarded, in words for the client and
-/// for the log.
+/// Why a permitted request is not sent, or the upstream's response is not forwarded, in words for
+/// the client and for the log.
 #[derive(Debug)]
 pub(super) struct Unsent {
     pub(super) status: StatusCode,
@@ -84,7 +84,7 @@ pub(super) struct Unsent {
     pub(super) record: String,
 }
 
-/// The response if the request is not sent, or its answer cannot be forwarded.
+/// The response if the request is not sent, or the upstream's response cannot be forwarded.
 pub(super) fn unsent(audience: Audience<'_>, unsent: &Unsent) -> Response<Bytes> {
     let body =
         Body { error: "credentials_failed", reason: unsent.reason, message: &unsent.message, header: FAILED };
@@ -168,7 +168,7 @@ fn answer(audience: Audience<'_>, status: StatusCode, body: &Body<'_>) -> Respon
         ("application/json", json(audience, body))
     };
     let length = text.len();
-    // A body in the answer to HEAD would break an HTTP/2 stream.
+    // A body in the response to HEAD would break an HTTP/2 stream.
     let content = if audience.method == Method::HEAD.as_str() { Bytes::new() } else { Bytes::from(text) };
     let mut response = page(status, kind, content, body);
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));

@@ -124,7 +124,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// When no request is left.
+    /// If no request is left.
     pub(super) fn spend(&mut self, spending: &Arc<Spending>) -> Result<(), Blocked> {
         spending.take_request()?;
         self.spending = Some(Arc::clone(spending));
@@ -186,13 +186,13 @@ impl Exchange {
         self.record.error = Some(error);
     }
 
-    /// Records that the head of the answer is on its way.
+    /// Records that the head of the response is on its way.
     pub(super) fn answered(&mut self, status: StatusCode) {
         self.record.status = Some(status.as_u16());
         self.record.first_byte_ms = Some(milliseconds(self.started));
     }
 
-    /// Has tokens read from the answer's body, which may report them.
+    /// Has tokens read from the response's body, which may report them.
     pub(super) fn read_usage(&mut self) {
         self.usage = Some(UsageReader::default());
     }
@@ -206,7 +206,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// When the data exceeds the budget: it must not be forwarded.
+    /// If the data exceeds the budget: it must not be forwarded.
     pub(super) fn received(&mut self, data: &[u8]) -> Result<(), Blocked> {
         if let Some(spending) = &self.spending {
             spending.receive(data.len() as u64)?;
@@ -227,7 +227,7 @@ impl Exchange {
         UploadCounter::new(Arc::clone(&self.uploaded), self.spending(), Arc::clone(fault))
     }
 
-    /// The headers of an answer without the values in `needles`.
+    /// The headers of a response without the values in `needles`.
     pub(super) fn scrubbed_headers(&self, needles: &Needles, headers: HeaderMap) -> HeaderMap {
         let (headers, count) = scrub_headers(needles, headers);
         self.scrubbed.fetch_add(count, Ordering::Relaxed);
@@ -240,7 +240,7 @@ impl Exchange {
         self.scrubbed.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The counter of real values removed from the answer.
+    /// The counter of real values removed from the response.
     pub(super) fn scrub_counter(&self) -> Arc<AtomicU32> {
         Arc::clone(&self.scrubbed)
     }

@@ -16,7 +16,7 @@ use crate::upstream::{Failure, Lease, Pool, UpstreamError};
 /// gets a new connection.
 const TRIES: usize = 3;
 
-/// Forwards a request. Returns the answer when its head has arrived, with its body still on its
+/// Forwards a request. Returns the response when its head has arrived, with its body still on its
 /// way.
 pub(super) async fn forward(
     pool: &Arc<Pool>,

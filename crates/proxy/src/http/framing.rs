@@ -140,7 +140,7 @@ enum State {
     Length(u64),
     /// A chunked body is next.
     Chunked(Chunked),
-    /// An upgrade was requested: the meaning of the next bytes depends on the answer.
+    /// An upgrade was requested: the meaning of the next bytes depends on the response.
     Held,
     /// All bytes pass through.
     Tunnel,

@@ -38,7 +38,7 @@ impl Unseen for Arc<Counts> {
 ///
 /// # Panics
 ///
-/// When more requests are refused unseen than streams are reset in the output.
+/// If more requests are refused unseen than streams are reset in the output.
 pub fn http2_frames(data: &[u8]) {
     let mut input = Input::new(data);
     let sizes = input.sizes();

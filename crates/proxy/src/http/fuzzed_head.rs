@@ -24,7 +24,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 ///
 /// # Panics
 ///
-/// When the split changes what passes, or when something passes that was not sent.
+/// If the split changes what passes, or if something passes that was not sent.
 pub fn request_head(data: &[u8]) {
     let mut input = Input::new(data);
     let sizes = input.sizes();

@@ -27,7 +27,7 @@ pub(super) struct Head {
     /// How to find the end of the message.
     pub(super) body: Body,
     /// Whether the request asks for another protocol, so that the meaning of the next bytes depends
-    /// on the answer.
+    /// on the response.
     pub(super) upgrade: bool,
     /// The position of the target, if hyper must get its [`stand_in`] instead.
     pub(super) raw_target: Option<Range<usize>>,

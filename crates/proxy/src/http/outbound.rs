@@ -34,7 +34,7 @@ use crate::upload::{
 pub(super) struct Prepared {
     pub(super) outgoing: Outgoing,
     pub(super) upload: Upload,
-    /// Values that the answer must not contain.
+    /// Values that the response must not contain.
     pub(super) needles: Option<Arc<Needles>>,
     /// Why the body was aborted while it was sent, if it was.
     pub(super) fault: UploadFault,
@@ -65,7 +65,7 @@ enum BodyChange {
 ///
 /// # Errors
 ///
-/// When the request asks to drop a header that must be forwarded.
+/// If the request asks to drop a header that must be forwarded.
 pub(super) fn headers_to_forward(
     client: &Client,
     permit: &Permit,

@@ -1,4 +1,4 @@
-//! Responses in place of an upstream's answer, and their records.
+//! Responses in place of the upstream's, and their records.
 
 use http::header::CONTENT_LENGTH;
 use http::{HeaderValue, Response};
@@ -46,7 +46,7 @@ pub(super) fn answer_with(page: Response<bytes::Bytes>, mut exchange: Exchange) 
     page.map(|page| Download::page(page, Some(exchange)))
 }
 
-/// The response when the request was not sent, or its answer cannot be forwarded.
+/// The response when the request was not sent, or the upstream's response cannot be forwarded.
 pub(super) fn give_up(unprepared: Unprepared, mut exchange: Exchange) -> Response<Download> {
     match unprepared {
         Unprepared::Refused(denial) => refuse(&denial, exchange),

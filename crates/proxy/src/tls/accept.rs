@@ -52,7 +52,7 @@ pub(crate) enum Handshake<S> {
 ///
 /// # Errors
 ///
-/// When the provider lacks the protocol versions, which is an error of the build.
+/// If the provider lacks the protocol versions, which is an error of the build.
 pub(crate) fn server_config(issuer: LeafIssuer) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?

@@ -34,8 +34,8 @@ fn authority() -> ProxyAuthority {
 ///
 /// # Panics
 ///
-/// When the split changes how the handshake ends, when it succeeds, or when a name is reported that
-/// is not in the bytes.
+/// If the split changes how the handshake ends, if it succeeds, or if a name is reported that is
+/// not in the bytes.
 pub fn client_hello(data: &[u8]) {
     let mut input = Input::new(data);
     let sizes = input.sizes();

@@ -53,7 +53,7 @@ impl LeafIssuer {
     ///
     /// # Errors
     ///
-    /// When the authority's certificate or key cannot be used.
+    /// If the authority's certificate or key cannot be used.
     pub(crate) fn new(authority: &ProxyAuthority, capacity: usize) -> Result<Self, AuthorityError> {
         let authority = Authority::read(authority)?;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(AuthorityError::LeafKey)?;

@@ -30,7 +30,7 @@ pub enum RootsError {
 ///
 /// # Errors
 ///
-/// When a certificate of `extra_roots_pem` cannot be read or used: a root that is silently missing
+/// If a certificate of `extra_roots_pem` cannot be read or used: a root that is silently missing
 /// would look like an attack later.
 pub(crate) fn upstream_config(extra_roots_pem: &str) -> Result<Arc<ClientConfig>, RootsError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };

@@ -113,7 +113,7 @@ impl UploadCounter {
     ///
     /// # Errors
     ///
-    /// When they exceed the budget: the body ends there.
+    /// If they exceed the budget: the body ends there.
     fn count(&self, bytes: u64) -> Result<(), BodyError> {
         if let Some(Err(denial)) = self.spending.as_ref().map(|spending| spending.send(bytes)) {
             let fault = Fault::Refused(denial);

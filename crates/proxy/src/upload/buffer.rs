@@ -28,7 +28,7 @@ const WAIT: Duration = Duration::from_secs(30);
 /// instead of a reset.
 const DRAINED: usize = 1024 * 1024;
 const DRAIN: Duration = Duration::from_secs(5);
-/// The same for a push: git reads the answer when it has sent its pack.
+/// The same for a push: git reads the response when it has sent its pack.
 const PACK_DRAINED: usize = 1024 * 1024 * 1024;
 const PACK_DRAIN: Duration = Duration::from_mins(5);
 

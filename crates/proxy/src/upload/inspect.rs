@@ -105,7 +105,8 @@ pub(crate) async fn inspect<T, E>(
     };
     let content = match decided.replacement {
         Some(replacement) => {
-            // The rest is not forwarded, but a client that cannot write it never reads the answer.
+            // The rest is not forwarded, but a client that cannot write it never reads the
+            // response.
             DrainedBody::Short.drain(body);
             Content::Whole(Box::new(Buffered::new(replacement.into(), trailers, room).in_place()))
         }

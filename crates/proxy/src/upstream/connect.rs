@@ -2,7 +2,7 @@
 //! those.
 //!
 //! Invariant: connections go only to addresses that the guard permitted, and no name is looked up
-//! twice for one connection, so an answer that changes in between has no effect.
+//! twice for one connection, so a DNS answer that changes in between has no effect.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;

@@ -25,11 +25,11 @@ use crate::upload::Upload;
 
 /// How long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(30);
-/// How long an HTTP/1 connection may take to be ready again after an answer.
+/// How long an HTTP/1 connection may take to be ready again after a response.
 const SETTLE: Duration = Duration::from_secs(1);
 /// How long a client may take to read data from a shared connection before new requests avoid that
 /// connection: unread data fills the connection's flow-control window, which then blocks every
-/// answer on it.
+/// response on it.
 const SLOW: Duration = Duration::from_millis(100);
 /// Maximum requests on one HTTP/2 connection; the upstream may allow fewer.
 const SHARED: usize = 100;
@@ -79,10 +79,10 @@ struct Share {
     reader: Arc<Reader>,
 }
 
-/// Whether the client of one request reads its answer.
+/// Whether the client of one request reads its response.
 #[derive(Debug, Default)]
 struct Reader {
-    /// Since when it has had a part of the answer without asking for more; `None` while it waits
+    /// Since when it has had a part of the response without asking for more; `None` while it waits
     /// for the upstream.
     delivered: Mutex<Option<Instant>>,
 }
@@ -363,21 +363,21 @@ impl Lease {
         sender.send(request).await.map_err(SendError::from)
     }
 
-    /// Records that the client has a part of the answer, and has not asked for more yet.
+    /// Records that the client has a part of the response, and has not asked for more yet.
     pub(crate) fn delivered(&self) {
         if let Some(Share { reader, .. }) = &self.shared {
             reader.set_delivered(Some(Instant::now()));
         }
     }
 
-    /// Records that the client waits for more of the answer.
+    /// Records that the client waits for more of the response.
     pub(crate) fn waiting(&self) {
         if let Some(Share { reader, .. }) = &self.shared {
             reader.set_delivered(None);
         }
     }
 
-    /// The answer was read to its end: the connection may be used again.
+    /// The response was read to its end: the connection may be used again.
     pub(crate) fn finish(mut self) {
         let Some(Sender::Http1(mut sender)) = self.sender.take() else {
             return;
