@@ -23,13 +23,13 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     HeaderName::from_static("http2-settings"),
 ];
 
-/// Headers from which some servers take another method than that of the request line.
+/// Headers that override the method of the request line on some servers.
 const METHOD_OVERRIDE: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-method"];
 
-/// Headers from which some servers, or frameworks behind them, take another path than that of the
-/// request line: IIS and its rewrite modules, Symfony, Zend, the authorization requests of nginx
-/// and Traefik, Envoy.
+/// Headers that override the path of the request line on some servers, or on frameworks behind
+/// them: IIS and its rewrite modules, Symfony, Zend, the authorization requests of nginx and
+/// Traefik, Envoy.
 const PATH_OVERRIDE: [&str; 12] = [
     "x-original-url",
     "x-original-uri",
@@ -99,7 +99,7 @@ pub(crate) struct RequestRules {
 }
 
 /// The headers of a request that go to the upstream; `None` if `Connection` names an essential
-/// header, which decides who is asked, for what or how much.
+/// header, without which the request would mean something else.
 pub(crate) fn request_headers(headers: &HeaderMap, rules: RequestRules) -> Option<HeaderMap> {
     let named = connection_options(headers);
     if named.iter().any(is_essential) {

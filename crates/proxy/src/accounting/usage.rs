@@ -21,7 +21,7 @@ pub(crate) struct UsageReader {
     highest: Tokens,
 }
 
-/// What a text that begins like the key contains at its beginning.
+/// The result of reading a text that begins like the key.
 enum Found<'a> {
     /// Another key, or not an object.
     Other,

@@ -1,4 +1,4 @@
-//! How one request is changed, decided from its head.
+//! The changes to one request, decided from its head.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::signing::{ChunkSigner, Pending};
 
 /// A permitted request, as it would be sent.
 pub(crate) struct Wire<'a> {
-    /// The scheme of its arrival, with which it is also forwarded.
+    /// The scheme with which it arrived, and with which it is forwarded.
     pub(crate) scheme: Scheme,
     /// The host that it is for.
     pub(crate) host: &'a HostName,

@@ -88,7 +88,7 @@ fn with_lines(headers: &HeaderMap, mut real: HashMap<HeaderName, HeaderValue>) -
     kept
 }
 
-/// HTTP/2 clients may send each cookie on a line of its own.
+/// HTTP/2 clients may send each cookie on a separate line.
 fn with_one_cookie_line(headers: HeaderMap) -> HeaderMap {
     let lines: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if lines.len() < 2 {

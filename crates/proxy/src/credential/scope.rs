@@ -12,8 +12,8 @@ use super::find::Division;
 use super::key::{Key, TOKENS};
 use crate::headers::is_same;
 
-/// Headers that determine who is asked, or how much: they never carry a credential, even if a
-/// pattern covers them.
+/// Headers that determine the recipient of a message or its framing: they never carry a credential,
+/// even if a pattern covers them.
 const NEVER: [HeaderName; 7] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE, TE, EXPECT];
 
 /// Whether the header must never carry a credential.

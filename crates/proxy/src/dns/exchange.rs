@@ -1,4 +1,4 @@
-//! One query to the name server and its answer: over UDP, or over TCP if the answer does not fit.
+//! One query to the name server and its answer: over UDP, then over TCP if the answer does not fit.
 //!
 //! Every query has its own connected socket, with a port that the kernel chooses, and a random id:
 //! a forger has to guess both. There is no deadline here: the caller's covers everything.

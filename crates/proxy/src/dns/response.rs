@@ -60,7 +60,7 @@ pub(super) enum Response {
 /// A message that is not a usable answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unusable {
-    /// It does not answer this query: another's answer, or a forgery.
+    /// It does not answer this query: an answer to another one, or a forgery.
     Foreign,
     /// It answers this query, but is not readable.
     Malformed,

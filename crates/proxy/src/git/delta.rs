@@ -24,7 +24,7 @@ pub(super) fn apply(base: &[u8], delta: &[u8], limit: usize) -> Option<Vec<u8>> 
             };
             base.get(start..start.checked_add(bytes)?)?
         };
-        // No operation may add nothing.
+        // Every operation must add bytes.
         if piece.is_empty() || object.len() + piece.len() > size {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Reads packs that are pushed to a repository: proof that an update of a ref loses no commit.
+//! Reads packs that are pushed to a repository, to prove that an update of a ref loses no commit.
 //!
 //! The proxy does not see the repository. It sees only the pack, which contains the new commits and
 //! the ids of their parents. An id is the hash of the object that it names, so a path from the new

@@ -149,7 +149,7 @@ impl Gate {
                 let allowlist = Arc::clone(allowlist);
                 Ok(Admission::Pending(Box::new(Pending { request, check, allowlist })))
             }
-            // Requests that are judged by their bodies stay so.
+            // The rules alone decide some requests, even while the shield is down.
             Decision::Deny(_) if !allowlist.stays_judged(&request) && is_open(&live) => {
                 Ok(Admission::Permit(Permit::new(request, None, allowlist)))
             }

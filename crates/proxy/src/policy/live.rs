@@ -17,11 +17,11 @@ use crate::credential::Vault;
 /// that a change is in force for the next request and a connection can wait until it is to be cut.
 #[derive(Debug, Clone)]
 pub(crate) struct LivePolicy {
-    /// What the task may reach.
+    /// The rules of the policy.
     pub(crate) allowlist: Arc<Allowlist>,
     /// The task's credentials.
     pub(crate) vault: Arc<Vault>,
-    /// Every request is refused, whatever the allowlist says. Never cleared.
+    /// Every request is refused, regardless of the allowlist. Never cleared.
     pub(crate) quarantined: bool,
     /// The owner is silent, so the records may not be read: every request is refused until it sends
     /// another line.
@@ -59,7 +59,7 @@ impl LivePolicy {
         self.vault = Arc::new(self.vault.renewed(replacements));
     }
 
-    /// The reason why nothing is permitted, whatever the allowlist says; `None` if the allowlist
+    /// The reason why nothing is permitted, regardless of the allowlist; `None` if the allowlist
     /// decides.
     pub(crate) fn closed(&self) -> Option<Blocked> {
         if self.quarantined {

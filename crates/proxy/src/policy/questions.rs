@@ -30,7 +30,7 @@ const REFUSALS: u32 = 5;
 /// The reason why a request is refused without a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unasked {
-    /// The operator said no to this path before, or too often to its host.
+    /// The operator refused this path before, or its host too often.
     #[error("the operator was asked and did not allow it")]
     Answered,
     /// One of the limits was reached.

@@ -1,5 +1,5 @@
-//! Records what the kernel refuses the task because nothing is served there; it does no more than
-//! that.
+//! Records the connections and datagrams of the task that the kernel refuses because nothing is
+//! served on their port; it only records them.
 //!
 //! The kernel itself answers, at once: a TCP connection with a reset, a datagram with an ICMP
 //! message. Rules of the filter report these answers before they leave, each kind at most once a

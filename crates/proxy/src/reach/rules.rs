@@ -50,8 +50,8 @@ pub(super) fn of(reach: &Reach, networks: &[Connected]) -> Option<Vec<Rule>> {
     Some(rules)
 }
 
-/// Rules that report to `group` what the kernel refuses the task because nothing is served there.
-/// They go before the other rules.
+/// Rules that report to `group` the answers with which the kernel refuses the task, because nothing
+/// is served on a port. They go before the other rules.
 pub(super) fn refusals(reach: &Reach, networks: &[Connected], group: u16) -> Option<Vec<Rule>> {
     let link = networks.iter().find(|network| network.address == reach.listen)?;
     let answers = |protocol, header: &[(u32, [u8; 4], [u8; 4])]| {

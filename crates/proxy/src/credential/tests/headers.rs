@@ -59,7 +59,7 @@ fn foreign_credentials_are_removed_unless_every_entry_naming_the_header_allows_t
         entry(OTHER, OTHER_REAL, &["authorization"], as_it_is),
     ];
     check(&two, "authorization", foreign, None);
-    // What any entry replaced is not foreign to the others.
+    // A value that any entry replaced is not foreign to the others.
     check(&two, "authorization", "Bearer ghp_SurrogateA", Some("Bearer ghp_RealValueA"));
     check(&two, "authorization", "Bearer ghp_SurrogateB", Some("Bearer ghp_RealValueB"));
 }

@@ -17,7 +17,7 @@ fn only_a_whole_credential_is_replaced() {
         ("BEARER   ghp_SurrogateA", "BEARER   ghp_RealValueA"),
         ("token ghp_SurrogateA", "token ghp_RealValueA"),
         ("X-My-Scheme ghp_SurrogateA", "X-My-Scheme ghp_RealValueA"),
-        // The token of `Basic` may be a secret of its own.
+        // The token of `Basic` may itself be a secret.
         ("Basic ghp_SurrogateA", "Basic ghp_RealValueA"),
     ];
     for (value, real) in good {
@@ -225,7 +225,7 @@ fn parts_of_lists_are_replaced_for_wildcards_only() {
     let both = [entry(SURROGATE, REAL, &["x-keys"], as_it_is), entry(OTHER, OTHER_REAL, &["x-*"], as_it_is)];
     check(&both, "x-keys", "attackerkey, ghp_SurrogateB", None);
     check(&both, "x-keys", "ghp_SurrogateB", Some("ghp_RealValueB"));
-    // Nor does it make lists searched for an entry without one.
+    // Nor are lists searched for an entry without a wildcard.
     let both = [
         entry(SURROGATE, REAL, &["x-keys"], |injection| {
             injection.allow_foreign_credentials = true;
