@@ -75,9 +75,9 @@ struct Package {
 /// How a program of the host is mounted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MountedProgram {
-    /// What is mounted, on the host: the program, or its package.
+    /// The path on the host that is mounted: the program, or its package.
     pub source: PathBuf,
-    /// Where it is mounted, in the container.
+    /// Where it is mounted in the container.
     pub target: String,
     /// The program, in the container.
     pub program: String,

@@ -21,7 +21,7 @@ fn shape(events: &[StreamEvent]) -> String {
         EventKind::System(system) => system.subtype.clone().unwrap_or_default(),
         EventKind::Assistant(message) if message.is_api_error => "api-error".to_owned(),
         EventKind::Assistant(message) if message.texts().next().is_none() => "tool".to_owned(),
-        EventKind::Assistant(message) => format!("said:{}", message.texts().collect::<String>()),
+        EventKind::Assistant(message) => format!("text:{}", message.texts().collect::<String>()),
         EventKind::User(_) => "tool-result".to_owned(),
         EventKind::Result(result) => format!("result:{}", !result.is_error),
         _ => format!("{}:{}", event.event_type(), event.raw()["event"]["type"].as_str().unwrap_or_default()),
@@ -42,19 +42,19 @@ fn turn_with_a_tool_has_the_reported_events_and_usage() {
         (
             "codex",
             include_str!("../recorded/codex-tool.jsonl"),
-            "init agent_event:turn.started tool tool-result said:pong 2 result:true",
+            "init agent_event:turn.started tool tool-result text:pong 2 result:true",
             (12, 8, 10),
         ),
         (
             "gemini",
             include_str!("../recorded/gemini-tool.jsonl"),
-            "init tool tool-result said:pong 2 result:true",
+            "init tool tool-result text:pong 2 result:true",
             (30, 0, 15),
         ),
         (
             "opencode",
             include_str!("../recorded/opencode-tool.jsonl"),
-            "init tool tool-result said:pong 1 result:true",
+            "init tool tool-result text:pong 1 result:true",
             (20, 0, 10),
         ),
     ] {
@@ -108,7 +108,7 @@ fn unfinished_turn_has_no_result() {
         assert_eq!(extract_result_summary(&events), None, "{agent}");
     }
     let events = lines("gemini", include_str!("../recorded/gemini-killed.jsonl"));
-    assert_eq!(shape(&events), "init said:pong ", "its text so far is kept");
+    assert_eq!(shape(&events), "init text:pong ", "its text so far is kept");
 }
 
 #[test]

@@ -17,8 +17,8 @@ const MOST_LINES: usize = 8 * 1024 + 256;
 ///
 /// # Panics
 ///
-/// When the split changes the output, when the output differs from the input in length or data, or
-/// when too much is withheld.
+/// When the split changes the output, when the output differs from the input in length or in more
+/// than its signatures, or when too much is withheld.
 pub fn chunk_stream(data: &[u8]) {
     let mut input = Input::new(data);
     let kind = input.byte();

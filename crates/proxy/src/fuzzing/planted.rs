@@ -10,8 +10,8 @@ use sandbox_credentials::SecretValue;
 
 use crate::scrub::Needles;
 
-/// Each value, and its surrogates in the two runs. The values differ in length, contain every
-/// character that is escaped anywhere, and span several lines.
+/// Each value, and its surrogates in the two runs. Value and surrogate differ in length; the values
+/// contain every character that is escaped anywhere, and one spans several lines.
 const PAIRS: [(&str, [&str; 2]); 3] = [
     ("ghp_R8sPdn4zmLx2Vq7JtWc9KbYf", ["ghp_5031246879503124687950", "!@!@!@!@!@!@!@!@!@!@!@!@!@"]),
     (
@@ -44,7 +44,7 @@ static NEEDLES: LazyLock<[[Arc<Needles>; 2]; 2]> = LazyLock::new(|| {
 
 /// Which surrogates replace the values. Bytes that an upstream sends before a value may form a
 /// whole value with the beginning of *one* surrogate: a value counts as leaked only if it appears
-/// with either set of surrogates.
+/// with both kinds of surrogates.
 #[derive(Clone, Copy)]
 pub(super) enum Surrogates {
     Likely,

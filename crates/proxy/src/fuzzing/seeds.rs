@@ -7,8 +7,8 @@ use super::{
     presigned_query, replacement_map, request_head, response_scrubber,
 };
 
-/// How many times each seed is mutated: a few bytes make a request, for which an unoptimized proxy
-/// takes long.
+/// How many times each seed is mutated: a few bytes make a request, which takes an unoptimized
+/// proxy a while.
 const CHANGED: u32 = 20;
 
 type Target = (&'static str, fn(&[u8]));

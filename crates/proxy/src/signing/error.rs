@@ -17,7 +17,7 @@ pub(crate) enum SignError {
     #[error("the signed header `{0}` is not in the request")]
     MissingHeader(http::HeaderName),
     /// A body whose kind of signature is not recomputed, such as an event stream.
-    #[error("a body of this kind cannot be signed again: {0}")]
+    #[error("a body of this kind cannot be re-signed: {0}")]
     UnsupportedPayload(&'static str),
     /// The real credential has characters that no header may have.
     #[error("the real {0} does not fit into a header")]
