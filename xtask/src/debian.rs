@@ -1,5 +1,5 @@
-//! Debian file systems made with `mmdebstrap`: roots for engines, tars for images. No registry is
-//! asked.
+//! Debian file systems built with `mmdebstrap`: roots for engines, tars for images, without any
+//! registry.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use crate::process::{self, command};
 use crate::report::step;
 use crate::workspace;
 
-/// A Debian file system to be made: a release and the packages on top of the minimal system.
+/// The plan of a Debian file system: a release, and packages in addition to the minimal system.
 pub(crate) struct Debian {
     pub(crate) suite: &'static str,
     pub(crate) packages: &'static [&'static str],
 }
 
-/// Manuals are not read inside these systems.
+/// Files that are not installed, such as manuals.
 const LEFT_OUT: [&str; 4] =
     ["/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/doc/*"];
 
 impl Debian {
-    /// The file system as a folder, made once per package list.
+    /// The file system as a folder, built once per package list.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
         let folder = workspace::state().join("roots").join(format!("{name}-{}", self.key()));
         let complete = marker(&folder);
@@ -42,7 +42,7 @@ impl Debian {
         Ok(folder)
     }
 
-    /// The file system as a tar, made once per package list and month.
+    /// The file system as a tar, built once per package list and month.
     pub(crate) fn tar(&self, name: &str) -> Result<PathBuf> {
         let file = workspace::state().join("images").join(format!("{name}-{}.tar", self.monthly_key()));
         if file.exists() {
@@ -57,7 +57,7 @@ impl Debian {
         Ok(file)
     }
 
-    /// What the tar is made of; changes monthly, so that security updates arrive.
+    /// Identifies the content of the tar; changes monthly, so that security updates arrive.
     pub(crate) fn monthly_key(&self) -> String {
         let month = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_secs() / (30 * 24 * 3600));
         format!("{}-{month}", self.key())
@@ -88,7 +88,7 @@ impl Debian {
     }
 }
 
-/// Beside the folder, not in it: the folder becomes a container engine's root.
+/// Marks a folder as complete. It is next to the folder, which becomes a container engine's root.
 fn marker(folder: &Path) -> PathBuf {
     folder.with_extension("complete")
 }

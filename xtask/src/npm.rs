@@ -1,4 +1,4 @@
-//! Packages from npm. None of their scripts run.
+//! Packages from npm. Their scripts do not run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::process::{self, command};
 use crate::report::step;
 use crate::workspace;
 
-/// The folder `package` of the package, fetched once.
+/// Fetches a package once; returns its folder `package`.
 pub(crate) fn unpacked(specifier: &str, name: &str) -> Result<PathBuf> {
     let folder = workspace::state().join(name);
     let package = folder.join("package");
@@ -33,12 +33,12 @@ pub(crate) fn unpacked(specifier: &str, name: &str) -> Result<PathBuf> {
         fs::rename(&unfinished, &folder).with_context(|| format!("failed to place {}", folder.display()))
     })?;
     if !package.join("package.json").is_file() {
-        bail!("{specifier} unpacked to something without package.json in {}", folder.display());
+        bail!("{specifier} has no package.json in {}", folder.display());
     }
     Ok(package)
 }
 
-/// The folder `node_modules` with the packages and what they need, installed once.
+/// Installs packages and their dependencies once; returns the folder `node_modules`.
 pub(crate) fn installed(specifiers: &[&str], name: &str) -> Result<PathBuf> {
     let folder = workspace::state().join(name);
     let modules = folder.join("node_modules");

@@ -1,5 +1,5 @@
-//! The user who runs engines without root: known only in the systems that those engines run in,
-//! with ids that no other user has.
+//! The user who runs engines without root. The user exists only in the systems of those engines,
+//! and no other user has the same ids.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -7,12 +7,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// The user's number, and that of the only group.
+/// The id of the user and of the user's only group.
 pub(crate) const ID: u32 = 64_321;
-/// The user's subordinate ids, as `/etc/subuid` and `/etc/subgid` have them.
+/// The user's subordinate ids, in the format of `/etc/subuid` and `/etc/subgid`.
 const RANGE: &str = "64321:700000:65536\n";
 
-/// Makes the user known in the system below `root`.
+/// Adds the user to the system below `root`.
 pub(super) fn add(root: &Path) -> Result<()> {
     for (file, line) in [
         ("etc/passwd", format!("ordinary:x:{ID}:{ID}::/tmp:/bin/sh\n")),
@@ -30,7 +30,7 @@ pub(super) fn add(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Gives folders to the user.
+/// Makes the user the owner of folders.
 pub(crate) fn own<P: AsRef<Path>>(folders: &[P]) -> Result<()> {
     for folder in folders {
         let folder = folder.as_ref();
@@ -40,8 +40,8 @@ pub(crate) fn own<P: AsRef<Path>>(folders: &[P]) -> Result<()> {
     Ok(())
 }
 
-/// What makes a command one of the user's, on the file system of the service `pid`: there the user
-/// is known.
+/// The prefix that runs a command as the user, on the file system of the service `pid`, where the
+/// user exists.
 pub(crate) fn become_on(pid: u32) -> Vec<String> {
     let enter =
         format!("nsenter --mount=/proc/{pid}/ns/mnt -- setpriv --clear-groups --reuid={ID} --regid={ID} --");

@@ -1,4 +1,4 @@
-//! Images that hold one static program and nothing else.
+//! Images that contain one static program and nothing else.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use crate::process::{self, command};
 use crate::report::step;
 use crate::workspace;
 
-/// Brings the program into the engine unless it is there; returns the image's reference, which
-/// identifies its content.
+/// Imports an image of the program into the engine unless it exists; returns the image's reference,
+/// which identifies its content.
 pub(crate) fn ensure_program_image(socket: &Socket, name: &str, program: &Path) -> Result<String> {
     let bytes = fs::read(program).with_context(|| format!("failed to read {}", program.display()))?;
     let reference = format!("localhost/{name}:{:016x}", workspace::fingerprint(&bytes));
