@@ -53,7 +53,7 @@ pub enum ControlError {
 pub struct Column(usize);
 
 impl Column {
-    fn of(error: &LineError) -> Self {
+    fn from_error(error: &LineError) -> Self {
         Self(error.column())
     }
 }
@@ -93,7 +93,7 @@ impl<R: AsyncRead + Unpin> Control<R> {
         }
 
         let line = self.line().await?.ok_or(ControlError::NoStart)?;
-        let failed = |error: LineError| ControlError::Start(Column::of(&error));
+        let failed = |error: LineError| ControlError::Start(Column::from_error(&error));
         let theirs = from_line::<Version>(&line).map_err(failed)?.protocol;
         if theirs != PROTOCOL_VERSION {
             return Err(ControlError::Version { theirs });
@@ -136,7 +136,7 @@ impl<R: AsyncRead + Unpin> Control<R> {
                 return Ok(Farewell::Gone);
             };
             policy.send_if_modified(|live| std::mem::take(&mut live.unattended));
-            match from_line(&line).map_err(|error| ControlError::Command(Column::of(&error)))? {
+            match from_line(&line).map_err(|error| ControlError::Command(Column::from_error(&error)))? {
                 Command::SetPolicy { policy: next } => {
                     let set = |live: &mut LivePolicy| live.allowlist = next.into();
                     change(policy, recorder, PolicyChange::Set, set).await;

@@ -11,7 +11,7 @@ use http::HeaderMap;
 
 /// Panics with the headers for the upstream if the request asks for it: with Rust's own hook for
 /// `usual`, with the program's for any other value.
-#[expect(clippy::panic, reason = "what this is for")]
+#[expect(clippy::panic, reason = "the purpose of this function")]
 pub(crate) fn if_asked(headers: &HeaderMap) {
     let Some(asked) = headers.get("x-forced-panic") else {
         return;

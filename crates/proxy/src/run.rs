@@ -33,7 +33,7 @@ const DRAIN_MARGIN: Duration = Duration::from_millis(500);
 /// drain reads them, and there may be thousands.
 const LAST_RECORDS: Duration = Duration::from_secs(30);
 /// The same, for a host that is gone or after a failure.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_RECORDS_UNREAD: Duration = Duration::from_secs(1);
 
 /// The reason why a proxy failed to start or to continue. No message contains a secret.
 #[derive(Debug, thiserror::Error)]
@@ -127,7 +127,7 @@ where
     drop(recorder);
     let drain_timeout = match ended {
         Ok(Farewell::Drain) => LAST_RECORDS,
-        Ok(Farewell::Gone) | Err(_) => LAST_WORDS,
+        Ok(Farewell::Gone) | Err(_) => LAST_RECORDS_UNREAD,
     };
     match timeout(drain_timeout, &mut writer).await {
         Ok(Ok(Err(source))) => ended = Err(ProxyError::Output(source)),

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_report_is_given_up_and_little_of_it_is_kept() {
+    fn endless_report_is_abandoned_within_bounded_memory() {
         let mut reader = UsageReader::default();
         for _ in 0..100 {
             reader.read(b"\"usage\":{\"a\":\"");

@@ -47,7 +47,7 @@ pub(super) fn claim<'a>(
     }
     let claim = signing::claim(headers, target)?;
     if let Some(claim) = &claim
-        && let Some(key) = of(claim, scope)
+        && let Some(key) = key_of(claim, scope)
     {
         return Ok(Claimed::Ours(claim.clone(), key));
     }
@@ -56,7 +56,7 @@ pub(super) fn claim<'a>(
 }
 
 /// The key with whose surrogate the signature was created, if the request may be signed at all.
-fn of<'a>(claim: &Claim, scope: &Scope<'a>) -> Option<&'a Key> {
+fn key_of<'a>(claim: &Claim, scope: &Scope<'a>) -> Option<&'a Key> {
     let mut keys = scope.keys.iter().copied();
     let key = keys.find(|key| key.surrogate() == claim.key_id());
     key.filter(|_| scope.scheme == Scheme::Https)

@@ -11,17 +11,17 @@ use lru::LruCache;
 /// The skew that upstreams tolerate, so that a warning comes before a refusal.
 const TOLERATED: Duration = Duration::from_mins(5);
 /// The number of hosts that are remembered as already warned about.
-const SAID: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
+const REMEMBERED_HOSTS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// Warns once for each host.
 pub(super) struct ClockSkew {
     /// Held only for one lookup, so that nothing waits for it.
-    said: Mutex<LruCache<String, ()>>,
+    warned: Mutex<LruCache<String, ()>>,
 }
 
 impl ClockSkew {
     pub(super) fn new() -> Self {
-        Self { said: Mutex::new(LruCache::new(SAID)) }
+        Self { warned: Mutex::new(LruCache::new(REMEMBERED_HOSTS)) }
     }
 
     /// The warning about a request for `host` that was signed at `signed`, by a clock that should
@@ -40,8 +40,8 @@ impl ClockSkew {
         if skew <= TOLERATED || (lasting && signed < now) {
             return None;
         }
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.put(host.to_string(), ()).is_some() {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.put(host.to_string(), ()).is_some() {
             return None;
         }
         let minutes = skew.as_secs() / 60;

@@ -49,7 +49,7 @@ fn query(packet: &[u8]) {
         return;
     };
     assert!(reply.message.len() <= packet.len() + 27, "a reply is too long");
-    assert_eq!(reply.message.get(..2), packet.get(..2), "a reply is another's");
+    assert_eq!(reply.message.get(..2), packet.get(..2), "a reply has another id");
     assert!(reply.message.len() >= HEADER_BYTES, "a reply has no header");
     assert!(super::responder::reply(&reply.message, PROXY).is_none(), "a reply is answered");
 }
@@ -62,13 +62,13 @@ fn question(family: Family) -> Query {
 fn answer(packet: &[u8], family: Family) {
     match question(family).read(packet, HOPS) {
         Ok(Response::Addresses { addresses, .. }) => {
-            assert!((1..=ADDRESSES).contains(&addresses.len()), "so many addresses");
+            assert!((1..=ADDRESSES).contains(&addresses.len()), "wrong number of addresses");
             let fits = |address: &std::net::IpAddr| address.is_ipv6() == (family == Family::V6);
             assert!(addresses.iter().all(fits), "an address of the other family");
         }
         Ok(Response::Alias { target, hops, .. }) => {
-            assert!(target.is_host(), "an alias of no host");
-            assert!((1..=HOPS + 1).contains(&hops), "so many aliases");
+            assert!(target.is_host(), "an alias that is not a host name");
+            assert!((1..=HOPS + 1).contains(&hops), "wrong number of aliases");
         }
         Ok(Response::NoData | Response::NoSuchName | Response::Truncated | Response::Failed(_)) | Err(_) => {}
     }

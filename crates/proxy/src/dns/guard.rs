@@ -60,7 +60,7 @@ impl AddressGuard {
     /// A guard that permits public addresses and those in `allow`, but never one in `own`: a proxy
     /// that connects to itself would do so until its connections are used up.
     pub(crate) fn new(allow: Vec<IpNet>, own: Vec<IpAddr>) -> Self {
-        Self { allow, own: own.into_iter().map(meant).collect() }
+        Self { allow, own: own.into_iter().map(reached).collect() }
     }
 
     /// Whether the proxy may connect to `address`.
@@ -68,19 +68,19 @@ impl AddressGuard {
         if self.is_own(address) || is_gateway(address) {
             return false;
         }
-        let address = meant(address);
+        let address = reached(address);
         is_public(address) || self.allow.iter().any(|net| net.contains(&address))
     }
 
     /// Whether `address` is the proxy's or its machine's: no allowed network opens it.
     pub(crate) fn is_own(&self, address: IpAddr) -> bool {
-        let address = meant(address);
+        let address = reached(address);
         self.own.contains(&address) || address.is_unspecified()
     }
 }
 
 /// The address that a connection to `address` would reach.
-fn meant(address: IpAddr) -> IpAddr {
+fn reached(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) if EMBEDDED_V4.iter().any(|net| net.contains(&v6)) => {
             let [.., a, b, c, d] = v6.octets();

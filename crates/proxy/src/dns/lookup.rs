@@ -209,7 +209,7 @@ mod tests {
             ),
             ("another's address", |q| vec![q.by_family(&[a("evil.example", 60, V4)], &[])], not_found),
             (
-                "another's beside ours",
+                "another's next to ours",
                 |q| vec![q.by_family(&[a("evil.example", 60, [6, 6, 6, 6]), a("a.example", 60, V4)], &[])],
                 Ok("192.0.2.7"),
             ),
@@ -228,7 +228,7 @@ mod tests {
                 },
                 Ok("192.0.2.7"),
             ),
-            ("truncated for ever", |q| vec![q.truncated()], unreadable),
+            ("truncated forever", |q| vec![q.truncated()], unreadable),
             ("pointer loop", |q| vec![q.raw(1, b"\xc0\x1b\0\x01\0\x01\0\0\0\0\0\0")], unreadable),
             (
                 "short address",

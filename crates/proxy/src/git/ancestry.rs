@@ -77,7 +77,7 @@ impl Ancestry {
     }
 
     /// The commit of this id.
-    pub(super) fn of(&self, id: &Id) -> Option<&[u8]> {
+    pub(super) fn by_id(&self, id: &Id) -> Option<&[u8]> {
         self.at(*self.places.get(id)?)
     }
 

@@ -25,11 +25,11 @@ pub(super) struct ObjectHead {
 
 /// The bytes are not the header of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NoHead;
+pub(super) struct InvalidHead;
 
 /// The header at the beginning of `bytes`, which are at `place` in the pack; `None` if its end has
 /// not arrived yet.
-pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<ObjectHead>, NoHead> {
+pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<ObjectHead>, InvalidHead> {
     let mut rest = bytes.iter().copied();
     let Some(first) = rest.next() else { return Ok(None) };
     let (mut size, mut more, mut shift) = (u64::from(first & 0x0f), first & 0x80 != 0, 4_u32);
@@ -37,7 +37,7 @@ pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<Ob
     while more {
         // The next seven bits must fit a `u64`, whatever follows.
         if shift > 53 {
-            return Err(NoHead);
+            return Err(InvalidHead);
         }
         let Some(byte) = rest.next() else { return Ok(None) };
         size |= u64::from(byte & 0x7f) << shift;
@@ -52,21 +52,21 @@ pub(super) fn read(bytes: &[u8], place: u64, format: Format) -> Result<Option<Ob
                 // An endless distance overflows before it is long.
                 let Some(byte) = rest.next() else { return Ok(None) };
                 length += 1;
-                back = back.checked_mul(128).ok_or(NoHead)? | u64::from(byte & 0x7f);
+                back = back.checked_mul(128).ok_or(InvalidHead)? | u64::from(byte & 0x7f);
                 if byte & 0x80 == 0 {
                     break;
                 }
-                back = back.checked_add(1).ok_or(NoHead)?;
+                back = back.checked_add(1).ok_or(InvalidHead)?;
             }
             let base = place.checked_sub(back).filter(|base| *base < place);
-            Kind::DeltaOfPlace(base.ok_or(NoHead)?)
+            Kind::DeltaOfPlace(base.ok_or(InvalidHead)?)
         }
         7 => {
             let Some(id) = bytes.get(length..length + format.length()) else { return Ok(None) };
             length += format.length();
-            Kind::DeltaOf(format.id(id).ok_or(NoHead)?)
+            Kind::DeltaOf(format.id(id).ok_or(InvalidHead)?)
         }
-        _ => return Err(NoHead),
+        _ => return Err(InvalidHead),
     };
     Ok(Some(ObjectHead { kind, size, length }))
 }

@@ -120,7 +120,7 @@ impl Pack {
                     Kind::Commit => Some(None),
                     Kind::Other => None,
                     Kind::DeltaOfPlace(place) => self.ancestry.at(place).map(|base| Some(base.to_vec())),
-                    Kind::DeltaOf(id) => self.ancestry.of(&id).map(|base| Some(base.to_vec())),
+                    Kind::DeltaOf(id) => self.ancestry.by_id(&id).map(|base| Some(base.to_vec())),
                 };
                 let kept = base.filter(|_| read.size <= COMMIT as u64);
                 let kept = kept.map(|base| Kept { bytes: Vec::new(), base });

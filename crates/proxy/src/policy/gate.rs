@@ -154,7 +154,7 @@ impl Gate {
                 Ok(Admission::Permit(Permit::new(request, None, allowlist)))
             }
             Decision::Deny(denial) if asks => {
-                let unruled = Unruled::of(request, denial.into(), allowlist)?;
+                let unruled = Unruled::new(request, denial.into(), allowlist)?;
                 Ok(Admission::Unruled(Box::new(unruled)))
             }
             Decision::Deny(denial) => Err(denial.into()),
@@ -241,7 +241,7 @@ impl QuarantineWatch {
 impl Unruled {
     /// The request without a rule; returns the denial if anything but the lack of a rule refuses
     /// it, or if its body would decide.
-    fn of(request: Request, denial: Blocked, allowlist: &Allowlist) -> Result<Self, Blocked> {
+    fn new(request: Request, denial: Blocked, allowlist: &Allowlist) -> Result<Self, Blocked> {
         // An address does not reveal who answers there.
         let Ok(Some(rule)) = allowlist.missing_rule(&request, false) else {
             return Err(denial);
