@@ -81,11 +81,11 @@ enum Task {
     ClaudeBin(task_claude_bin::ClaudeBinArgs),
     /// Run the end-to-end tests on real podman.
     E2e(task_e2e::E2eArgs),
-    /// Run the checks that every change must pass: format, lints, tidy, tests without an engine, the
-    /// fast end-to-end tests, the demo.
+    /// Run the checks that every change must pass: format, lints, tidy, tests without an engine,
+    /// the fast end-to-end tests, the demo.
     ///
-    /// This starts three engines, and needs root and apt. `--all` starts six, and needs loop devices
-    /// and a kernel with btrfs.
+    /// This starts three engines, and needs root and apt. `--all` starts six, and needs loop
+    /// devices and a kernel with btrfs.
     Test(task_test::TestArgs),
     /// Check the house rules that a program can check.
     Tidy(task_tidy::TidyArgs),

@@ -1,7 +1,7 @@
-//! `fixtures`: records what the real Claude Code prints against the stand-in for the Messages API.
+//! `fixtures`: records the output of the real Claude Code with the stand-in for the Messages API.
 //!
-//! Each run leaves `crates/claude-output/fixtures/NAME.jsonl`, its standard output, and a record in
-//! `runs.json` of how it ended. Machine paths, addresses and ids are replaced.
+//! Each run writes its standard output to `crates/claude-output/fixtures/NAME.jsonl`, and a record
+//! of its end to `runs.json`. Machine paths, addresses and ids are replaced.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -25,15 +25,15 @@ use crate::workspace;
 
 #[derive(Args)]
 pub(crate) struct FixturesArgs {
-    /// Records this Claude Code; without it, one is fetched with npm.
+    /// Record this Claude Code; else one is fetched with npm.
     #[arg(long, value_name = "PATH")]
     claude_bin: Option<PathBuf>,
-    /// Records only the runs whose name contains this, and leaves the others alone.
+    /// Record only the runs whose name contains this, and keep the other recordings.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 }
 
-/// How long a run may be silent.
+/// The maximum time without output of a run.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// One run of Claude Code.
@@ -41,9 +41,9 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 struct Run {
     name: String,
     prompt: String,
-    /// Flags beside those that every run has.
+    /// Flags in addition to those of every run.
     flags: Vec<String>,
-    /// The run whose session this one goes on with.
+    /// The run whose session this one resumes.
     resumes: Option<&'static str>,
     environment: Environment,
     ending: Ending,
@@ -53,20 +53,20 @@ struct Run {
 enum Environment {
     Plain,
     WithoutKey,
-    /// Nothing listens where the API should be.
+    /// Nothing listens at the address of the API.
     NoListener,
-    /// So many retries are allowed; every other run may not retry.
+    /// This many retries are allowed; other runs do not retry.
     Retries(u32),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     ByItself,
-    /// Killed as soon as a line has this text.
+    /// Killed as soon as a line contains this text.
     KilledAt(&'static str),
 }
 
-/// The scenarios of the stand-in that are recorded as they are.
+/// The scenarios of the stand-in that are recorded without special settings.
 const SCENARIOS: &[&str] = &[
     "background",
     "conflict",
@@ -98,7 +98,7 @@ const SCENARIOS: &[&str] = &[
     "unprocessable",
 ];
 
-/// Records every run, or those that `--only` picks.
+/// Records every run, or those that `--only` selects.
 pub(crate) fn run(args: &FixturesArgs) -> Result<()> {
     let program = claude_code::program(args.claude_bin.as_deref())?;
     let version = process::output(process::command("env", [&program]).arg("--version"))?;
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &FixturesArgs) -> Result<()> {
         .with_context(|| format!("failed to remove {}", recorder.scratch.display()))
 }
 
-/// Every run, each after the one it resumes.
+/// All runs, each after the one that it resumes.
 fn runs() -> Vec<Run> {
     let plain = |name: &str, prompt: &str| Run {
         name: name.to_owned(),
@@ -193,7 +193,7 @@ struct Recorder {
 impl Recorder {
     /// Runs Claude Code, writes its standard output, and returns how it ended.
     fn record(&self, run: &Run) -> Result<Value> {
-        // A session is found only from the folder and with the home that it was begun in.
+        // A session is found only from the same folder and with the same home.
         let base = self.scratch.join(run.resumes.unwrap_or(&run.name));
         let (home, work) = (base.join("home"), base.join("work"));
         for folder in [&home, &work] {
@@ -206,7 +206,7 @@ impl Recorder {
         };
         let mut command = self.command(run, &home, &work, &url);
         if run.resumes.is_some() {
-            let id = fs::read_to_string(&session_file).context("the run to resume left no session")?;
+            let id = fs::read_to_string(&session_file).context("the run to resume has no session")?;
             command.args(["--resume", &id]);
         }
         let errors = base.join("stderr");
@@ -214,10 +214,9 @@ impl Recorder {
             .stderr(File::create(&errors).with_context(|| format!("failed to create {}", errors.display()))?);
         let (lines, exit_code) = watch(&mut command, run)?;
         if let Some(id) = session_id(&lines) {
-            fs::write(&session_file, id).context("failed to note the session")?;
+            fs::write(&session_file, id).context("failed to write the session")?;
         }
-        let stderr =
-            fs::read_to_string(&errors).context("failed to read what Claude Code wrote on stderr")?;
+        let stderr = fs::read_to_string(&errors).context("failed to read the stderr of Claude Code")?;
         say(format!("{}: exit {exit_code:?}, {} lines", run.name, lines.len()));
         self.write(run, &base, &url, &lines, &stderr, exit_code)
     }
@@ -276,8 +275,8 @@ impl Recorder {
     }
 }
 
-/// Runs to the end, or to the kill; gives the lines of standard output and the exit code, `None`
-/// after a kill.
+/// Runs a command to its end, or until it is killed; returns the lines of its standard output and
+/// its exit code, which is `None` after a kill.
 fn watch(command: &mut Command, run: &Run) -> Result<(Vec<String>, Option<i32>)> {
     let mut child = command
         .stdin(Stdio::piped())
@@ -294,7 +293,7 @@ fn watch(command: &mut Command, run: &Run) -> Result<(Vec<String>, Option<i32>)>
 
 fn collect(child: &mut Child, run: &Run) -> Result<Vec<String>> {
     let mut stdin = child.stdin.take().context("Claude Code has no stdin")?;
-    // A program that refuses its flags ends without reading; then there is no reader.
+    // A program that refuses its flags ends without reading, so this write may fail.
     let _ = stdin.write_all(run.prompt.as_bytes());
     drop(stdin);
     let stdout = child.stdout.take().context("Claude Code has no stdout")?;
@@ -325,7 +324,7 @@ fn session_id(lines: &[String]) -> Option<String> {
     event.get("session_id").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// An address on which nothing listens: one that was free a moment ago.
+/// An address on which nothing listens, since it was free a moment ago.
 fn unused_address() -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").context("failed to find a free port")?;
     let address = listener.local_addr().context("failed to read the free port")?;
@@ -347,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_a_resumed_run_comes_first() {
+    fn names_are_unique_and_resumed_runs_come_first() {
         let mut seen = HashSet::new();
         for run in runs() {
             assert!(run.resumes.is_none_or(|earlier| seen.contains(earlier)), "{}", run.name);

@@ -34,7 +34,7 @@ pub(super) fn test(engine: &PrivateEngine, user: &User, internet: &StandIn) -> R
     ])?;
     user.write_upstream(internet)?;
     step(&format!("making {IMAGE}"), || make_image(engine, user))?;
-    let (mut run, mut faults) = (0, Vec::new());
+    let (mut run, mut errors) = (0, Vec::new());
     for document in markdown::documents_in(&user.documents())? {
         let text = markdown::read(&user.documents().join(&document))?;
         for block in markdown::blocks(&text) {
@@ -43,15 +43,15 @@ pub(super) fn test(engine: &PrivateEngine, user: &User, internet: &StandIn) -> R
                 Plan::Run(script) => {
                     run += 1;
                     let ended = step(&place, || user.run(&script));
-                    faults.extend(ended.err().map(|error| format!("{place}: {error:#}")));
+                    errors.extend(ended.err().map(|error| format!("{place}: {error:#}")));
                 }
                 Plan::Leave(reason) => say(format!("{place} is not run: {reason}")),
                 Plan::Ignore => {}
             }
         }
     }
-    if !faults.is_empty() {
-        bail!("{} of {run} blocks of the documents failed:\n{}", faults.len(), faults.join("\n"));
+    if !errors.is_empty() {
+        bail!("{} of {run} blocks of the documents failed:\n{}", errors.len(), errors.join("\n"));
     }
     say(format!("all {run} blocks of the documents passed"));
     Ok(())
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    fn fault(text: &str) -> String {
+    fn error(text: &str) -> String {
         format!("{:#}", plan(text).unwrap_err())
     }
 
@@ -219,7 +219,7 @@ mod tests {
             ("run, ends with no: x", "must be `run, ends with CODE`"),
             ("run it", "needs a colon"),
         ] {
-            assert!(fault(&of(comment)).contains(expected), "{comment}");
+            assert!(error(&of(comment)).contains(expected), "{comment}");
         }
     }
 
@@ -229,7 +229,7 @@ mod tests {
             ("```console\nsandbox run\n```\n", "begins with `$ `"),
             ("```console\n$ cat <<EOF\ntext\n```\n", "in line 2 has no end"),
         ] {
-            assert!(fault(text).contains(expected), "{text}");
+            assert!(error(text).contains(expected), "{text}");
         }
         assert_eq!(plan("```text\nany\n```\n").unwrap(), Plan::Ignore);
     }

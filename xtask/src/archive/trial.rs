@@ -49,8 +49,8 @@ pub(crate) fn tested(build: Build) -> Result<Made> {
         let ended = uses
             .into_iter()
             .map(|used| used.join().unwrap_or_else(|_| bail!("a part of the test panicked")).err());
-        let faults: Vec<String> = ended.flatten().map(|fault| format!("{fault:#}")).collect();
-        if faults.is_empty() { Ok(()) } else { Err(anyhow!("{}", faults.join("\n"))) }
+        let errors: Vec<String> = ended.flatten().map(|error| format!("{error:#}")).collect();
+        if errors.is_empty() { Ok(()) } else { Err(anyhow!("{}", errors.join("\n"))) }
     })?;
     // Not in parallel with the others: removing everything fails while another user of the engine
     // is active.

@@ -154,7 +154,7 @@ impl User {
         enter.args(["timeout", "--kill-after=10", LIMIT, "bash", "-c", &script, "bash"]);
         let output = enter.stdin(Stdio::null()).output().context("failed to start a shell")?;
         if !output.status.success() {
-            bail!("{}; its output was:\n{}", output.status, String::from_utf8_lossy(&output.stdout).trim_end());
+            bail!("{}; its output:\n{}", output.status, String::from_utf8_lossy(&output.stdout).trim_end());
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use super::http::{Socket, ping};
 
-/// The first socket on which podman responds, of `CONTAINER_HOST`, `DOCKER_HOST`, the user's own and
-/// the system's; with podman's version.
+/// The first socket on which podman responds, of `CONTAINER_HOST`, `DOCKER_HOST`, the user's own
+/// and the system's; with podman's version.
 pub(crate) fn find_running() -> Option<(Socket, String)> {
     candidates().into_iter().find_map(|socket| ping(&socket).map(|version| (socket, version)))
 }

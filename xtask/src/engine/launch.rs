@@ -38,7 +38,8 @@ pub(super) enum Runtime {
 pub(super) enum Storage {
     /// In its state folder.
     Folder,
-    /// On a separate file system that supports quotas for containers, in a file of its state folder.
+    /// On a separate file system that supports quotas for containers, in a file of its state
+    /// folder.
     Quotas,
 }
 

@@ -207,8 +207,8 @@ impl PrivateEngine {
         self.start()
     }
 
-    /// Stops the engine and removes its containers and namespaces. It is not an error if they do not
-    /// exist.
+    /// Stops the engine and removes its containers and namespaces. It is not an error if they do
+    /// not exist.
     pub(crate) fn stop(&self) -> Result<()> {
         let _lock = self.lock()?;
         if ping(&self.socket).is_some() {
@@ -238,8 +238,8 @@ impl PrivateEngine {
         Ok(version)
     }
 
-    /// Every program in the chain replaces itself by the next, so that the child's id is that of the
-    /// engine.
+    /// Every program in the chain replaces itself by the next, so that the child's id is that of
+    /// the engine.
     fn launch_command(&self) -> Result<Command> {
         apt::ensure(&[Needed { program: "unshare", package: "util-linux" }])?;
         let separation = self.separation();
@@ -333,8 +333,8 @@ impl PrivateEngine {
         bail!("the engine did not respond within a minute; see {}", log.display())
     }
 
-    /// Ends all remaining processes of an engine, even of a killed one, and removes its pid file and
-    /// socket.
+    /// Ends all remaining processes of an engine, even of a killed one, and removes its pid file
+    /// and socket.
     fn clean_up(&self) {
         if let Some(pid) = self.pid() {
             drop(process::run_quietly(&mut command("kill", ["-TERM", &pid.to_string()])));
