@@ -23,12 +23,12 @@ const REQUESTS: usize = 512;
 /// Larger than any window or buffer.
 const LARGE: usize = 64 * 1024 * 1024;
 /// The peak resident memory that the program may reach, in kilobytes; its container has 128 MiB.
-const MOST: u64 = 96_000;
+const MAX_PEAK_KB: u64 = 96_000;
 /// How long requests that get no response are left to progress as far as they can.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Opens an HTTP/2 connection whose streams accept no byte of a response body.
-async fn deaf(proxy: &Proxy, server_name: &str) -> http2::SendRequest<Body> {
+async fn connect_without_reading(proxy: &Proxy, server_name: &str) -> http2::SendRequest<Body> {
     let stream = proxy.tls(server_name, &["h2"]).await.unwrap();
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(0)
@@ -41,16 +41,16 @@ async fn deaf(proxy: &Proxy, server_name: &str) -> http2::SendRequest<Body> {
 
 /// Opens as many connections as the limits admit, each for the server name that `name` returns for
 /// its number.
-async fn crowd(proxy: &Proxy, name: impl Fn(usize) -> String) -> Vec<http2::SendRequest<Body>> {
+async fn connect_all(proxy: &Proxy, name: impl Fn(usize) -> String) -> Vec<http2::SendRequest<Body>> {
     let made = stream::iter(0..CONNECTIONS).map(|number| {
         let name = name(number);
-        async move { deaf(proxy, &name).await }
+        async move { connect_without_reading(proxy, &name).await }
     });
     made.buffered(32).collect().await
 }
 
 /// Sends a request with `lines` header lines that the proxy refuses.
-async fn deny(
+async fn send_denied(
     client: &http2::SendRequest<Body>,
     url: &str,
     lines: usize,
@@ -64,7 +64,7 @@ async fn deny(
 }
 
 /// Collects responses until no more arrive. Some never do, because none of the bodies is read.
-async fn answered<F>(mut asked: FuturesUnordered<F>) -> Vec<Response<Incoming>>
+async fn collect_responses<F>(mut asked: FuturesUnordered<F>) -> Vec<Response<Incoming>>
 where
     F: Future<Output = hyper::Result<Response<Incoming>>>,
 {
@@ -81,16 +81,16 @@ where
 async fn unread_responses_stay_below_the_memory_bound() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
-    let clients = crowd(&proxy, |_| "evil.example".to_owned()).await;
+    let clients = connect_all(&proxy, |_| "evil.example".to_owned()).await;
     let requests = (0..64).flat_map(|_| clients.iter());
     let asked: FuturesUnordered<_> =
-        requests.map(|client| deny(client, "https://evil.example/", 0)).collect();
-    let held = answered(asked).await;
+        requests.map(|client| send_denied(client, "https://evil.example/", 0)).collect();
+    let held = collect_responses(asked).await;
     for status in [403, 503] {
         assert!(held.iter().any(|response| response.status() == status), "{status}");
     }
     let peak = peak_memory(process);
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
     drop(held);
     drop(clients);
     proxy.stop().await;
@@ -100,14 +100,14 @@ async fn unread_responses_stay_below_the_memory_bound() {
 async fn heads_of_very_many_lines_stay_below_the_memory_bound() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
-    let clients = crowd(&proxy, |_| "evil.example".to_owned()).await;
+    let clients = connect_all(&proxy, |_| "evil.example".to_owned()).await;
     let requests = (0..2).flat_map(|_| clients.iter());
     // Each header line is one byte on the wire.
-    let asked = requests.map(|client| deny(client, "https://evil.example/", 1500)).collect();
-    let held = answered(asked).await;
+    let asked = requests.map(|client| send_denied(client, "https://evil.example/", 1500)).collect();
+    let held = collect_responses(asked).await;
     assert!(held.iter().any(|response| response.status() == 431));
     let peak = peak_memory(process);
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
     drop(held);
     drop(clients);
     proxy.stop().await;
@@ -117,7 +117,7 @@ async fn heads_of_very_many_lines_stay_below_the_memory_bound() {
 async fn uploads_without_a_reader_stay_below_the_memory_bound() {
     let (setup, _upstream) = Setup::fresh(&["a.example"], &["h2"]).await;
     let (proxy, process) = setup.start_process().await;
-    let clients = crowd(&proxy, |_| "a.example".to_owned()).await;
+    let clients = connect_all(&proxy, |_| "a.example".to_owned()).await;
     // The upstream does not read the bodies of the first path; the gate refuses the second, whose
     // bodies the proxy itself reads in part.
     let paths = ["https://a.example/wait", "https://b.example/"];
@@ -132,7 +132,7 @@ async fn uploads_without_a_reader_stay_below_the_memory_bound() {
     });
     let _ = timeout(3 * SETTLE, join_all(uploads)).await;
     let peak = peak_memory(process);
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
     drop(clients);
     proxy.stop().await;
 }
@@ -143,7 +143,7 @@ async fn unread_downloads_from_many_hosts_stay_below_the_memory_bound() {
         let (mut setup, _upstream) = Setup::fresh(&["*.a.example"], &[alpn]).await;
         setup.policy = "domains: [\"*.a.example\"]";
         let (proxy, process) = setup.start_process().await;
-        let clients = crowd(&proxy, |number| format!("h{number}.a.example")).await;
+        let clients = connect_all(&proxy, |number| format!("h{number}.a.example")).await;
         let downloads = (0..REQUESTS).map(|number| {
             let number = number % CONNECTIONS;
             let mut client = clients[number].clone();
@@ -158,7 +158,7 @@ async fn unread_downloads_from_many_hosts_stay_below_the_memory_bound() {
         assert!(begun > REQUESTS / 2, "{alpn}: {begun}");
         let _ = timeout(SETTLE, std::future::pending::<()>()).await;
         let peak = peak_memory(process);
-        assert!(peak < MOST, "{alpn}: {peak} kB");
+        assert!(peak < MAX_PEAK_KB, "{alpn}: {peak} kB");
         drop(held);
         drop(clients);
         proxy.stop().await;
@@ -178,7 +178,7 @@ async fn heads_that_never_end_stay_below_the_memory_bound() {
     let clients = join_all(clients).await;
     let _ = timeout(SETTLE, std::future::pending::<()>()).await;
     let peak = peak_memory(process);
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
     drop(clients);
     proxy.stop().await;
 }

@@ -16,7 +16,7 @@ use crate::harness::{
 /// Frames of a flood (RUSTSEC-2026-0258: each stayed in memory).
 const FRAMES: usize = 1_000_000;
 /// The peak resident memory that the program may reach, in kilobytes.
-const MOST: u64 = 40_000;
+const MAX_PEAK_KB: u64 = 40_000;
 
 fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
@@ -65,14 +65,17 @@ async fn empty_frames_of_a_task_do_not_grow_memory() {
     flood(&mut writing, &frame(0, 0, b""), FRAMES).await;
     assert!(is_served(&proxy).await);
     let peak = peak_memory(process);
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
     drained.abort();
     upstream.go_on();
     proxy.stop().await;
 }
 
 /// Listens at a fresh address and runs `speak` on each connection.
-pub(crate) async fn speaking<F>(port: u16, speak: impl Fn(TcpStream) -> F + Send + 'static) -> Ipv4Addr
+pub(crate) async fn serve_connections<F>(
+    port: u16,
+    speak: impl Fn(TcpStream) -> F + Send + 'static,
+) -> Ipv4Addr
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -93,7 +96,7 @@ async fn empty_frames_of_an_upstream_do_not_grow_memory() {
         let pki = Pki::new();
         let acceptor = TlsAcceptor::from(pki.server(&["a.example"], &["h2"]));
         let (flooded, mut all) = tokio::sync::mpsc::unbounded_channel();
-        let address = speaking(HTTPS, move |stream| {
+        let address = serve_connections(HTTPS, move |stream| {
             let (acceptor, flooded) = (acceptor.clone(), flooded.clone());
             async move {
                 let Ok(stream) = acceptor.accept(stream).await else {
@@ -124,7 +127,7 @@ async fn empty_frames_of_an_upstream_do_not_grow_memory() {
         }
         all.recv().await.unwrap();
         let peak = peak_memory(process);
-        assert!(peak < MOST, "{peak} kB");
+        assert!(peak < MAX_PEAK_KB, "{peak} kB");
         drop(answer);
         proxy.stop().await;
     }
@@ -168,7 +171,7 @@ async fn endless_response_head_is_refused_in_bounded_memory() {
         ("", "HTTP/1.1 100 Continue\r\n\r\n"),
     ] {
         for asked in [UPGRADE, PLAIN] {
-            let address = speaking(HTTP, move |mut stream| async move {
+            let address = serve_connections(HTTP, move |mut stream| async move {
                 let mut buffer = [0; 4096];
                 let _ = stream.read(&mut buffer).await;
                 let _ = stream.write_all(begin.as_bytes()).await;
@@ -183,7 +186,7 @@ async fn endless_response_head_is_refused_in_bounded_memory() {
             let status = timeout(TIMEOUT, answer).await.expect("a response arrives").status();
             assert!([502, 504].contains(&status), "{begin:?} {again:?}: {status}");
             let peak = peak_memory(process);
-            assert!(peak < MOST, "{begin:?} {again:?}: {peak} kB");
+            assert!(peak < MAX_PEAK_KB, "{begin:?} {again:?}: {peak} kB");
             proxy.stop().await;
         }
     }

@@ -21,7 +21,7 @@ async fn limit(proxy: &Proxy) -> String {
     proxy.record(|event| if let Event::Limit { limit, .. } = event { Some(limit) } else { None }).await
 }
 
-async fn closes(mut stream: TcpStream) -> Vec<u8> {
+async fn read_until_closed(mut stream: TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();
     let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest)).await.expect("the proxy closes the connection");
     rest
@@ -35,7 +35,7 @@ async fn connection_above_the_limit_is_closed() {
     let mut refused = TcpStream::connect(proxy.http()).await.unwrap();
     // The refusal may arrive as a reset during this write.
     let _ = refused.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
-    assert!(closes(refused).await.is_empty());
+    assert!(read_until_closed(refused).await.is_empty());
     assert_eq!(limit(&proxy).await, "connections");
     drop(held);
     let served = async {
@@ -52,7 +52,7 @@ async fn limit_reached_just_before_the_owner_disconnects_is_recorded() {
     let (mut proxy, _upstream) = start(|limits| limits.connections = 1).await;
     let held = TcpStream::connect(proxy.http()).await.unwrap();
     let refused = TcpStream::connect(proxy.http()).await.unwrap();
-    assert!(closes(refused).await.is_empty());
+    assert!(read_until_closed(refused).await.is_empty());
     proxy.abandon().await;
     assert_eq!(limit(&proxy).await, "connections");
     drop(held);
@@ -61,7 +61,7 @@ async fn limit_reached_just_before_the_owner_disconnects_is_recorded() {
 async fn raw_status(proxy: &Proxy) -> u16 {
     let mut stream = TcpStream::connect(proxy.http()).await.unwrap();
     let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await;
-    let answer = String::from_utf8(closes(stream).await).unwrap();
+    let answer = String::from_utf8(read_until_closed(stream).await).unwrap();
     answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
@@ -118,13 +118,13 @@ async fn silent_connection_is_closed() {
     let (proxy, _upstream) = start(|limits| limits.head_timeout_ms = 200).await;
     for address in [proxy.http(), proxy.https()] {
         let stream = TcpStream::connect(address).await.unwrap();
-        assert!(closes(stream).await.is_empty());
+        assert!(read_until_closed(stream).await.is_empty());
         assert_eq!(limit(&proxy).await, "head_timeout_ms");
     }
     // A partial ClientHello does not extend the time.
     let mut stream = TcpStream::connect(proxy.https()).await.unwrap();
     stream.write_all(&[0x16, 3, 1, 2, 0, 1]).await.unwrap();
-    closes(stream).await;
+    read_until_closed(stream).await;
     proxy.stop().await;
 }
 

@@ -9,14 +9,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::floods::speaking;
+use crate::floods::serve_connections;
 use crate::harness::{Answer, HTTPS, Pki, Setup, empty, get, peak_memory, streaming_body};
 use crate::reflected;
 
 /// The bytes of one upload and of one download.
 const LARGE: usize = 128 * 1024 * 1024;
 /// The peak resident memory that the program may reach, in kilobytes.
-const MOST: u64 = 40_000;
+const MAX_PEAK_KB: u64 = 40_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_bodies_and_many_streams_stay_below_the_bound() {
@@ -57,7 +57,7 @@ async fn large_bodies_and_many_streams_stay_below_the_bound() {
     }
     assert_eq!(other, Some(StatusCode::OK));
     let peak = peak_memory(process);
-    assert!(peak < MOST, "{peak} kB");
+    assert!(peak < MAX_PEAK_KB, "{peak} kB");
     drop(stalled);
     proxy.stop().await;
 }
@@ -72,9 +72,9 @@ const READ: usize = 17 << 20;
 
 /// Starts an upstream that responds with an unfinished zstd frame with the largest window: blocks
 /// of one repeated byte, each of 128 KiB.
-async fn windows(pki: &Pki) -> std::net::Ipv4Addr {
+async fn unfinished_zstd(pki: &Pki) -> std::net::Ipv4Addr {
     let acceptor = TlsAcceptor::from(pki.server(&["a.example"], &["http/1.1"]));
-    speaking(HTTPS, move |stream| {
+    serve_connections(HTTPS, move |stream| {
         let acceptor = acceptor.clone();
         async move {
             let Ok(mut stream) = acceptor.accept(stream).await else {
@@ -95,7 +95,7 @@ async fn windows(pki: &Pki) -> std::net::Ipv4Addr {
 #[tokio::test(flavor = "multi_thread")]
 async fn zstd_stream_above_the_decoder_memory_limit_does_not_pass() {
     let pki = Pki::new();
-    let address = windows(&pki).await;
+    let address = unfinished_zstd(&pki).await;
     let (setup, surrogate) = reflected::setup(pki, address, false);
     let (proxy, process) = setup.start_process().await;
     let before = peak_memory(process);

@@ -12,7 +12,7 @@ use sandbox_proxy_protocol::RequestOutcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, empty, get, goodbye, raw_tls, say_goodbye};
+use crate::harness::{Pki, Proxy, Setup, TIMEOUT, Upstream, empty, get, goaway, raw_tls, send_goaway};
 
 const REAL: &str = "ghp_TheRealTokenOfThisTest0123456789";
 
@@ -143,13 +143,13 @@ async fn unreadable_encodings_are_removed_from_accept_encoding() {
 
 /// The text for the error code of the GOAWAY frame.
 const CALM: &str = "connection error received: detected excessive load generating behavior";
-const GOODBYE: &[u8] = b"bad token ghp_TheRealTokenOfThisTest0123456789";
+const DEBUG_DATA: &[u8] = b"bad token ghp_TheRealTokenOfThisTest0123456789";
 
 /// The control of the next test: an error and its causes contain the debug data.
 #[tokio::test]
 async fn goaway_debug_data_reaches_a_direct_client() {
     let (near, far) = tokio::io::duplex(4096);
-    tokio::spawn(say_goodbye(far, GOODBYE, false));
+    tokio::spawn(send_goaway(far, DEBUG_DATA, false));
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(near)).await.unwrap();
     tokio::spawn(connection);
     let request = get("https://a.example/x");
@@ -168,7 +168,7 @@ async fn goaway_debug_data_reaches_a_direct_client() {
 async fn goaway_debug_data_is_in_no_response_and_no_record() {
     for answers in [false, true] {
         let pki = Pki::new();
-        let upstream = goodbye(pki.server(&["a.example"], &["h2"]), GOODBYE, answers).await;
+        let upstream = goaway(pki.server(&["a.example"], &["h2"]), DEBUG_DATA, answers).await;
         // Not even where responses may contain the value: debug data is not part of a response.
         let (setup, surrogate) = setup(pki, upstream, true);
         let proxy = setup.start().await;

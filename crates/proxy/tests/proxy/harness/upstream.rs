@@ -284,9 +284,9 @@ pub(crate) async fn plain_capture(answer: &'static str) -> (Ipv4Addr, mpsc::Unbo
     (address, receiver)
 }
 
-/// An upstream that speaks HTTP/2 up to the head of a request, and then ends the connection with
-/// `words` as debug data. If it `answers`, it begins a response before that.
-pub(crate) async fn goodbye(tls: Arc<ServerConfig>, words: &'static [u8], answers: bool) -> Ipv4Addr {
+/// An upstream that speaks HTTP/2 up to the head of a request, and then sends a GOAWAY frame with
+/// `debug_data`. If it `answers`, it begins a response before that.
+pub(crate) async fn goaway(tls: Arc<ServerConfig>, debug_data: &'static [u8], answers: bool) -> Ipv4Addr {
     let address = fresh_address();
     let listener = TcpListener::bind(SocketAddr::new(address.into(), HTTPS)).await.unwrap();
     let acceptor = TlsAcceptor::from(tls);
@@ -295,7 +295,7 @@ pub(crate) async fn goodbye(tls: Arc<ServerConfig>, words: &'static [u8], answer
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
-                    let _ = say_goodbye(stream, words, answers).await;
+                    let _ = send_goaway(stream, debug_data, answers).await;
                 }
             });
         }
@@ -303,10 +303,10 @@ pub(crate) async fn goodbye(tls: Arc<ServerConfig>, words: &'static [u8], answer
     address
 }
 
-/// Like [`goodbye`], on one connection.
-pub(crate) async fn say_goodbye(
+/// Like [`goaway`], on one connection.
+pub(crate) async fn send_goaway(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    words: &[u8],
+    debug_data: &[u8],
     answers: bool,
 ) -> std::io::Result<()> {
     const HEADERS: u8 = 1;
@@ -332,7 +332,7 @@ pub(crate) async fn say_goodbye(
     if answers {
         stream.write_all(&frame(HEADERS, END_HEADERS, asking, OK)).await?;
     }
-    let reason = [ENHANCE_YOUR_CALM, words].concat();
+    let reason = [ENHANCE_YOUR_CALM, debug_data].concat();
     stream.write_all(&frame(GOAWAY, 0, 0, &reason)).await?;
     // A connection that is closed with unread data may lose what was written.
     stream.shutdown().await?;
