@@ -167,7 +167,7 @@ fn show_agent(project: &Project, claude: &std::path::Path, api: Api) -> Result<(
     if reply.trim().is_empty() {
         bail!("Claude Code gave no answer");
     }
-    heading("its network log");
+    heading("the network log of Claude Code");
     block(&project.newest_log()?);
     Ok(())
 }

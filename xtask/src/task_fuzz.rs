@@ -45,7 +45,7 @@ const BOUNDS: [&str; 3] = ["-max_len=4096", "-timeout=20", "-rss_limit_mb=256"];
 
 #[derive(Args)]
 pub(crate) struct FuzzArgs {
-    /// Fuzz only these targets.
+    /// Fuzz only these targets; by default all of them.
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
     /// Fuzz each target for this many seconds.

@@ -52,7 +52,7 @@ prefix=
 uninstall=
 while [ $# -gt 0 ]; do
     case $1 in
-        --prefix) [ -n "${2-}" ] || fail '--prefix must have a folder'; prefix=$2; shift ;;
+        --prefix) [ -n "${2-}" ] || fail '--prefix requires a folder'; prefix=$2; shift ;;
         --prefix=?*) prefix=${1#--prefix=} ;;
         --uninstall) uninstall=yes ;;
         -h | --help) usage; exit ;;
