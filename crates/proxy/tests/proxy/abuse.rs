@@ -24,7 +24,7 @@ const REQUESTS: usize = 512;
 const LARGE: usize = 64 * 1024 * 1024;
 /// The peak resident memory that the program may reach, in kilobytes; its container has 128 MiB.
 const MAX_PEAK_KB: u64 = 96_000;
-/// How long requests that get no response are left to progress as far as they can.
+/// The time for requests that get no response to progress as far as they can.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Opens an HTTP/2 connection whose streams accept no byte of a response body.

@@ -268,7 +268,7 @@ async fn body_too_large_to_be_hashed_is_refused() {
     let record = fixture.proxy.request().await;
     assert_eq!((record.decision, record.status), (RequestOutcome::Error, Some(413)));
     assert!(record.error.unwrap().starts_with("Sign: "));
-    // A request with the hash of its body needs no buffer.
+    // A request that states its hash needs no buffer.
     let request = fixture.signed_now("POST", "https://a.example/length").header(HASH, "UNSIGNED-PAYLOAD");
     let answer = fixture.proxy.ask2(request.body(streaming_body(TOO_MUCH)).unwrap()).await;
     assert_eq!(answer.body, TOO_MUCH.to_string());
