@@ -83,7 +83,7 @@ impl Write for Queue {
 
 fn write_lines(waiting: &Receiver<Option<Vec<u8>>>, dropped: &AtomicU64) {
     while let Ok(Some(line)) = waiting.recv() {
-        // If stderr is closed, there is no one left to report to.
+        // If stderr takes nothing, there is no one left to report to.
         let _ = io::stderr().write_all(&line);
         let dropped = dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {

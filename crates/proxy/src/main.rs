@@ -60,7 +60,7 @@ fn arguments() -> Option<(LevelFilter, Option<Reach>)> {
     Some((level, reach))
 }
 
-/// Lets the kernel confine this process to `reach`, and gives up every right to change that. The
+/// Makes the kernel confine this process to `reach`, and gives up every right to change that. The
 /// inner error is the reason why the kernel does not confine it.
 fn confine(reach: &Reach) -> std::io::Result<Result<Confined, String>> {
     let confined = sandbox_proxy::confine(reach);

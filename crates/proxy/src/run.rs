@@ -168,7 +168,7 @@ async fn live<R: AsyncRead + Unpin>(
         tracing::info!("draining");
         stop_services.send_replace(true);
         let drained = async { while services.join_next().await.is_some() {} };
-        // `shutdown` aborts the listeners that do not end in time, or whose owner is gone.
+        // `shutdown` aborts every service that does not end in time, and all if the owner is gone.
         tokio::select! {
             _ = timeout(drain, drained) => {}
             () = control.ended() => {}

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The maximum lines of a head, to keep one run short.
+/// The maximum number of lines of a head, to keep one run short.
 const MOST_LINES: usize = 64;
 
 /// The first line, and the rest.

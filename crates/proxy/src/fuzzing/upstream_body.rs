@@ -63,7 +63,7 @@ pub(super) struct Received {
 pub(super) enum End {
     Good,
     Failed,
-    /// The body was longer than is read.
+    /// Reading stopped because the output was longer than [`MOST_READ`].
     Left,
 }
 

@@ -103,7 +103,7 @@ impl Upstream {
         })
     }
 
-    /// Returns the connection as soon as the body has been read: hyper does not poll again.
+    /// Gives the connection back as soon as the body has been read: hyper does not poll again.
     fn finish_if_ended(&mut self) {
         if self.body.is_end_stream() {
             self.finish();

@@ -52,7 +52,7 @@ pub(super) async fn hold(
             // The answer was for another request, or there is a rule now.
             Some(Verdict::Once | Verdict::Always) | None => {
                 match gate.admit(unruled.request().clone())? {
-                    // The rule could not be created.
+                    // The rule could not be put in force.
                     Admission::Unruled(unruled) if verdict == Some(Verdict::Always) && waiting.leads() => {
                         return Err(unruled.denial().because(REFUSED));
                     }

@@ -1,4 +1,4 @@
-//! The gate: the only code that consults the policy and creates permits.
+//! The gate: the only code that consults the policy, and the only code that creates permits.
 //!
 //! Invariant: a [`Permit`] contains the very request that was permitted, so nothing else can be
 //! forwarded with it.

@@ -19,8 +19,8 @@ const GROUP: u16 = 1;
 /// A proxy that the kernel confines.
 #[derive(Debug)]
 pub struct Confined {
-    /// The kernel's reports of its refusals of the task's traffic, or the reason why there are
-    /// none.
+    /// The kernel's reports of its refusals of the task's traffic, or the reason why they are not
+    /// available.
     pub(crate) refusals: io::Result<Refusals>,
 }
 

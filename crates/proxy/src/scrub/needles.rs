@@ -27,8 +27,7 @@ const LAST_CONTROL: u8 = b' ';
 #[derive(Clone)]
 pub(crate) struct Needles {
     index: Index,
-    /// The forms that can occur in the name of a header, in lower case because names are read in
-    /// it.
+    /// The forms that can occur in the name of a header, in lower case, in which names are read.
     names: Arc<Index>,
     count: usize,
     /// No needle is longer. It depends on the lengths of the values alone, not on which characters

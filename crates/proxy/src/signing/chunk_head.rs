@@ -6,9 +6,10 @@ use super::error::ChunkError;
 /// The maximum length of such a line in bytes, including its end. The longest that clients send has
 /// 179.
 pub(super) const MAX_HEAD: usize = 256;
-/// The maximum characters of a signature: a DER-encoded P-256 signature has at most 72 bytes.
+/// The maximum number of characters of a signature: a DER-encoded P-256 signature has at most 72
+/// bytes.
 const MAX_SIGNATURE: usize = 144;
-/// The maximum hexadecimal digits of a size.
+/// The maximum number of hexadecimal digits of a size.
 const MAX_DIGITS: usize = 16;
 
 /// The contents of such a line.

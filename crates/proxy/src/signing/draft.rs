@@ -60,7 +60,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Replaces the credential in `request`, and reads what its signature covers of the body.
+    /// Replaces the credential in `request`, and reads how its signature covers the body.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ pub(super) struct Timestamp {
 }
 
 impl Timestamp {
-    /// Reads the form of AWS.
+    /// Reads the form that AWS itself uses.
     pub(super) fn basic(text: &str) -> Option<Self> {
         let (date, clock) = text.strip_suffix('Z')?.split_once('T')?;
         let clock = match *digits::<3>(clock, [2, 2, 2])?.as_slice() {

@@ -79,7 +79,7 @@ impl Upload {
         self.rewritten(Rewrite::Sign { signer, signed: BytesMut::new() }, None, room)
     }
 
-    /// The body, with its end withheld until `proof` is complete, which takes `room`. The receiver
+    /// The body, with its end withheld until `proof`, which takes `room`, is complete. The receiver
     /// closes once it is known whether there is a fault.
     pub(crate) fn proving(
         self,

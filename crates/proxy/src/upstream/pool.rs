@@ -183,8 +183,8 @@ impl Pool {
         })
     }
 
-    /// Closes connections that were idle for too long, until it is dropped. It sleeps while nothing
-    /// is idle.
+    /// Closes connections that were idle for too long, until the future is dropped. Sleeps while
+    /// nothing is idle.
     pub(crate) async fn expire(&self) {
         loop {
             match self.next_expiry() {
@@ -259,7 +259,8 @@ impl Pool {
         self.idled.notify_one();
     }
 
-    /// Closes the connections that are due. Returns when the oldest idle one is to be closed.
+    /// Closes the connections that are due, and returns the time at which the oldest idle one is to
+    /// be closed.
     fn next_expiry(&self) -> Option<Instant> {
         let now = Instant::now();
         let mut connections = self.lock();
