@@ -176,8 +176,7 @@ pub(crate) fn install(bytes: &[u8], destination: &Path) -> Result<()> {
     fs::write(&unfinished, bytes).with_context(|| format!("failed to write {}", unfinished.display()))?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&unfinished, mode)?;
-    fs::rename(&unfinished, destination)
-        .with_context(|| format!("failed to install {}", destination.display()))
+    fs::rename(&unfinished, destination).with_context(|| format!("failed to place {}", destination.display()))
 }
 
 #[cfg(test)]

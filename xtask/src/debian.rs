@@ -51,8 +51,7 @@ impl Debian {
         step(&format!("making the file system of {name}:{}", self.suite), || {
             let unfinished = file.with_extension("unfinished.tar");
             self.make(&unfinished)?;
-            fs::rename(&unfinished, &file)
-                .with_context(|| format!("failed to rename {}", unfinished.display()))
+            fs::rename(&unfinished, &file).with_context(|| format!("failed to place {}", file.display()))
         })?;
         Ok(file)
     }

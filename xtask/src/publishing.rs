@@ -25,8 +25,8 @@ pub(crate) fn check() -> Result<()> {
         bail!("{}", errors.join("\n"));
     }
     let names: Vec<_> = public.iter().flat_map(|package| ["--package", text(package, "name")]).collect();
-    // Nothing is verified, since the workspace's own build compiles the same code. Only files in
-    // git are packed.
+    // The packed code is not built, since the workspace's own build compiles it. Only files in git
+    // are packed.
     let pack = |offline: &[&str]| {
         let mut package = cargo(["package", "--quiet", "--no-verify", "--allow-dirty"]);
         process::run_quietly(package.args(&names).args(offline))

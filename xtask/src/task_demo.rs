@@ -145,7 +145,7 @@ fn show_requests(project: &Project) -> Result<()> {
     if refusal.get("error").and_then(Value::as_str) != Some("blocked_by_network_allowlist") {
         bail!("the blocked request did not get a refusal");
     }
-    heading("the network log of both");
+    heading("the network log of both requests");
     eprintln!("$ cat network.log");
     let log = project.network_log()?;
     block(&log);

@@ -32,9 +32,7 @@ pub(crate) fn find_or_start(podman: Option<Podman>) -> Result<Socket> {
             say(format!("using podman {version} on {}", socket.url()));
             return Ok(socket);
         }
-        say(
-            "podman does not respond on CONTAINER_HOST, DOCKER_HOST or the usual sockets; starting a private one",
-        );
+        say("no podman responds on CONTAINER_HOST, DOCKER_HOST or the usual sockets; starting a private one");
     }
     let engine = PrivateEngine::new(podman);
     engine.ensure()?;

@@ -278,11 +278,8 @@ impl Recorder {
 /// Runs a command to its end, or until it is killed; returns the lines of its standard output and
 /// its exit code, which is `None` after a kill.
 fn watch(command: &mut Command, run: &Run) -> Result<(Vec<String>, Option<i32>)> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("failed to start Claude Code")?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().context("failed to start Claude Code")?;
     let lines = collect(&mut child, run);
     if lines.is_err() || run.ending != Ending::ByItself {
         child.kill().context("failed to kill Claude Code")?;

@@ -59,7 +59,7 @@ pub(crate) struct FuzzArgs {
     list: bool,
 }
 
-/// Fuzzes until the first finding.
+/// Fuzzes the targets; stops at the first finding.
 pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
     let known = targets()?;
     if args.list {

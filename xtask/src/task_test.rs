@@ -26,7 +26,7 @@ use crate::task_tidy::{self, TidyArgs};
 
 #[derive(Args)]
 pub(crate) struct TestArgs {
-    /// Run the matrix: all checks on all engines, with storms and fuzzing; and write its record.
+    /// Run the matrix: all checks, on all engines, with storms and fuzzing; and write its record.
     #[arg(long)]
     all: bool,
 }
@@ -98,8 +98,8 @@ fn everything(parts: &mut Parts, results: &mut Results) -> Result<()> {
     Ok(())
 }
 
-/// Prepares engines and images for tasks during `action`: the preparation mostly waits for the
-/// network and the disk.
+/// Prepares engines and images for tasks during `action`: the preparation waits for the network and
+/// the disk.
 fn beside_engines<T>(selections: &[Selection], action: impl FnOnce() -> Result<T>) -> Result<T> {
     let prepare =
         || selections.iter().try_for_each(|selection| TestEngine::private(selection.podman).map(drop));

@@ -152,8 +152,8 @@ impl Evidence<'_> {
         extract_api_error(self.events).filter(|error| error.is_unresolved)
     }
 
-    /// The outcome of the API errors for which an execution was retrying when the sandbox ended it.
-    /// A single error may be a hiccup that is unrelated to its end.
+    /// The outcome of the API errors because of which an execution was retrying when the sandbox
+    /// ended it. A single error may be a hiccup that is unrelated to its end.
     fn waited_for_api(&self) -> Option<Outcome> {
         let error = self.api_error().filter(|error| error.in_a_row > 1)?;
         ErrorReport::of_cut_off(Some(error), self).outcome()

@@ -26,8 +26,7 @@ pub(super) fn draw(home: &Path, picture: &Path) -> Result<()> {
     let (mut frames, mut at): (Vec<(f64, String)>, f64) = (Vec::new(), 0.0);
     for line in fs::read_to_string(home.join("timing"))?.lines() {
         let (wait, size) = line.split_once(' ').context("a line of the timing does not have two numbers")?;
-        let (now, later) =
-            rest.split_at_checked(size.parse()?).context("less output than the timing states")?;
+        let (now, later) = rest.split_at_checked(size.parse()?).context("less output than stated")?;
         at += wait.parse::<f64>()?.min(LONGEST_WAIT);
         let text = String::from_utf8_lossy(now);
         match frames.last_mut() {

@@ -1,4 +1,4 @@
-//! The measured numbers as Markdown, by the template `results.md`, next to ratios, which are the
+//! The measured numbers as Markdown, by the template `results.md`, next to ratios, which mean the
 //! same on most machines.
 
 use anyhow::{Context, Result, bail};

@@ -49,8 +49,7 @@ impl TestEngine {
     /// The engine behind a socket that the user specified.
     pub(crate) fn named(socket: &str) -> Result<Self> {
         let socket = Socket::parse(socket).with_context(|| format!("{socket} is not a unix socket"))?;
-        let version =
-            ping(&socket).with_context(|| format!("podman does not respond on {}", socket.url()))?;
+        let version = ping(&socket).with_context(|| format!("no podman responds on {}", socket.url()))?;
         say("this engine has no separate namespaces: tests that need them will fail");
         Self::with_images("named", socket, &version, None, None)
     }

@@ -80,7 +80,7 @@ const FAST: [&str; 27] = [
     "workspace::followed::",
     "workspace::planted::",
 ];
-/// The tests that only the matrix runs, since they are slow or need third-party servers.
+/// The tests that [`FAST`] leaves to the matrix, since they are slow or need third-party servers.
 const SLOW: [&str; 4] = [
     "isolation::names_that_podman_gives_the_host_lead_nowhere",
     "isolation::the_hosts_services_are_unreachable_over_ipv6_link_local",

@@ -282,7 +282,7 @@ fn text_of_an_older_version_is_classified() {
 }
 
 #[test]
-fn refused_conversation_is_a_corrupted_session() {
+fn only_a_refused_conversation_is_a_corrupted_session() {
     let refused = |text: &str| {
         failed(&json!({"terminal_reason": "api_error", "api_error_status": 400, "result": text}))
     };

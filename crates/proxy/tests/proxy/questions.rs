@@ -38,7 +38,7 @@ async fn question(proxy: &Proxy) -> (u64, OpenRequest) {
         .await
 }
 
-/// Waits until a question is closed; returns its verdict and who or what gave it.
+/// Waits until a question is closed; returns its verdict, if any, and who or what closed it.
 async fn closed(proxy: &Proxy) -> (u64, Option<Verdict>, String) {
     proxy
         .record(|event| match event {

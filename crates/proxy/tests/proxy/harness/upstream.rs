@@ -258,8 +258,8 @@ fn socket(request: &mut Request<Incoming>) -> Response<Body> {
     response
 }
 
-/// A plain HTTP upstream that sends each request to the test and answers with `answer` when a head
-/// is complete.
+/// A plain HTTP upstream: whenever it has read the end of a head, it sends what it has read to the
+/// test and `answer` to the client.
 pub(crate) async fn plain_capture(answer: &'static str) -> (Ipv4Addr, mpsc::UnboundedReceiver<String>) {
     let address = fresh_address();
     let listener = TcpListener::bind(SocketAddr::new(address.into(), HTTP)).await.unwrap();
