@@ -1,4 +1,4 @@
-//! WebSockets: they open only after the upstream's 101, and then pass byte for byte.
+//! WebSocket upgrades: they open only after the upstream's 101, and then pass byte for byte.
 
 use allowlist::Reason;
 use sandbox_proxy_protocol::{BlockReason, Command, Event, TunnelRecord};

@@ -35,6 +35,23 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// The flags of all commands, and the command: a shorthand is expanded, and so are the flags of
+    /// one agent of `--each`.
+    pub(crate) fn spelled_out(self) -> (GlobalArgs, Command) {
+        let Self { mut global, command } = self;
+        let command = match (command, global.task.take()) {
+            (Command::Shell(args), _) => Command::Run(args.into_run()),
+            (Command::Agent(mut args), Some(task)) => {
+                args.be_for(task);
+                Command::Agent(args)
+            }
+            (command, _) => command,
+        };
+        (global, command)
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct GlobalArgs {
     /// Podman's socket [default: the configuration, `CONTAINER_HOST`, `DOCKER_HOST`, podman's usual
@@ -135,6 +152,8 @@ pub(crate) enum Command {
     /// Wait until runs end, and print their exit codes
     Wait(WaitArgs),
     /// Remove logs and output of ended runs
+    ///
+    /// Sessions, copies and work trees stay.
     Rm(RunsArg),
     /// Show the sandbox's objects on the engine, and their runs
     Status(StatusArgs),
@@ -180,18 +199,6 @@ impl Command {
     /// Whether the operator is asked about requests that no rule allows.
     pub(crate) fn asks(&self) -> bool {
         self.task().is_some_and(|task| task.ask)
-    }
-
-    /// Expands a shorthand command, or the flags of one agent of `--each`.
-    pub(crate) fn spelled_out(self, task: Option<EachTask>) -> Self {
-        match (self, task) {
-            (Self::Shell(args), _) => Self::Run(args.into_run()),
-            (Self::Agent(mut args), Some(task)) => {
-                args.be_for(task);
-                Self::Agent(args)
-            }
-            (command, _) => command,
-        }
     }
 }
 

@@ -33,6 +33,7 @@ use crate::session_folder::SessionFolder;
 use crate::settings::{Project, TaskSettings, TrustedProject};
 use crate::tamper_report;
 
+use super::each;
 use super::transcript::Streamed;
 
 mod input;
@@ -194,7 +195,8 @@ fn is_session_id(text: &str) -> bool {
 /// The maximum number of events that are printed at once.
 const BATCH: usize = 256;
 
-/// Runs the agent in `project`, with defaults for settings that its files lack.
+/// Runs the agent in `project`, with defaults for settings that its files lack; with `--each`, the
+/// agents of a file.
 pub(crate) async fn start(
     args: AgentArgs,
     project: TrustedProject,
@@ -202,6 +204,9 @@ pub(crate) async fn start(
     environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
+    if args.each.is_some() {
+        return each::each(&args, &project, printer).await;
+    }
     let agent = agent_of(args.agent.as_deref(), &project)?;
     let project = project.for_agent(&agent, args.agent_bin.is_some(), &args.task.image, environment)?;
     let settings = project.task(&args.task, WORKSPACE, Some(&agent), global, environment, printer).await?;

@@ -16,7 +16,7 @@ use crate::trust::Trust;
 use crate::work_tree;
 
 use super::{
-    agent, allowlist, apply, attach, build, clean, config, diff, discard, doctor, each, exec, gate, generate,
+    agent, allowlist, apply, attach, build, clean, config, diff, discard, doctor, exec, gate, generate,
     image, init, logs, policy, report, run, runs, ssh, status, trust, verify, watch,
 };
 
@@ -26,8 +26,7 @@ pub(crate) async fn dispatch(
     environment: &Environment,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
-    let Cli { mut global, command } = cli;
-    let command = command.spelled_out(global.task.take());
+    let (global, command) = cli.spelled_out();
     work_tree::enter(command.task(), &global, environment, printer)?;
     trace::begin(printer, log_file(&command), environment)?;
     let state = || Places::find(environment).map(|places| places.state);
@@ -56,7 +55,6 @@ pub(crate) async fn dispatch(
         Command::Build { args, force } => {
             build_in(&trusted(&args.image, None)?, &args, force, &global, environment, printer).await
         }
-        Command::Agent(args) if args.each.is_some() => each::each(&args, &global, environment, printer).await,
         Command::Agent(args) => {
             let project = trusted(&args.task.image, args.task.policy.allowlist.as_deref())?;
             Box::pin(agent::start(*args, project, &global, environment, printer)).await

@@ -1,16 +1,15 @@
 //! `agent --each`: an agent for each line of a file, each in a work tree of its own.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use sandbox::host_path::Resolver;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::runs::RunReport;
-use crate::args::{AgentArgs, AgentOutput, EachTask, GlobalArgs};
-use crate::config::Environment;
+use crate::args::{AgentArgs, AgentOutput, EachTask};
 use crate::control::{Request, Runs};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
@@ -19,10 +18,12 @@ use crate::network_log::blocked_hosts;
 use crate::printer::{Printer, sanitize_name};
 use crate::run_folder;
 use crate::run_record::{RunRecord, digest};
-use crate::settings::{Needs, Project};
+use crate::settings::Project;
 use crate::table::aligned;
 use crate::work_tree::WorkTrees;
 
+/// Bytes of the file.
+const FILE: u64 = 16 << 20;
 /// Bytes of a line: it becomes an argument of a process.
 const LINE: usize = 100_000;
 /// Characters of a prompt that are shown, and that name a work tree.
@@ -46,21 +47,17 @@ struct AgentReport<'a> {
 }
 
 /// Runs them, prints a table, and returns the status of the first that failed.
-pub(crate) async fn each(
+pub(super) async fn each(
     args: &AgentArgs,
-    global: &GlobalArgs,
-    environment: &Environment,
+    project: &Project,
     printer: Printer,
 ) -> Result<ExitStatus, Failure> {
     if args.output == AgentOutput::StreamJson {
         return Err(Failure::usage("--each prints no events")
             .with_hint("use `--output json`, or `sandbox attach RUN`"));
     }
-    let needs = Needs { image: Some(&args.task.image), allowlist: args.task.policy.allowlist.as_deref() };
-    let trust = global.trust.clone().unwrap_or_default();
-    let project = Project::load(global, environment, printer)?.trusted(Some(needs), &trust, printer)?;
-    let trees = WorkTrees::of(&project)?;
-    let tasks = read(args.each.as_deref().unwrap_or(Path::new("-")))?;
+    let trees = WorkTrees::of(project)?;
+    let tasks = read(args.each.as_deref().unwrap_or(Path::new("-")), &project.resolver)?;
     let logs = project.places.all_logs();
     let mut agents = Agents::of(&tasks, &trees);
     let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
@@ -84,11 +81,16 @@ pub(crate) async fn each(
 }
 
 /// The tasks of the file, with names.
-fn read(file: &Path) -> Result<Vec<EachTask>, Failure> {
+fn read(file: &Path, resolver: &Resolver) -> Result<Vec<EachTask>, Failure> {
     let shown = sanitize_name(&file.display().to_string());
-    let text =
-        if file == Path::new("-") { io::read_to_string(io::stdin()) } else { fs::read_to_string(file) };
-    let text = text.map_err(Failure::doing(format!("read `{shown}`")))?;
+    let failed = || Failure::doing(format!("read `{shown}`"));
+    let text = if file == Path::new("-") {
+        io::read_to_string(io::stdin()).map_err(failed())?
+    } else {
+        let read = resolver.read(&std::path::absolute(file)?, FILE)?;
+        let (_, bytes) = read.ok_or_else(|| Failure::usage(format!("`{shown}` does not exist")))?;
+        String::from_utf8(bytes).map_err(io::Error::other).map_err(failed())?
+    };
     parse(&text).map_err(|(line, problem)| Failure::usage(format!("{shown}:{line}: {problem}")))
 }
 
@@ -208,17 +210,17 @@ impl<'a> Agents<'a> {
     }
 }
 
-/// The newest run in the work tree with these logs that is running, or whose agent succeeded with this prompt.
+/// The newest run in the work tree with these logs whose agent has this prompt, and is running or
+/// succeeded.
 fn last_run(logs: &Path, prompt: &str) -> Option<PathBuf> {
-    let succeeded = |folder: &Path| {
-        RunRecord::read(folder).is_some_and(|record| {
-            record.has_prompt(prompt) && record.end.is_some_and(|end| end.exit_code == 0)
-        })
+    let counts = |folder: &PathBuf| match (RunRecord::read(folder), run_folder::is_running(folder)) {
+        // It is being prepared.
+        (None, is_running) => is_running,
+        (Some(record), is_running) => {
+            record.has_prompt(prompt) && (is_running || record.end.is_some_and(|end| end.exit_code == 0))
+        }
     };
-    run_folder::folders(logs)
-        .into_iter()
-        .rev()
-        .find(|folder| run_folder::is_running(folder) || succeeded(folder))
+    run_folder::folders(logs).into_iter().rev().find(counts)
 }
 
 /// Starts the agent of a task in the background, and returns the id of its run; `None` if it failed
@@ -282,6 +284,8 @@ fn print(agents: &Agents<'_>, output: AgentOutput, printer: Printer) -> ExitStat
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -314,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn run_counts_if_it_succeeded_with_the_same_prompt() {
+    fn run_with_the_same_prompt_counts_if_it_is_active_or_succeeded() {
         let logs = tempfile::tempdir().unwrap();
         let folder = logs.path().join("19700101T000001.500000-aa01");
         fs::create_dir(&folder).unwrap();
@@ -331,9 +335,13 @@ mod tests {
         assert_eq!(last(), None);
         record("a", 0);
         assert_eq!(last(), Some(folder.clone()));
-        record("b", 1);
+        record("a", 1);
         let lock = fs::File::create(folder.join("running")).unwrap();
         lock.lock().unwrap();
+        assert_eq!(last(), Some(folder.clone()));
+        record("b", 0);
+        assert_eq!(last(), None);
+        fs::remove_file(folder.join("run.json")).unwrap();
         assert_eq!(last(), Some(folder.clone()));
     }
 }

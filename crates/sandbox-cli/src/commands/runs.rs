@@ -1,6 +1,5 @@
 //! `ps`, `wait` and `rm`: the runs of this user.
 
-use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,7 +25,7 @@ struct RunsReport {
     runs: Vec<RunReport>,
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct RunReport {
     pub(super) id: String,
     /// `None` once the run has ended.
@@ -51,10 +50,10 @@ pub(crate) async fn ps(args: &PsArgs, places: &Places, printer: Printer) -> Resu
     let running = Runs::find(&places.state, printer).await?;
     let mut runs: Vec<RunReport> = running.all().iter().map(RunReport::of_running).collect();
     if args.all {
-        let known: HashSet<String> = runs.iter().map(|run| run.id.clone()).collect();
+        let is_known = |id: &str| running.all().iter().any(|run| run.run == id);
         let folders = run_folder::of_all_projects(&places.all_logs());
         let others = folders.iter().map(|folder| RunReport::of_folder(folder));
-        runs.extend(others.filter(|run| !known.contains(&run.id)));
+        runs.extend(others.filter(|run| !is_known(&run.id)));
     }
     runs.sort_by_key(|run| run.started_ms);
     match args.output {
