@@ -230,6 +230,16 @@ impl UrlRule {
         matches!(&self.allowed, Allowed::Methods(methods) if methods.is_empty())
     }
 
+    /// Whether it allows to read all of its paths.
+    pub(crate) fn allows_reading(&self) -> bool {
+        match &self.allowed {
+            Allowed::Methods(methods) => {
+                methods.is_empty() || methods.iter().any(|method| method.as_str() == "GET")
+            }
+            Allowed::Git(_) => false,
+        }
+    }
+
     /// Whether its decision can depend on a request body.
     pub(crate) fn judges_bodies(&self) -> bool {
         matches!(self.allowed, Allowed::Git(_))
