@@ -129,7 +129,7 @@ fn shadowed_url(
     earlier: &[&UrlRule],
     rule: &UrlRule,
 ) -> Option<String> {
-    let whole = domains.first_covering(rule.host(), |_, _| !rule.judges_bodies());
+    let whole = domains.first_covering(rule.host(), |_, _| rule.git().is_none());
     if let Some((_, domain)) = whole {
         return Some(format!(
             "`domains` has `{domain}`, which allows all of `{}` already, so path and methods restrict nothing: remove one",

@@ -156,7 +156,7 @@ impl TryFrom<Entry> for UrlRule {
     fn try_from(entry: Entry) -> Result<Self, InvalidRule> {
         let Entry { host, path, methods, git } = entry;
         let allowed = match git {
-            Some(_) if !methods.is_empty() => return Err(InvalidRule::MethodsWithGit),
+            Some(_) if !methods.is_empty() => return Err(InvalidRule::Excluded("methods", "git")),
             Some(_) if path.as_str().ends_with('/') => return Err(InvalidRule::RepositoryPath),
             Some(git) => Allowed::Git(git),
             None => Allowed::methods(methods),
