@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use allowlist::{Allowlist, GitRule, Rule, UrlRule};
+use allowlist::{Allowed, Allowlist, GitRule, Rule, UrlRule};
 
 /// The maximum length of each list in bytes; the sentences around them have less than 900.
 const RULES: usize = 700;
@@ -114,23 +114,23 @@ impl NetworkAccess<'_> {
 
 fn rule(rule: &Rule) -> String {
     match rule {
+        Rule::Domain(host) => quoted(host.as_str()),
         Rule::Url(url) => url_rule(url),
-        _ => quoted(rule.host().as_str()),
     }
 }
 
 fn url_rule(rule: &UrlRule) -> String {
     let place = quoted(&format!("{}{}", rule.host(), rule.path()));
-    match rule.git() {
-        Some(GitRule { push, .. }) if push.is_empty() => format!("git fetch from {place}"),
-        Some(GitRule { push, .. }) => {
+    match rule.allowed() {
+        Allowed::Everything => place,
+        Allowed::Methods(methods) => {
+            let methods: Vec<&str> = methods.iter().map(allowlist::RuleMethod::as_str).collect();
+            format!("{} {place}", escaped(&methods.join("/")))
+        }
+        Allowed::Git(GitRule { push, .. }) if push.is_empty() => format!("git fetch from {place}"),
+        Allowed::Git(GitRule { push, .. }) => {
             let refs: Vec<&str> = push.iter().map(allowlist::RefPattern::as_str).collect();
             format!("git fetch from {place} and push of {}", quoted(&refs.join(" ")))
-        }
-        None if rule.methods().is_empty() => place,
-        None => {
-            let methods: Vec<&str> = rule.methods().iter().map(allowlist::RuleMethod::as_str).collect();
-            format!("{} {place}", escaped(&methods.join("/")))
         }
     }
 }
