@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{RenameFlags, renameat_with};
 use rustix::process::geteuid;
 use sandbox_files::tree::{Kind, Tree};
 
@@ -64,8 +65,9 @@ impl MainWorkTree {
     /// folder once its files are written; if it fails, the folder is removed again, and the
     /// repository is as before. `scratch` is a folder of ours that must not exist and is removed.
     ///
-    /// It is a work tree only at the end: if this process is killed before, `folder` has files, and
-    /// no `.git`. Returns the commit of the branch if it existed.
+    /// Until its files are written and checked, its name begins with a dot; one that is left of a
+    /// killed process is replaced. No two processes may do this at once. Returns the commit of the
+    /// branch if it existed.
     ///
     /// # Errors
     ///
@@ -87,13 +89,15 @@ impl MainWorkTree {
         let existing = self.branch(&git, &name).map_err(named)?;
         let head = || self.commit(&git, "HEAD")?.ok_or_else(|| self.unsupported("has no commit yet"));
         let commit = existing.clone().map_or_else(head, Ok).map_err(named)?;
-        let new = NewFolder::create(folder)?;
-        let written = self.check_out(&commit, folder, scratch, &limits).and_then(|()| new.demand_in_place());
-        let written = written.map_err(named).and_then(|()| check(folder)).and_then(|()| {
+        let mut new = NewFolder::create(folder)?;
+        let written =
+            self.check_out(&commit, &new.path, scratch, &limits).and_then(|()| new.demand_in_place());
+        let written = written.map_err(named).and_then(|()| check(&new.path)).and_then(|()| {
             let linked = new.demand_in_place().and_then(|()| {
                 if self.branch(&git, &name)? != existing {
                     return Err(self.unsupported("has moved the branch meanwhile; try again"));
                 }
+                new.take_place(folder)?;
                 let created =
                     if existing.is_none() { Some(self.create_branch(&git, &name, &commit)?) } else { None };
                 self.link(&new, branch, &name, scratch).inspect_err(|_| {
@@ -123,7 +127,7 @@ impl MainWorkTree {
         }
         if is_there(&Path::new("worktrees").join(branch)) {
             let problem =
-                "has a work tree of this name; if its files are gone, `git worktree prune` removes it";
+                "has a work tree of this name; if its files are gone, `git worktree remove -f -f` removes it";
             return Err(self.unsupported(problem));
         }
         if self.is_checked_out(name) {
@@ -182,6 +186,8 @@ impl MainWorkTree {
         lock.push(".lock");
         let lock = PathBuf::from(lock);
         put(&lock, format!("{}\n", commit.as_str()).as_bytes())?;
+        // Git removes empty folders too.
+        let _ = fs::remove_dir(&path);
         // Also one whose commit is missing, and those below it.
         let same = ["for-each-ref", "--count=1", "--format=%(refname)", name.as_str()];
         let is_free = || {
@@ -216,7 +222,7 @@ impl MainWorkTree {
     ) -> Result<(), Error> {
         let ours = HostRepository::create(scratch, self.host.view(), false)?;
         let git = ours.git(limits).with_work_tree(scratch, folder, &self.path.join(".git/objects"));
-        // It overwrites no file, should someone replace the folder meanwhile.
+        // It overwrites no file that is not ignored, should someone replace the folder meanwhile.
         let arguments = ["read-tree", "-m", "-u", commit.as_str()];
         git.read("write the files of a work tree", &arguments, Input::Nothing).map(drop)
     }
@@ -276,12 +282,16 @@ struct NewFolder {
 }
 
 impl NewFolder {
-    /// Creates it, and the folder that it is in if that does not exist.
+    /// Creates it for `path`, with a dot before its name, and the folder that it is in if that does
+    /// not exist.
     fn create(path: &Path) -> Result<Self, Error> {
         let parent = path.parent().unwrap_or(path);
-        let name = path.file_name().unwrap_or_default().to_owned();
-        let not_ours =
-            || Error::Unsupported { path: parent.to_owned(), problem: "is not a folder of this user" };
+        let mut name = OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        let not_ours = || Error::Unsupported {
+            path: parent.to_owned(),
+            problem: "is reached through a link, or is not a folder of this user",
+        };
         or_present(fs::create_dir(parent)).map_err(Error::files("create", parent))?;
         let is_ours = |facts: Metadata| facts.is_dir() && facts.uid() == geteuid().as_raw();
         if !parent.symlink_metadata().is_ok_and(is_ours) {
@@ -291,9 +301,25 @@ impl NewFolder {
         if !parent.canonicalize().is_ok_and(|real| real == parent) {
             return Err(not_ours());
         }
-        fs::create_dir(held.reached().join(&name)).map_err(Error::files("create", path))?;
-        let new = held.inner(Path::new(&name)).map_err(Error::files("open", path))?;
-        Ok(Self { path: path.to_owned(), parent: held, name, held: new })
+        if path.symlink_metadata().is_ok() {
+            return Err(Error::Unsupported { path: path.to_owned(), problem: "exists" });
+        }
+        let (path, reached) = (parent.join(&name), held.reached().join(&name));
+        // Of a killed process.
+        let _ = fs::remove_dir_all(&reached);
+        fs::create_dir(&reached).map_err(Error::files("create", &path))?;
+        let new = held.inner(Path::new(&name)).map_err(Error::files("open", &path))?;
+        Ok(Self { path, parent: held, name, held: new })
+    }
+
+    /// Gives it the path for which it was created.
+    fn take_place(&mut self, path: &Path) -> Result<(), Error> {
+        let name = path.file_name().unwrap_or_default();
+        let parent = self.parent.folder(Path::new("")).map_err(Error::files("open", path))?;
+        renameat_with(&parent, &self.name, &parent, name, RenameFlags::NOREPLACE)
+            .map_err(|error| Error::files("create", path)(error.into()))?;
+        (self.path, self.name) = (path.to_owned(), name.to_owned());
+        self.demand_in_place()
     }
 
     /// The path by which this process reaches it in the folder where it was created.
@@ -379,6 +405,12 @@ mod tests {
         assert!(tree.add(&added, "one", &scratch, refuse).unwrap_err().to_string().ends_with("is refused"));
         assert!(!added.exists() && !scratch.exists() && !path.join(".git/worktrees/one").exists());
         assert_eq!(git(&path, "for-each-ref"), before);
+        let left_over = path.with_file_name(".one");
+        fs::create_dir(&left_over).unwrap();
+        fs::write(left_over.join("file"), "of a killed process").unwrap();
+        tree.add(&added, "one", &scratch, |_| Ok::<(), Error>(())).unwrap();
+        assert!(!added.join("file").exists() && !left_over.exists());
+        script(&path, "git worktree remove ../one\ngit branch -D one");
         fs::create_dir(&added).unwrap();
         fs::write(added.join("file"), "kept").unwrap();
         assert!(tree.add(&added, "one", &scratch, |_| Ok::<(), Error>(())).is_err());
@@ -515,7 +547,7 @@ mod tests {
         fs::create_dir(&elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, path.with_file_name("app.worktrees")).unwrap();
         let error = add(&path, "one").unwrap_err().to_string();
-        assert!(error.contains("is not a folder of this user"), "{error}");
+        assert!(error.contains("is reached through a link"), "{error}");
         let target = elsewhere.join("file");
         fs::write(&target, "kept").unwrap();
         std::os::unix::fs::symlink(&target, elsewhere.join("link")).unwrap();

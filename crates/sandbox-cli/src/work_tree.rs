@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rand::RngExt as _;
 use sandbox::workspace::{ImportError, MainWorkTree, OutsideRepository};
-use sandbox_files::host_path::remember;
+use sandbox_files::host_path::{PathError, remember};
 use sandbox_files::tree::Tree;
 use sandbox_files::{FileLock, create_folder};
 
@@ -19,6 +19,9 @@ use crate::trust::Trust;
 
 /// Bytes of a settings file.
 const SETTINGS: u64 = 1 << 20;
+
+/// The prefix of the names of scratch folders in the state folder.
+const SCRATCH: &str = "work-tree-";
 
 /// Makes the work tree that `task` asks for the current folder, and creates it if it does not exist.
 /// Files that are trusted in the project are trusted in it. The process that owns a run is started
@@ -83,7 +86,12 @@ impl<'a> WorkTrees<'a> {
             )
             .with_hint("run `sandbox init` in the repository"));
         }
-        Ok(Self { here, main })
+        let trees = Self { here, main };
+        if here.places.state.starts_with(trees.main.path()) {
+            return Err(Failure::new("the sandbox's state is in the repository, which tasks will change")
+                .with_hint("set XDG_STATE_HOME to a folder elsewhere"));
+        }
+        Ok(trees)
     }
 
     fn folder(&self, name: &str) -> PathBuf {
@@ -113,11 +121,14 @@ impl<'a> WorkTrees<'a> {
             return Err(Failure::new(format!("`{shown}` exists, and is not a work tree of this repository"))
                 .with_hint("choose another name, or remove it if an earlier start was interrupted"));
         }
-        let parent = main.path().parent().unwrap_or(main.path());
-        if here.resolver.find(parent)?.is_untrusted() {
-            let parent = sanitize_name(&parent.display().to_string());
-            return Err(Failure::new(format!("tasks can write `{parent}`, where the work tree would be"))
-                .with_hint("move the repository to a folder that no task was given"));
+        for place in [main.path().parent().unwrap_or(main.path()), &all_of(main.path())] {
+            let found = here.resolver.find(place);
+            if found.as_ref().is_err_and(PathError::is_not_found) || !found?.is_untrusted() {
+                continue;
+            }
+            let place = sanitize_name(&place.display().to_string());
+            return Err(Failure::new(format!("tasks can write `{place}`, where the work tree would be"))
+                .with_hint("move the repository to a folder that was never mounted in a sandbox"));
         }
         let inner = here.current.strip_prefix(main.path()).unwrap_or(Path::new(""));
         let check = |new: &Path| {
@@ -129,9 +140,8 @@ impl<'a> WorkTrees<'a> {
             let failure = Failure::new(format!("the current folder, `{inner}`, is not in the commit"));
             Err(Refused::Settings(failure.with_hint("commit something in it, or start in another folder")))
         };
-        let scratch = state.join("work-tree");
-        // Of a process that was killed.
-        let _ = fs::remove_dir_all(&scratch);
+        remove_left_over(state);
+        let scratch = state.join(format!("{SCRATCH}{:016x}", rand::rng().random::<u64>()));
         let existing = main.add(folder, name, &scratch, check).map_err(|error| match error {
             Refused::Git(error) => failed(error),
             Refused::Settings(failure) => failure,
@@ -140,6 +150,14 @@ impl<'a> WorkTrees<'a> {
         let existing = existing.unwrap_or_default();
         printer.message(format_args!("work tree {shown}, on the branch {name}{existing}"));
         Ok(())
+    }
+}
+
+/// Removes the scratch folders of killed processes; the git of one may still write to it.
+fn remove_left_over(state: &Path) {
+    let entries = fs::read_dir(state).into_iter().flatten().filter_map(Result::ok);
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(SCRATCH)) {
+        let _ = fs::remove_dir_all(entry.path());
     }
 }
 

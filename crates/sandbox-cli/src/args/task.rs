@@ -157,7 +157,10 @@ pub(super) fn work_tree(text: &str) -> Result<String, String> {
         && !text.ends_with('.')
         && text.strip_suffix(".lock").is_none()
         && !text.contains("..")
-        && text.len() <= 100;
+        && text.len() <= 100
+        && text != "HEAD"
+        // Git would take it for the id of an object.
+        && !(matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
     if is_name {
         Ok(text.to_owned())
     } else {
