@@ -17,7 +17,7 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/credentials", 1_100),
     ("crates/files", 1_000),
     ("crates/gate", 1_200),
-    ("crates/host-git", 4_400),
+    ("crates/host-git", 4_600),
     ("crates/inside", 2_900),
     ("crates/located-yaml", 1_100),
     ("crates/logins", 1_100),
@@ -28,12 +28,12 @@ const BUDGET: [(&str, usize); 23] = [
     ("crates/proxy", 13_000),
     ("crates/proxy-protocol", 700),
     ("crates/sandbox", 15_900),
-    ("crates/sandbox-cli", 18_400),
+    ("crates/sandbox-cli", 18_800),
     ("crates/session", 1_300),
     ("crates/ssh", 900),
     ("crates/workspace", 6_500),
     ("xtask", 7_200),
-    (TESTS, 67_300),
+    (TESTS, 67_500),
 ];
 
 /// The number of code lines of each part, in the order of [`BUDGET`].

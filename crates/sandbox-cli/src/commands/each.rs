@@ -1,10 +1,13 @@
 //! `agent --each`: an agent for each line of a file, each in a work tree of its own.
 
-use std::io;
+use std::io::{self, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use sandbox::host_path::Resolver;
+use sandbox_files::FileLock;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -13,8 +16,9 @@ use crate::args::{AgentArgs, AgentOutput, EachTask};
 use crate::control::{Request, Runs};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::interrupt::Interrupts;
+use crate::interrupt::{Interrupt, Interrupts};
 use crate::network_log::blocked_hosts;
+use crate::owner::Starting;
 use crate::printer::{Printer, sanitize_name};
 use crate::run_folder;
 use crate::run_record::{RunRecord, digest};
@@ -26,6 +30,8 @@ use crate::work_tree::WorkTrees;
 const FILE: u64 = 16 << 20;
 /// Bytes of a line: it becomes an argument of a process.
 const LINE: usize = 100_000;
+/// The time after which a run is asked again to stop.
+const AGAIN: Duration = Duration::from_secs(15);
 /// Characters of a prompt that are shown, and that name a work tree.
 const SHOWN: usize = 40;
 
@@ -58,26 +64,40 @@ pub(super) async fn each(
     }
     let trees = WorkTrees::of(project)?;
     let tasks = read(args.each.as_deref().unwrap_or(Path::new("-")), &project.resolver)?;
-    let logs = project.places.all_logs();
-    let mut agents = Agents::of(&tasks, &trees);
-    let mut interrupts = Interrupts::listen().map_err(Failure::doing("listen for signals"))?;
-    let interrupt = loop {
-        while agents.running.len() < args.jobs.get() && agents.start_next(&logs, printer).await? {}
+    let lock = project.places.state.join(format!("each-{}.lock", project.key));
+    let Some(_lock) = FileLock::try_exclusive(&lock).map_err(Failure::doing("lock the project"))? else {
+        return Err(Failure::new("another `sandbox agent --each` is running in this project")
+            .with_hint("wait for its end, or stop it"));
+    };
+    let mut agents = Agents::of(&tasks, &trees, project.places.all_logs())?;
+    while agents.interrupt.is_none() {
+        while agents.interrupt.is_none()
+            && agents.running.len() < args.jobs.get()
+            && agents.next < tasks.len()
+        {
+            agents.next += 1;
+            agents.begin(agents.next - 1, printer).await;
+        }
         tokio::select! {
-            interrupt = interrupts.next() => break Some(interrupt),
+            biased;
+            interrupt = agents.interrupts.next() => agents.interrupt = Some(interrupt),
             ended = agents.running.join_next() => match ended {
-                Some(ended) => agents.report(ended.map_err(Failure::doing("wait for the end of a run"))?, printer),
-                None => break None,
+                Some(ended) => agents.end(ended.map_err(Failure::doing("wait for the end of a run"))?, printer).await,
+                None => break,
             },
         }
-    };
-    if let Some(interrupt) = interrupt {
-        agents.stop(&project.places.state, &mut interrupts, printer).await?;
-        print(&agents, args.output, printer);
-        printer.hint("the same command continues with the rest");
-        return Ok(ExitStatus::Interrupted(interrupt));
     }
-    Ok(print(&agents, args.output, printer))
+    if agents.interrupt.is_some() {
+        agents.stop(&project.places.state, printer).await?;
+    }
+    let status = print(&agents, args.output, printer);
+    Ok(match agents.interrupt {
+        None => status,
+        Some(interrupt) => {
+            printer.hint("the same command continues with the rest");
+            ExitStatus::Interrupted(interrupt)
+        }
+    })
 }
 
 /// The tasks of the file, with names.
@@ -85,30 +105,32 @@ fn read(file: &Path, resolver: &Resolver) -> Result<Vec<EachTask>, Failure> {
     let shown = sanitize_name(&file.display().to_string());
     let failed = || Failure::doing(format!("read `{shown}`"));
     let text = if file == Path::new("-") {
-        io::read_to_string(io::stdin()).map_err(failed())?
+        io::read_to_string(io::stdin().take(FILE)).map_err(failed())?
     } else {
         let read = resolver.read(&std::path::absolute(file)?, FILE)?;
         let (_, bytes) = read.ok_or_else(|| Failure::usage(format!("`{shown}` does not exist")))?;
         String::from_utf8(bytes).map_err(io::Error::other).map_err(failed())?
     };
-    parse(&text).map_err(|(line, problem)| Failure::usage(format!("{shown}:{line}: {problem}")))
+    // A problem may contain text of the file.
+    parse(&text)
+        .map_err(|(line, problem)| Failure::usage(format!("{shown}:{line}: {}", sanitize_name(&problem))))
 }
 
 fn parse(text: &str) -> Result<Vec<EachTask>, (usize, String)> {
     let mut tasks: Vec<EachTask> = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         let problem = |problem: String| (number, problem);
-        if line.len() > LINE {
-            return Err(problem(format!("a line must have at most {LINE} bytes")));
-        }
         let mut task: EachTask = line.trim().parse().map_err(problem)?;
-        if task.prompt.trim().is_empty() {
-            return Err(problem("the prompt must not be empty".to_owned()));
+        if matches!(task.prompt.trim(), "" | "-") {
+            return Err(problem("the prompt must be a text".to_owned()));
         }
         if task.name.is_empty() {
             task.name = name(&task.prompt);
         }
-        if tasks.iter().any(|other| other.name == task.name) {
+        if argument(&task).len() > LINE {
+            return Err(problem(format!("a line must have at most {LINE} bytes, as JSON")));
+        }
+        if tasks.iter().any(|other| other.name.eq_ignore_ascii_case(&task.name)) {
             let name = &task.name;
             return Err(problem(format!(
                 "`{name}` is the name of an earlier line; set another `name` with JSON"
@@ -133,78 +155,127 @@ fn name(prompt: &str) -> String {
 struct Agents<'a> {
     tasks: &'a [EachTask],
     trees: &'a WorkTrees<'a>,
+    all_logs: PathBuf,
     /// The folder of the run of each task, once there is one.
     runs: Vec<Option<PathBuf>>,
-    running: JoinSet<usize>,
+    /// The numbers of tasks that run; whether this process started them.
+    running: JoinSet<(usize, bool)>,
     next: usize,
     ended: usize,
+    failed_in_a_row: usize,
+    interrupts: Interrupts,
+    interrupt: Option<Interrupt>,
 }
 
 impl<'a> Agents<'a> {
-    fn of(tasks: &'a [EachTask], trees: &'a WorkTrees<'a>) -> Self {
-        Self { tasks, trees, runs: vec![None; tasks.len()], running: JoinSet::new(), next: 0, ended: 0 }
+    fn of(tasks: &'a [EachTask], trees: &'a WorkTrees<'a>, all_logs: PathBuf) -> Result<Self, Failure> {
+        Ok(Self {
+            tasks,
+            trees,
+            all_logs,
+            runs: vec![None; tasks.len()],
+            running: JoinSet::new(),
+            next: 0,
+            ended: 0,
+            failed_in_a_row: 0,
+            interrupts: Interrupts::listen().map_err(Failure::doing("listen for signals"))?,
+            interrupt: None,
+        })
     }
 
-    /// Starts the agent of the next task, unless it ran before. Returns whether there can be
-    /// another: none is started after one that failed to start, as its cause is often the same.
-    async fn start_next(&mut self, logs: &Path, printer: Printer) -> Result<bool, Failure> {
-        let number = self.next;
-        let Some((task, run)) = self.tasks.get(number).zip(self.runs.get_mut(number)) else {
-            return Ok(false);
+    /// Starts the agent of a task, unless it ran before. No further ones are started after the
+    /// first, or two in a row, failed to start: the cause is often the same.
+    async fn begin(&mut self, number: usize, printer: Printer) {
+        let Some(task) = self.tasks.get(number) else { return };
+        let known = last_run(&self.trees.logs(&task.name), &task.prompt);
+        let is_started = known.is_none();
+        let folder = match known {
+            Some(folder) => Ok(Some(folder)),
+            None => self.start(task).await,
         };
-        self.next += 1;
-        let folder = if let Some(folder) = last_run(&self.trees.logs(&task.name), &task.prompt) {
-            folder
-        } else if let Some(id) = start(task).await? {
-            run_folder::find_in_all(logs, &id)?
-        } else {
-            self.next = self.tasks.len();
-            return Ok(false);
-        };
-        *run = Some(folder.clone());
-        if run_folder::is_running(&folder) {
-            self.running.spawn_blocking(move || {
-                run_folder::wait_for_end(&folder);
-                number
-            });
-        } else {
-            self.report(number, printer);
-        }
-        Ok(true)
-    }
-
-    fn report(&mut self, number: usize, printer: Printer) {
-        self.ended += 1;
-        let (Some(task), Some(Some(folder))) = (self.tasks.get(number), self.runs.get(number)) else {
+        let folder = folder.unwrap_or_else(|failure| {
+            printer.failure(&failure);
+            None
+        });
+        let Some(folder) = folder else {
+            self.failed_in_a_row += 1;
+            if self.failed_in_a_row == 2 || self.runs.iter().all(Option::is_none) {
+                self.next = self.tasks.len();
+            }
             return;
         };
+        self.failed_in_a_row = 0;
+        if let Some(run) = self.runs.get_mut(number) {
+            *run = Some(folder.clone());
+        }
+        self.running.spawn_blocking(move || {
+            run_folder::wait_for_end(&folder);
+            (number, is_started)
+        });
+    }
+
+    /// Reports the end of a task's run. A run that was only being prepared may have been another
+    /// one.
+    async fn end(&mut self, (number, is_started): (usize, bool), printer: Printer) {
+        let (Some(task), Some(Some(folder))) = (self.tasks.get(number), self.runs.get_mut(number)) else {
+            return;
+        };
+        let is_ours = RunRecord::read(folder).is_some_and(|record| record.has_prompt(&task.prompt));
+        if !(is_started || is_ours) {
+            return Box::pin(self.begin(number, printer)).await;
+        }
+        self.ended += 1;
         let (ended, all) = (self.ended, self.tasks.len());
         let state = RunReport::of_folder(folder).state_text();
         printer.progress(&format!("{}: {state} ({ended} of {all})", task.name));
     }
 
+    /// Starts the agent of a task in the background, and returns the folder of its run; `None` if it
+    /// failed to start, which was reported on stderr.
+    #[expect(clippy::disallowed_methods, reason = "what is started is this program itself")]
+    async fn start(&mut self, task: &EachTask) -> Result<Option<PathBuf>, Failure> {
+        let mut command = std::process::Command::new("/proc/self/exe");
+        command.arg(format!("--task={}", argument(task))).args(std::env::args_os().skip(1));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        // The terminal's signals reach it from here.
+        let child = command.process_group(0).spawn();
+        let child = child.map_err(Failure::doing("start the process of an agent"))?;
+        let pid = child.id();
+        let mut ended = tokio::task::spawn_blocking(|| child.wait_with_output());
+        let output = loop {
+            tokio::select! {
+                ended = &mut ended => break ended.map_err(io::Error::other).flatten(),
+                interrupt = self.interrupts.next() => {
+                    self.interrupt = Some(interrupt);
+                    // It is still our child: it has not been waited for.
+                    Starting::signal(pid, interrupt);
+                }
+            }
+        };
+        let output = output.map_err(Failure::doing("wait for the start of an agent"))?;
+        let id = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let is_started = output.status.success() && !id.is_empty();
+        is_started.then(|| run_folder::find_in_all(&self.all_logs, &id)).transpose()
+    }
+
     /// Stops those that run, and waits for their ends, or for another signal.
-    async fn stop(
-        &mut self,
-        state: &Path,
-        interrupts: &mut Interrupts,
-        printer: Printer,
-    ) -> Result<(), Failure> {
-        let runs = Runs::find(state, printer).await?;
+    async fn stop(&mut self, state: &Path, printer: Printer) -> Result<(), Failure> {
         let ours: Vec<String> =
             self.runs.iter().flatten().map(|folder| RunReport::of_folder(folder).id).collect();
         let request = Request::Stop {};
-        let asked =
-            runs.all().iter().filter(|run| ours.contains(&run.run)).map(|run| runs.ask(run, &request));
-        let stopped = async {
-            for failure in futures_util::future::join_all(asked).await.into_iter().filter_map(Result::err) {
-                printer.failure(&failure);
+        while !self.running.is_empty() {
+            let runs = Runs::find(state, printer).await?;
+            let ours = runs.all().iter().filter(|run| ours.contains(&run.run));
+            let asked = ours.map(|run| runs.ask(run, &request));
+            let stopped = async {
+                futures_util::future::join_all(asked).await;
+                while self.running.join_next().await.is_some() {}
+            };
+            tokio::select! {
+                // A run that did not answer is asked again.
+                _ = tokio::time::timeout(AGAIN, stopped) => {}
+                _ = self.interrupts.next() => break,
             }
-            while self.running.join_next().await.is_some() {}
-        };
-        tokio::select! {
-            () = stopped => {}
-            _ = interrupts.next() => {}
         }
         Ok(())
     }
@@ -223,20 +294,10 @@ fn last_run(logs: &Path, prompt: &str) -> Option<PathBuf> {
     run_folder::folders(logs).into_iter().rev().find(counts)
 }
 
-/// Starts the agent of a task in the background, and returns the id of its run; `None` if it failed
-/// to start, which was reported on stderr.
-#[expect(clippy::disallowed_methods, reason = "what is started is this program itself")]
-async fn start(task: &EachTask) -> Result<Option<String>, Failure> {
-    let task = serde_json::to_string(task).map_err(Failure::doing("write a task"))?;
-    let mut command = std::process::Command::new("/proc/self/exe");
-    command.arg(format!("--task={task}")).args(std::env::args_os().skip(1));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    let child = command.spawn().map_err(Failure::doing("start the process of an agent"))?;
-    let ended = tokio::task::spawn_blocking(|| child.wait_with_output()).await;
-    let output = ended.map_err(io::Error::other).flatten();
-    let output = output.map_err(Failure::doing("wait for the start of an agent"))?;
-    let id = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    Ok((output.status.success() && !id.is_empty()).then_some(id))
+/// The task as an argument of a process.
+fn argument(task: &EachTask) -> String {
+    // Serializing texts cannot fail.
+    serde_json::to_string(task).unwrap_or_default()
 }
 
 /// Prints them, and returns the status of the first that failed.
@@ -309,7 +370,9 @@ mod tests {
             ("a\n{", 2, "EOF"),
             ("{\"prompt\": \"a\", \"names\": \"b\"}", 1, "unknown field"),
             ("{\"prompt\": \"a\", \"name\": \"../b\"}", 1, "`name`: use letters"),
-            ("{\"prompt\": \" \"}", 1, "must not be empty"),
+            ("{\"prompt\": \" \"}", 1, "must be a text"),
+            ("-", 1, "must be a text"),
+            ("{\"prompt\": \"a\", \"name\": \"HEAD\"}", 1, "`name`: use letters"),
             ("a\nb\na", 3, "an earlier line"),
         ] {
             let (line, said) = parse(text).unwrap_err();

@@ -123,9 +123,10 @@ async fn agents_of_a_file_continue_where_they_were_interrupted() {
     let trusted = project.wary(&["trust"]).current_dir(&app).output().expect("the command");
     assert!(trusted.status.success(), "{trusted:?}");
 
-    let first = sandbox(&["-j1"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command");
+    let mut first =
+        sandbox(&["-j1"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command");
     let slow = project.path().join("app.worktrees/slow");
-    while !slow.join("begun").exists() {
+    while !slow.join("begun").exists() && first.try_wait().expect("our own child").is_none() {
         // tidy: sleep: a file of a container has no event.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
